@@ -1,5 +1,5 @@
 import type { Client, ConfirmationRequired, Ref } from '../app/client.ts';
-import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
 import type { JobSpec } from '../core/model/spec.ts';
@@ -70,16 +70,29 @@ export async function confirmRequired(
   return false;
 }
 
-/** One line of input, or `fallback` for an empty one and with --yes. Throws a usage error without a terminal. */
-export async function ask(cli: Cli, question: string, flag: string, fallback: string): Promise<string> {
-  if (cli.yes) return fallback;
-  if (!canAsk(cli)) {
-    throw usageError(`${flag} is missing, and there is no terminal to ask on.`, [
-      'For example: jobman init --accelerator v4-16 --command "python3 train.py"',
-    ]);
-  }
-  cli.io.stderr.write(fallback === '' ? `${question} ` : `${question} [${fallback}]: `);
-  const answer = await cli.io.stdin.line();
-  if (answer === null) throw new JobmanError('No answer; nothing was written.', exitCode.interrupted);
+/** One trimmed line, or `fallback` for an empty one. Throws JobmanError (130) at the end of the input. */
+export async function ask({ io }: Pick<Cli, 'io'>, question: string, fallback = ''): Promise<string> {
+  const shown = fallback === '' ? question : `${question} [${fallback}]`;
+  io.stderr.write(shown.endsWith('?') ? `${shown} ` : `${shown}: `);
+  const answer = await io.stdin.line();
+  if (answer === null) throw new JobmanError('No answer; nothing was changed.', exitCode.interrupted);
   return answer.trim() || fallback;
+}
+
+/** Asks again after each answer that `check` refuses with a JobmanError. */
+export async function askUntilValid<Value>(
+  cli: Cli,
+  question: string,
+  fallback: string,
+  check: (answer: string) => Value | Promise<Value>,
+): Promise<Value> {
+  for (;;) {
+    const answer = await ask(cli, question, fallback);
+    try {
+      return await check(answer);
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      cli.printStderr(error.message);
+    }
+  }
 }

@@ -9,7 +9,7 @@ import { placeholderProject } from '../../manifest/capacity.ts';
 import { loadManifest } from '../../manifest/parse.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { withFile } from '../disk.ts';
-import { ask } from '../prompt.ts';
+import { askUntilValid, canAsk } from '../prompt.ts';
 import type { InitFlags } from '../table/flags.ts';
 
 /** The written manifest passes `validate`. */
@@ -60,7 +60,7 @@ async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): P
   const asks = !cli.yes && (flags.accelerator === undefined || flags.command === undefined);
   const choice = async (typed: string | undefined, question: Question): Promise<string> => {
     if (typed !== undefined) return question.check(typed);
-    return asks ? askUntilValid(cli, question) : question.proposal;
+    return asks ? answerTo(cli, question) : question.proposal;
   };
   const check = async (key: string, value: string, manifest: object): Promise<string> => {
     const problems = await problemsIn(cli, path, yamlOf(manifest));
@@ -166,17 +166,14 @@ interface Question {
   readonly check: (answer: string) => string | Promise<string>;
 }
 
-/** Asks again after an invalid answer. */
-async function askUntilValid(cli: Cli, { text, flag, proposal, check }: Question): Promise<string> {
-  for (;;) {
-    const answer = await ask(cli, text, flag, proposal);
-    try {
-      return await check(answer);
-    } catch (error) {
-      if (!(error instanceof JobmanError)) throw error;
-      cli.printStderr(error.message);
-    }
+async function answerTo(cli: Cli, { text, flag, proposal, check }: Question): Promise<string> {
+  if (cli.yes) return check(proposal);
+  if (!canAsk(cli)) {
+    throw usageError(`${flag} is missing, and there is no terminal to ask on.`, [
+      'For example: jobman init --accelerator v4-16 --command "python3 train.py"',
+    ]);
   }
+  return askUntilValid(cli, text, proposal, check);
 }
 
 /** The reasons for which `create` would refuse the manifest: `job.name: ...`. */

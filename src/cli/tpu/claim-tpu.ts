@@ -22,6 +22,7 @@ import { formatTpuState, type EndResult, type EndRequest, type TpuOperations } f
 import { type LabTpu, shortName, tpuFromName } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
+import { createJobPoller, pollInterval } from '../follow/poll.ts';
 import { confirm } from '../prompt.ts';
 import { pause } from '../../app/concurrency.ts';
 import { abortOnSignal } from '../interrupt.ts';
@@ -254,7 +255,6 @@ export async function endOnWorkers(
 
 /** A job's script has one minute to end before it is killed. */
 const endTimeout = 2 * minute;
-const pollInterval = 0.25 * second;
 
 type JobToEnd = Pick<JobRow, 'id' | 'owner'>;
 
@@ -278,12 +278,7 @@ export async function endJobs(
     if (!answer.ok && !(await isFinished(client, id))) throw new JobmanError(answer.message, answer.exitCode);
   }
   await wakeController(cli, client);
-  await waitUntilFinished(
-    cli,
-    client,
-    jobs.map(({ id }) => id),
-    signal,
-  );
+  await waitUntilFinished(cli, client, jobs, signal);
 }
 
 async function isFinished(client: Client, job: string): Promise<boolean> {
@@ -293,26 +288,22 @@ async function isFinished(client: Client, job: string): Promise<boolean> {
 async function waitUntilFinished(
   cli: TpuCli,
   client: Client,
-  jobs: readonly string[],
+  jobs: readonly JobToEnd[],
   signal: AbortSignal,
 ): Promise<void> {
-  const { io } = cli;
-  const end = io.now() + endTimeout;
-  let changes = -1;
-  let open = jobs;
+  const end = cli.io.now() + endTimeout;
+  const poller = createJobPoller(cli, client);
+  const open = new Set(jobs.map(({ id }) => id));
   for (;;) {
-    const now = await client.changeCount();
-    if (now !== changes) {
-      changes = now;
-      const over = await Promise.all(open.map((job) => isFinished(client, job)));
-      open = open.filter((_, index) => over[index] !== true);
-    }
-    if (open.length === 0) return;
+    for (const { id, view } of await poller.poll([...open]))
+      if (view === null || isFinishedPhase(view.phase)) open.delete(id);
+    if (open.size === 0) return;
+    const left = [...open];
     if (signal.aborted)
-      throw new JobmanError(`Interrupted. Job ${open.join(', ')} is still being cancelled.`, exitCode.interrupted);
-    if (io.now() > end)
-      throw new JobmanError(`Job ${open.join(', ')} did not end within two minutes.`, exitCode.failed, [
-        `jobman why ${Number(open[0])}    shows the reason`,
+      throw new JobmanError(`Interrupted. Job ${left.join(', ')} is still being cancelled.`, exitCode.interrupted);
+    if (cli.io.now() > end)
+      throw new JobmanError(`Job ${left.join(', ')} did not end within two minutes.`, exitCode.failed, [
+        `jobman why ${Number(left[0])}    shows the reason`,
       ]);
     await pause(pollInterval, signal);
   }

@@ -2,7 +2,7 @@
 // a question. And the user who types, who is the actor (app/actor.ts).
 
 import type { Client } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { formatChoices } from '../../app/format.ts';
 import { resolveActor, userEnvVariable } from '../../app/actor.ts';
 import type { Io } from '../../app/services.ts';
@@ -10,8 +10,7 @@ import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { UserName } from '../../core/model/user.ts';
 import { normalizeName } from '../../lab/names.ts';
 import type { LabUser } from '../../lab/users.ts';
-import { canAsk, confirm } from '../prompt.ts';
-import { ask } from './terminal.ts';
+import { askUntilValid, canAsk, confirm } from '../prompt.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';
 
 /** For a command that only reads. Throws JobmanError (2) if the user is unknown and there is no terminal. */
@@ -95,10 +94,9 @@ async function askForUser(cli: TpuCli, users: readonly LabUser[]): Promise<LabUs
       `Which user? Give a name, or set --user or ${userEnvVariable}. ${formatChoices(names)}`,
       exitCode.usage,
     );
-  for (;;) {
-    const answer = await ask(cli, `Which user? (${names.join(', ')})`);
+  return askUntilValid(cli, `Which user? (${names.join(', ')})`, '', (answer) => {
     const found = users.find(({ name, id }) => name === answer || String(id) === answer);
     if (found !== undefined) return found;
-    cli.printStderr(answer === '' ? 'Enter a name, or press Ctrl-C.' : `There is no user ${answer}.`);
-  }
+    throw usageError(answer === '' ? 'Enter a name, or press Ctrl-C.' : `There is no user ${answer}.`);
+  });
 }

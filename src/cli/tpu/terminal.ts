@@ -3,19 +3,11 @@
 import type { Output } from '../outputs.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
-import { canAsk, confirm } from '../prompt.ts';
+import { ask, canAsk, confirm } from '../prompt.ts';
 import { aligned } from '../render/aligned.ts';
 import { escapeLine } from '../../app/format.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';
-
-/** The trimmed answer, or `otherwise` if it is empty. Throws JobmanError (130) at the end of the input. */
-export async function ask({ io }: Pick<Cli, 'io'>, text: string, otherwise = ''): Promise<string> {
-  io.stderr.write(`${text}${otherwise === '' ? '' : ` [${otherwise}]`}: `);
-  const answer = await io.stdin.line();
-  if (answer === null) throw new JobmanError('Nothing was changed.', exitCode.interrupted);
-  return answer.trim() || otherwise;
-}
 
 /** Like `confirm`, with a fact before the question. Without a terminal the fact is the error message. */
 export function confirmDespite(cli: Cli, fact: string, asks: string): Promise<boolean> {
@@ -32,12 +24,6 @@ export async function readNotes(
   if (given !== undefined || !flags.has('ssn')) return given ?? null;
   if (canAsk(cli)) return ask(cli, 'Notes for the booking sheet');
   throw new JobmanError(refused, exitCode.usage);
-}
-
-/** Prints the object with --json, otherwise the sentence. */
-export function printResult(cli: TpuCli, result: Output, sentence: string): void {
-  if (cli.json) cli.printJson(result);
-  else cli.printSentence(escapeLine(sentence));
 }
 
 type Cells = readonly (readonly string[])[];

@@ -16,7 +16,7 @@ import {
 } from '../../../lab/bookings.ts';
 import { type TpuCli, requiredTpu, type ParsedArguments } from '../command.ts';
 import { resolveActingUser, currentUser } from '../resolve-user.ts';
-import { confirmDespite, printResult, printTable, readNotes } from '../terminal.ts';
+import { confirmDespite, printTable, readNotes } from '../terminal.ts';
 
 type Style = 'full' | 'category' | 'category_note';
 
@@ -176,9 +176,8 @@ async function changeBooking(
   const { status, user } = change;
   const was =
     before.user === user && (user !== '' || before.status.kind === status) ? '' : ` It was ${formatBooking(before)}.`;
-  printResult(
-    cli,
+  cli.printResult(
     { tpu, status, user, before: { status: before.status.kind, user: before.user } },
-    `${tpu} is ${status}${user === '' ? '' : ` for ${user}`} in ${sheet.name}.${was}`,
+    escapeLine(`${tpu} is ${status}${user === '' ? '' : ` for ${user}`} in ${sheet.name}.${was}`),
   );
 }

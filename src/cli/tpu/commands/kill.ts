@@ -23,7 +23,6 @@ import {
 import { readUserWindows, type UserWindows, findWindow } from '../user-windows.ts';
 import { resolveActingUser } from '../resolve-user.ts';
 import { canAsk, confirm } from '../../prompt.ts';
-import { printResult } from '../terminal.ts';
 import type { TpuCli, ParsedArguments } from '../command.ts';
 
 export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> {
@@ -82,7 +81,7 @@ async function printKilled(
   const windows = await cli.lab.store.windows({ jobs: [job], cleared: true });
   const window = newestWindows(windows).get(job)?.window.window ?? null;
   const called = window === null ? `job ${job}` : `window ${window} (job ${job})`;
-  printResult(cli, { window, job, user, ...end }, message(called));
+  cli.printResult({ window, job, user, ...end }, message(called));
 }
 
 export async function endJobsAndPrograms(cli: TpuCli, user: LabUser, jobs: readonly LabJob[]): Promise<number> {

@@ -39,8 +39,8 @@ import {
   toEnd,
   withTpus,
 } from '../claim-tpu.ts';
-import { canAsk } from '../../prompt.ts';
-import { readNotes, ask } from '../terminal.ts';
+import { ask, canAsk } from '../../prompt.ts';
+import { readNotes } from '../terminal.ts';
 import { findWindow } from '../user-windows.ts';
 
 const noNotesMessage = 'Without a terminal, give the notes for the booking sheet: ssn=the_notes';

@@ -7,7 +7,6 @@ import type { WindowWithJob } from '../../../lab/lab-store.ts';
 import { outcomesOf, windowsToClear, isContinuedIn, type ClearFilter } from '../../../lab/lineage.ts';
 import { clearWindows, closeWindows, readUserWindows, findWindow, formatWindows } from '../user-windows.ts';
 import { resolveActingUser } from '../resolve-user.ts';
-import { printResult } from '../terminal.ts';
 import type { TpuHandler, TpuCli } from '../command.ts';
 import { endJobsAndPrograms } from './kill.ts';
 
@@ -45,7 +44,7 @@ async function clearAndPrint(
   await clearWindows(cli, user, windows);
   const cleared = numbersOf(windows);
   const sentence = cleared.length === 0 ? none : `Cleared ${formatWindows(cleared)} of ${user.name}.`;
-  printResult(cli, { cleared }, sentence);
+  cli.printResult({ cleared }, sentence);
 }
 
 function numbersOf(windows: readonly WindowWithJob[]): readonly number[] {

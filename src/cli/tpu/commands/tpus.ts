@@ -30,7 +30,7 @@ import {
 import { readUsage } from '../claim-tpu.ts';
 import { bookExistence } from '../create-lab-job.ts';
 import type { TpuHandler, ParsedArguments } from '../command.ts';
-import { printResult, printTable } from '../terminal.ts';
+import { printTable } from '../terminal.ts';
 
 export const describe: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
@@ -167,7 +167,7 @@ async function finishApply(context: TpuContext, args: ParsedArguments): Promise<
   const code = await prepareWorkers(context, zone);
   const isPrepared = code === exitCode.ok;
   const failed = isPrepared ? '' : `, but its workers are not. To prepare them again: tpu mount-disk ${tpu.name}`;
-  printResult(cli, { tpu: tpu.name, zone, prepared: isPrepared }, `${tpu.name} is ready${failed}.`);
+  cli.printResult({ tpu: tpu.name, zone, prepared: isPrepared }, `${tpu.name} is ready${failed}.`);
   return code;
 }
 
@@ -179,7 +179,7 @@ export const deleteTpu: TpuHandler = (cli, args) =>
     const noteGone = (): Promise<void> => bookExistence(cli, tpu.name, 'gone', report);
     if (state.state === 'absent') {
       await noteGone();
-      printResult(cli, { tpu: tpu.name, zone: null, deleted: false }, `${tpu.name} does not exist.`);
+      cli.printResult({ tpu: tpu.name, zone: null, deleted: false }, `${tpu.name} does not exist.`);
       return exitCode.ok;
     }
     const concerns = await readConcerns(context, hasWorkers(state));
@@ -193,8 +193,7 @@ export const deleteTpu: TpuHandler = (cli, args) =>
     if (!isMeant) return exitCode.failed;
     const deleted = await tpus.delete(tpu, report, signal, { uid: state.uid });
     await noteGone();
-    printResult(
-      cli,
+    cli.printResult(
       { tpu: tpu.name, zone: state.zone, deleted },
       `Deleted ${tpu.name}. Create it again: tpu apply ${tpu.name} · Remove it from the registry: tpu unregister ${tpu.name}`,
     );
@@ -211,7 +210,7 @@ export const restart: TpuHandler = (cli, args) =>
     const isPrepared = code === exitCode.ok;
     const failed = isPrepared ? '' : ', but its workers are not prepared';
     const result = { tpu: context.tpu.name, zone: state.zone, prepared: isPrepared };
-    printResult(cli, result, `Restarted ${context.tpu.name}${failed}.`);
+    cli.printResult(result, `Restarted ${context.tpu.name}${failed}.`);
     return code;
   });
 

@@ -24,7 +24,7 @@ import {
   withoutSetting,
   withSetting,
 } from '../../../lab/user-settings.ts';
-import { canAsk, confirm } from '../../prompt.ts';
+import { askUntilValid, canAsk, confirm } from '../../prompt.ts';
 import { inColumns } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
 import {
@@ -36,7 +36,7 @@ import {
   namesInUse,
 } from '../command.ts';
 import { resolveActingUser, resolveUser } from '../resolve-user.ts';
-import { printList, ask } from '../terminal.ts';
+import { printList } from '../terminal.ts';
 
 /** Writes nothing until every value is valid. The first window creates the tmux session. */
 export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<number> {
@@ -52,18 +52,10 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
     given: string | undefined,
     otherwise: string,
     parse: (text: string) => Value,
-  ): Promise<Value> => {
-    if (given !== undefined || !isAsking) return parse(given ?? otherwise);
-    for (;;) {
-      try {
-        return parse(await ask(cli, question, otherwise));
-      } catch (error) {
-        // Ask again after a wrong answer, but not at the end of the input.
-        if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
-        cli.printStderr(error.message);
-      }
-    }
-  };
+  ): Promise<Value> =>
+    given !== undefined || !isAsking
+      ? parse(given ?? otherwise)
+      : askUntilValid(cli, question, otherwise, parse);
   const name = await read('Name', givenName, '', (text) => parseName('user', text, use));
   const session = await read('tmux session', keys['session'], name.replaceAll(/[:.]/g, '-'), (text) =>
     requireFree(users, 'session', parseName('session', text, use)),
