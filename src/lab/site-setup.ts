@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import type { SetupStep, StepFile } from '../core/model/spec.ts';
-import { minute } from '../core/model/time.ts';
+import { minute, type Duration } from '../core/model/time.ts';
 import type { NfsShare, Site } from './site.ts';
 
 /** POSIX shell. Both exit with 0 if the setup is done. After a failure the last line of `apply` is the reason. */
@@ -43,10 +43,11 @@ export const sudoFunction = `as_administrator() {
 }
 `;
 
-/** /proc/self/mounts writes a space as \040. Listing a share whose server is down never returns. */
-const mountFunctions = `
-fail() { echo "$1"; exit 1; }
-${sudoFunction}# Prints the source of the mount at a path, or nothing.
+/**
+ * POSIX shell functions. `source_at` prints the source of the mount at a path, or nothing; /proc/self/mounts writes a
+ * space as \040. `answers`: listing a share whose server is down never returns.
+ */
+export const shareFunctions = `
 source_at() {
   found=
   while read -r from point rest; do
@@ -55,7 +56,11 @@ source_at() {
   printf %s "$found"
 }
 answers() { timeout -s KILL 10 ls "$1" >/dev/null 2>&1; }
-is_mounted() { [ "$(source_at "$2")" = "$1" ] && answers "$2"; }
+`;
+
+const mountFunctions = `
+fail() { echo "$1"; exit 1; }
+${sudoFunction}${shareFunctions}is_mounted() { [ "$(source_at "$2")" = "$1" ] && answers "$2"; }
 mount_share() {
   if is_mounted "$1" "$2"; then echo "$1 is mounted at $2."; return; fi
   there=$(source_at "$2")
@@ -130,31 +135,35 @@ echo 'Logged in to W&B.'
   };
 })();
 
-/** The setup steps of a job on a TPU of the zone: the shares, then W&B if the site has a key. */
-export function siteSteps(site: Pick<Site, 'shares' | 'wandbKeyFile'>, zone: string): readonly SetupStep[] {
-  const mount = mountScript(sharesOf(site, zone));
-  const { wandbKeyFile } = site;
+/** A part of the site's setup. `step` names it in a job. */
+export interface SiteSetup {
+  readonly name: 'shares' | 'W&B';
+  readonly step: string;
+  readonly script: SetupScript;
+  readonly timeoutMs: Duration;
+}
+
+export const wandbSetup: SiteSetup = { name: 'W&B', step: 'wandb', script: wandbScript, timeoutMs: 2 * minute };
+
+/** The setup of a TPU of the zone: the shares, then W&B if there is a key. Empty if the site has neither. */
+export function siteSetups(site: Pick<Site, 'shares'>, zone: string, hasKey: boolean): readonly SiteSetup[] {
+  const script = mountScript(sharesOf(site, zone));
   return [
-    ...(mount === null ? [] : [setupStep('mount-disk', mount, [], 15 * minute)]),
-    ...(wandbKeyFile === null
-      ? []
-      : [
-          setupStep(
-            'wandb',
-            wandbScript,
-            [{ kind: 'local', from: wandbKeyFile, to: remoteKeyPath, mode: 0o600 }],
-            2 * minute,
-          ),
-        ]),
+    ...(script === null ? [] : [{ name: 'shares', step: 'mount-disk', script, timeoutMs: 15 * minute } as const]),
+    ...(hasKey ? [wandbSetup] : []),
   ];
 }
 
-function setupStep(name: string, script: SetupScript, files: readonly StepFile[], timeout: number): SetupStep {
-  const key = createHash('sha256')
-    .update(JSON.stringify([name, script, files]))
-    .digest('hex')
-    .slice(0, 16);
-  return { name, key, ...script, files, timeoutMs: timeout };
+/** As setup steps of a job. */
+export function siteSteps(site: Pick<Site, 'shares' | 'wandbKeyFile'>, zone: string): readonly SetupStep[] {
+  const { wandbKeyFile: from } = site;
+  return siteSetups(site, zone, from !== null).map((setup) => {
+    const { step: name, script, timeoutMs } = setup;
+    const needsKey = setup === wandbSetup && from !== null;
+    const files: readonly StepFile[] = needsKey ? [{ kind: 'local', from, to: remoteKeyPath, mode: 0o600 }] : [];
+    const hash = createHash('sha256').update(JSON.stringify([name, script, files]));
+    return { name, key: hash.digest('hex').slice(0, 16), ...script, files, timeoutMs };
+  });
 }
 
 /** The key, or null. Throws JobmanError (2) if the file is unreadable or the value is not a key. */

@@ -4,6 +4,7 @@
 
 import { quote } from '../catalogue/shell.ts';
 import { type Duration, type Instant, second } from '../core/model/time.ts';
+import { shareFunctions } from './site-setup.ts';
 import type { NfsShare, Site } from './site.ts';
 import type { DeviceHolder, WorkerAnswer } from './tpu-operations.ts';
 
@@ -34,17 +35,13 @@ export function factsScript(shares: readonly NfsShare[], { python }: Pick<Site, 
   const shareLines = shares.map(
     ({ source, target }, index) => `print_share ${index} ${quote(source)} ${quote(target)}\n`,
   );
-  return `${processFunctions}${findHoldersFunction}
+  return `${processFunctions}${findHoldersFunction}${shareFunctions}
 print_share() {
-  found=
-  while read -r from point rest; do
-    [ "$(printf '%b' "$point")" != "$3" ] || found=$(printf '%b' "$from")
-  done </proc/self/mounts
-  how=missing
-  if [ -n "$found" ] && [ "$found" != "$2" ]; then how=other
-  elif [ -n "$found" ]; then
-    how=silent
-    ! timeout -s KILL 10 ls "$3" >/dev/null 2>&1 || how=mounted
+  there=$(source_at "$3")
+  how=silent
+  if [ -z "$there" ]; then how=missing
+  elif [ "$there" != "$2" ]; then how=other
+  elif answers "$3"; then how=mounted
   fi
   printf 'share\\t%s\\t%s\\n' "$1" "$how"
 }

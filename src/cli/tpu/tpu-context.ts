@@ -3,12 +3,11 @@
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { pluralize, capitalize, escapeLine } from '../../app/format.ts';
-import { mountScript, type SetupScript, sharesOf, wandbKey, wandbScript, wandbVariable } from '../../lab/site-setup.ts';
+import { type SiteSetup, siteSetups, wandbKey, wandbSetup, wandbVariable } from '../../lab/site-setup.ts';
 import { formatUsage } from '../../lab/tpu-usage.ts';
 import type { Site } from '../../lab/site.ts';
 import type { KnownTpuState, ReportProgress, TpuState, WorkerAnswer } from '../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import { minute, type Duration } from '../../core/model/time.ts';
 import { currentUser } from './resolve-user.ts';
 import { confirmDespite } from './terminal.ts';
 import { readUsage, withTpus, type ClaimContext } from './claim-tpu.ts';
@@ -64,38 +63,27 @@ export async function readConcerns(context: TpuContext, hasWorkers: boolean): Pr
   return [...formatUsage(usage, tpu.name), ...workerWarnings];
 }
 
-/** The site's setup for workers of the zone: NFS shares and the W&B login. Empty if the site has neither. */
-export async function siteSetups({ cli, site }: TpuContext, zone: string): Promise<readonly SiteSetup[]> {
-  const mount = mountScript(sharesOf(site, zone));
-  const key = await wandbKey(site, cli.io.env);
-  return [
-    ...(mount === null ? [] : [{ name: 'shares', script: mount, secrets: {}, timeout: 15 * minute }]),
-    ...(key === null ? [] : [wandbSetup(key)]),
-  ];
-}
-
-export interface SiteSetup {
-  readonly name: string;
-  readonly script: SetupScript;
-  readonly secrets: Readonly<Record<string, string>>;
-  readonly timeout: Duration;
-}
-
-export function wandbSetup(key: string): SiteSetup {
-  return { name: 'W&B', script: wandbScript, secrets: { [wandbVariable]: key }, timeout: 2 * minute };
-}
-
-export async function applySetups(context: TpuContext, setups: readonly SiteSetup[]): Promise<boolean> {
+/** Returns the exit code. `key` is the W&B key. */
+export async function applySetups(
+  context: TpuContext,
+  setups: readonly SiteSetup[],
+  key: string | null,
+): Promise<number> {
   let isWell = true;
-  for (const setup of setups) isWell = (await applySetup(context, setup)) && isWell;
-  return isWell;
+  for (const setup of setups) isWell = (await applySetup(context, setup, key)) && isWell;
+  return isWell ? exitCode.ok : exitCode.failed;
 }
 
-async function applySetup({ cli, tpu, tpus, signal, report }: TpuContext, setup: SiteSetup): Promise<boolean> {
-  const { name, script, secrets, timeout } = setup;
+async function applySetup(
+  { cli, tpu, tpus, signal, report }: TpuContext,
+  setup: SiteSetup,
+  key: string | null,
+): Promise<boolean> {
+  const { name, script, timeoutMs } = setup;
+  const secrets = setup === wandbSetup && key !== null ? { [wandbVariable]: key } : {};
   // The check first: a setup that is already done costs one short script.
   const shellCode = `if (\n${script.check}\n) >/dev/null 2>&1; then echo 'done already'; exit 0; fi\n(\n${script.apply}\n) 2>&1\n`;
-  const answers = await tpus.onWorkers(tpu, shellCode, { timeoutMs: timeout, signal, secrets });
+  const answers = await tpus.onWorkers(tpu, shellCode, { timeoutMs, signal, secrets });
   const failed = answers.filter(hasFailed);
   for (const answer of failed) cli.printStderr(`worker ${answer.worker}: ${escapeLine(failureText(answer))}`);
   report(`${name}: ready on ${answers.length - failed.length} of ${pluralize(answers.length, 'worker')}`);
@@ -113,7 +101,8 @@ function failureText(answer: WorkerAnswer): string {
 
 /** Mounts the shares and logs in to W&B, as far as the site has them. Returns the exit code. */
 export async function prepareWorkers(context: TpuContext, zone: string): Promise<number> {
-  return (await applySetups(context, await siteSetups(context, zone))) ? exitCode.ok : exitCode.failed;
+  const key = await wandbKey(context.site, context.cli.io.env);
+  return applySetups(context, siteSetups(context.site, zone, key !== null), key);
 }
 
 /** Stores the zone that the cloud reported, if the registry has none. */

@@ -14,18 +14,10 @@ import {
   type SolveFacts,
 } from '../../../lab/solve.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { wandbKey } from '../../../lab/site-setup.ts';
+import { wandbKey, wandbSetup } from '../../../lab/site-setup.ts';
 import { confirm } from '../../prompt.ts';
 import { escapeLine, pluralize } from '../../../app/format.ts';
-import {
-  applySetups,
-  withTpuContext,
-  confirmUse,
-  hasFailed,
-  requireKnown,
-  wandbSetup,
-  type TpuContext,
-} from '../tpu-context.ts';
+import { applySetups, withTpuContext, confirmUse, hasFailed, requireKnown, type TpuContext } from '../tpu-context.ts';
 import { bookExistence } from '../create-lab-job.ts';
 import type { TpuHandler, TpuCli } from '../command.ts';
 
@@ -105,7 +97,7 @@ async function repair(
       case 'login':
         if (key === null) return false;
         report(step.description);
-        return await applySetups(context, [wandbSetup(key)]);
+        return (await applySetups(context, [wandbSetup], key)) === exitCode.ok;
       case 'end': {
         if (!(await confirm(cli, `${problem.message}. End these processes?`, `${problem.message}.`))) return false;
         const pids = step.holders.map(({ worker, pid }) => ({ worker, pid }));

@@ -8,7 +8,7 @@ import type { LabTpuStateOutput } from '../../outputs.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capitalize, pluralize, escapeLine } from '../../../app/format.ts';
 import { formatUsage } from '../../../lab/tpu-usage.ts';
-import { wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
+import { type SiteSetup, siteSetups, wandbKey, wandbSetup, wandbVariable } from '../../../lab/site-setup.ts';
 import { checkPython, findProblems, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
 import { formatBooking } from '../../../lab/bookings.ts';
 import type { EnvironmentClass } from '../../../lab/worker-facts.ts';
@@ -22,10 +22,7 @@ import {
   requireKnown,
   prepareWorkers,
   rememberZone,
-  siteSetups,
-  type SiteSetup,
   readState,
-  wandbSetup,
 } from '../tpu-context.ts';
 import { readUsage } from '../claim-tpu.ts';
 import { bookExistence } from '../create-lab-job.ts';
@@ -218,7 +215,8 @@ export const mountDisk: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
     const zone = await readyZone(context);
     await rememberZone(context, zone);
-    const setups = await siteSetups(context, zone);
+    const key = await wandbKey(context.site, cli.io.env);
+    const setups = siteSetups(context.site, zone, key !== null);
     if (setups.length === 0)
       throw new JobmanError(`The settings have no share for ${zone} and no W&B key.`, exitCode.usage, [
         `jobman settings set lab.shares '[{"source": "10.0.0.2:/home", "target": "/home-nfs"}]'`,
@@ -226,7 +224,7 @@ export const mountDisk: TpuHandler = (cli, args) =>
       ]);
     const has = (name: string): boolean => setups.some((setup) => setup.name === name);
     const what = has('shares') ? (has('W&B') ? 'mounted and logged in to W&B' : 'mounted') : 'logged in to W&B';
-    const code = await applyAllSetups(context, setups, what);
+    const code = await applyAllSetups(context, setups, key, what);
     if (!has('shares')) cli.note(`No share was mounted: lab.shares has none for ${zone}.`);
     return code;
   });
@@ -239,7 +237,7 @@ export const setWandb: TpuHandler = (cli, args) =>
         `jobman settings set lab.wandbKeyFile ~/.wandb-key    sets the file with the key; or set ${wandbVariable}`,
       ]);
     await readyZone(context);
-    return applyAllSetups(context, [wandbSetup(key)], 'logged in to W&B');
+    return applyAllSetups(context, [wandbSetup], key, 'logged in to W&B');
   });
 
 async function readyZone(context: TpuContext): Promise<string> {
@@ -251,8 +249,13 @@ async function readyZone(context: TpuContext): Promise<string> {
   ]);
 }
 
-async function applyAllSetups(context: TpuContext, setups: readonly SiteSetup[], what: string): Promise<number> {
-  const isWell = await applySetups(context, setups);
-  if (isWell) context.cli.printSentence(`All workers of ${context.tpu.name} are ${what}.`);
-  return isWell ? exitCode.ok : exitCode.failed;
+async function applyAllSetups(
+  context: TpuContext,
+  setups: readonly SiteSetup[],
+  key: string | null,
+  what: string,
+): Promise<number> {
+  const code = await applySetups(context, setups, key);
+  if (code === exitCode.ok) context.cli.printSentence(`All workers of ${context.tpu.name} are ${what}.`);
+  return code;
 }

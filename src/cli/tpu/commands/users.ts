@@ -53,9 +53,7 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
     otherwise: string,
     parse: (text: string) => Value,
   ): Promise<Value> =>
-    given !== undefined || !isAsking
-      ? parse(given ?? otherwise)
-      : askUntilValid(cli, question, otherwise, parse);
+    given !== undefined || !isAsking ? parse(given ?? otherwise) : askUntilValid(cli, question, otherwise, parse);
   const name = await read('Name', givenName, '', (text) => parseName('user', text, use));
   const session = await read('tmux session', keys['session'], name.replaceAll(/[:.]/g, '-'), (text) =>
     requireFree(users, 'session', parseName('session', text, use)),
