@@ -1,7 +1,7 @@
 // The rows of `tpu check` and `tpu monitor`: one for each attempt on a user's list. Reading them changes nothing.
 
 import { basename } from 'node:path';
-import { createEndReader, outputLog, type EndReader } from '../app/file-ends.ts';
+import { createEndReader, outputLog } from '../app/file-ends.ts';
 import { textOf } from '../app/logs.ts';
 import type { JobFiles } from '../app/ports.ts';
 import { reasonPhrases } from '../app/format.ts';
@@ -17,7 +17,7 @@ import {
 import type { Instant } from '../core/model/time.ts';
 import { type AttemptRef, type Lineages, readLineages, lineageOf, attemptKey, stageOf } from './lineage.ts';
 import type { LabUser } from './users.ts';
-import type { WindowWithJob, LabJob, LabStore, LabWindow } from './lab-store.ts';
+import type { LabJob, LabStore, LabWindow } from './lab-store.ts';
 import { shortName } from './tpus.ts';
 
 /** A known problem at the end of the log of a running program. */
@@ -85,48 +85,29 @@ interface LogScan {
   readonly changedAt: Instant | null;
 }
 
-interface CheckInput {
-  readonly windows: readonly WindowWithJob[];
-  readonly pending: readonly LabJob[];
+/** What the rows of one reading share. */
+interface Reading {
+  readonly user: LabUser;
+  readonly files: JobFiles;
+  readonly namePrefix: string;
+  readonly now: Instant;
+  readonly jobs: ReadonlyMap<string, Job>;
+  readonly lineages: Lineages;
+  /** By the `attemptKey` of the parent. */
+  readonly children: ReadonlyMap<string, LabJob>;
   /** By job: the missing capacity or the worker that does not answer. */
   readonly waitReasons: ReadonlyMap<string, string>;
   /** By job whose newest attempt has ended. */
   readonly nextSteps: ReadonlyMap<string, 'resume' | 'rerun'>;
-  readonly lineages: Lineages;
-  readonly jobs: ReadonlyMap<string, Job>;
-  readonly logs: ReadonlyMap<string, LogScan>;
-  /** By `attemptKey`: the time when an attempt that is silent after a failed call counts as hung. */
-  readonly hangTimes: ReadonlyMap<string, Instant>;
-  readonly namePrefix: string;
-  readonly now: Instant;
 }
 
-function checkRows(parts: CheckInput): readonly CheckRow[] {
-  const jobs = [...parts.lineages.jobs.values()];
-  const children = new Map(
-    jobs.flatMap((job) => (job.parent === null ? [] : [[attemptKey(job.parent), job] as const])),
-  );
-  const rows = parts.windows.map(({ window, job }) => rowOf(parts, children, job, window.attempt, window));
-  const pending = parts.pending.map((job) => {
-    const attempt = parts.jobs.get(job.job)?.attempts.length ?? 0;
-    return rowOf(parts, children, job, Math.max(1, attempt), null);
-  });
-  const order = (one: CheckRow): number => one.window ?? Number.POSITIVE_INFINITY;
-  return [...rows, ...pending].toSorted((one, other) => order(one) - order(other) || one.job.localeCompare(other.job));
-}
-
-function rowOf(
-  parts: CheckInput,
-  children: ReadonlyMap<string, LabJob>,
-  labJob: LabJob,
-  ordinal: number,
-  window: LabWindow | null,
-): CheckRow {
-  const { lineages, logs, namePrefix } = parts;
+function rowOf(reading: Reading, labJob: LabJob, ordinal: number, window: LabWindow | null): CheckRow {
+  const { lineages, namePrefix } = reading;
   const name = { job: labJob.job, attempt: ordinal };
-  const job = parts.jobs.get(labJob.job);
+  const job = reading.jobs.get(labJob.job);
   const attempt = job?.attempts[ordinal - 1];
   const lineage = lineageOf(lineages, name);
+  const log = window === null || job === undefined ? null : readLog(reading, job, ordinal);
   return {
     window: window?.window ?? null,
     ...name,
@@ -137,61 +118,54 @@ function rowOf(
     folder: basename(labJob.directory) || '/',
     tpu: labJob.tpu,
     tpuShort: shortName(labJob.tpu, namePrefix),
-    status: statusOf(parts, children, name, job, attempt, window),
+    status: statusOf(reading, name, job, attempt, window, log),
     since:
       (job === undefined || attempt === undefined ? null : endedWhileWaiting(job, attempt)) ??
       attempt?.endedAt ??
       attempt?.ending?.startedAt ??
       window?.openedAt ??
       attempt?.createdAt ??
-      parts.now,
-    message: logs.get(attemptKey(name))?.tail ?? '',
+      reading.now,
+    message: log?.tail ?? '',
     windowClosed: (window?.closedAt ?? null) !== null,
   };
 }
 
 function statusOf(
-  parts: CheckInput,
-  children: ReadonlyMap<string, LabJob>,
+  reading: Reading,
   name: AttemptRef,
   job: Job | undefined,
   attempt: Attempt | undefined,
   window: LabWindow | null,
+  log: LogScan | null,
 ): CheckStatus {
   if (job === undefined || attempt === undefined)
     return window === null ? { kind: 'starting', waitReason: null, ...noTrouble } : { kind: 'killed' };
   const { ending } = attempt;
   const error = ending === null ? null : errorOf(ending);
-  const child = childOf(parts, children, name, job);
+  const child = childOf(reading, name, job);
   if (child !== null) return { ...child, error };
+  const waitReason = reading.waitReasons.get(job.id) ?? null;
   if (ending === null) {
-    const log = parts.logs.get(attemptKey(name));
     const { exitSeen } = attempt;
     const trouble: Trouble = {
-      trouble: log?.pattern === null || log === undefined ? null : formatTrouble(log.pattern),
-      hangsAt: exitSeen === undefined ? (parts.hangTimes.get(attemptKey(name)) ?? null) : null,
+      trouble: log === null || log.pattern === null ? null : formatTrouble(log.pattern),
+      hangsAt: exitSeen === undefined && log !== null ? hangTime(job, log) : null,
     };
     // The program has ended. Within half a minute it is known whether the cloud took its TPU.
     if (exitSeen !== undefined)
       return { kind: 'running', phase: `${endedPhase}${exitSeen.exitCode}`, waitReason: null, ...trouble };
-    const waitReason = parts.waitReasons.get(job.id) ?? null;
     if ((window?.report ?? null) === null) return { kind: 'starting', waitReason, ...trouble };
-    return {
-      kind: 'running',
-      phase: log === undefined ? 'Unknown' : formatLogPhase(log.phase),
-      waitReason,
-      ...trouble,
-    };
+    return { kind: 'running', phase: log === null ? 'Unknown' : formatLogPhase(log.phase), waitReason, ...trouble };
   }
   if (error === null && ending.reason === 'succeeded') return { kind: 'succeeded' };
   if (error === null || endedWhileWaiting(job, attempt) !== null) {
     // `tpu kill` cancels. A stopped job can start again, and so can an imported job that was running elsewhere.
     return { kind: job.finish?.verdict === 'stopped' ? 'stopped' : 'killed' };
   }
-  const next = nextOf(job, attempt, parts.nextSteps);
+  const next = nextOf(job, attempt, reading.nextSteps);
   const isWaiting = next !== null && job.attempts.length > attempt.ordinal;
-  const waitReason = isWaiting ? (parts.waitReasons.get(job.id) ?? null) : null;
-  return { kind: 'error', error, detail: ending.evidence.message, next, waitReason };
+  return { kind: 'error', error, detail: ending.evidence.message, next, waitReason: isWaiting ? waitReason : null };
 }
 
 /** The time when the owner ended the job while it waited for the next attempt, or null. */
@@ -211,8 +185,7 @@ export function troubleOf(status: CheckStatus): Trouble | null {
 const noTrouble: Trouble = { trouble: null, hangsAt: null };
 
 function childOf(
-  { lineages }: CheckInput,
-  children: ReadonlyMap<string, LabJob>,
+  { lineages, children }: Reading,
   { job: id, attempt: ordinal }: AttemptRef,
   job: Job,
 ): { readonly kind: 'resumed' | 'rerunned'; readonly child: number } | null {
@@ -229,8 +202,8 @@ function childOf(
   return elsewhere === undefined ? null : begun({ job: elsewhere.job, attempt: 1 }, elsewhere.parent?.startMode);
 }
 
-function nextOf(job: Job, attempt: Attempt, nextSteps: CheckInput['nextSteps']): 'resume' | 'rerun' | null {
-  if (job.finish !== null || job.desired !== 'running') return null;
+function nextOf(job: Job, attempt: Attempt, nextSteps: Reading['nextSteps']): 'resume' | 'rerun' | null {
+  if (!isDesiredRunning(job)) return null;
   const next = job.attempts.at(-1);
   if (next === undefined || next.ordinal === attempt.ordinal) return nextSteps.get(job.id) ?? null;
   return next.startMode === 'rerun' ? 'rerun' : 'resume';
@@ -277,39 +250,27 @@ export async function readCheckRows(
   // A job on another TPU names its parent. The parent does not name its child.
   const wanted = labJobs.filter(({ job, parent }) => shown.has(job) || (parent !== null && shown.has(parent.job)));
   const lineages = await readLineages(store, [...wanted, ...windows.map(({ job }) => job)], read);
-  const logs = new Map<string, LogScan>();
-  const hangTimes = new Map<string, Instant>();
-  for (const { window } of windows) {
-    const job = jobs.get(window.job);
-    if (job === undefined) continue;
-    const log = readLog(createEndReader(files, job), window.attempt, user.settings);
-    const name = attemptKey(window);
-    logs.set(name, log);
-    const hangsAt = hangTime(job, window.attempt, log);
-    if (hangsAt !== null) hangTimes.set(name, hangsAt);
-  }
   const waiting = labJobs.filter(({ job }) => pending.some((one) => one.job === job) || isBlocked(jobs.get(job)));
   const [waitReasons, nextSteps] = await Promise.all([
     readWaitReasons(store, waiting, jobs, now),
     readNextSteps(jobStates, now),
   ]);
-  return checkRows({
-    windows,
-    pending,
-    waitReasons,
-    nextSteps,
-    lineages,
-    jobs,
-    logs,
-    hangTimes,
-    namePrefix,
-    now,
-  });
+  const parents = [...lineages.jobs.values()].flatMap((job) =>
+    job.parent === null ? [] : [[attemptKey(job.parent), job] as const],
+  );
+  const reading = { user, files, namePrefix, now, jobs, lineages, children: new Map(parents), waitReasons, nextSteps };
+  const rows = [
+    ...windows.map(({ window, job }) => rowOf(reading, job, window.attempt, window)),
+    ...pending.map((job) => rowOf(reading, job, Math.max(1, jobs.get(job.job)?.attempts.length ?? 0), null)),
+  ];
+  const order = (one: CheckRow): number => one.window ?? Number.POSITIVE_INFINITY;
+  return rows.toSorted((one, other) => order(one) - order(other) || one.job.localeCompare(other.job));
 }
 
 const maxCharacterBytes = 4;
 
-function readLog(read: EndReader, attempt: number, settings: LabUser['settings']): LogScan {
+function readLog({ files, user: { settings } }: Reading, job: Job, attempt: number): LogScan {
+  const read = createEndReader(files, job);
   const part = read(outputLog(attempt, 'controller'), settings.monitor_length * maxCharacterBytes);
   const end = lastCharacters(textOf(part), settings.monitor_length);
   return {
@@ -330,12 +291,11 @@ function isBlocked(job: Job | undefined): boolean {
   return unreachableAt !== null || isWaitedFor;
 }
 
-function hangTime(job: Job, ordinal: number, { pattern, changedAt }: LogScan): Instant | null {
-  const { failedCallTimeoutMs } = job.spec.limits;
-  const attempt = job.attempts[ordinal - 1];
+/** The time when the program counts as hung, if it stays silent after a failed call. */
+function hangTime({ spec }: Job, { pattern, changedAt }: LogScan): Instant | null {
+  const { failedCallTimeoutMs } = spec.limits;
   if (failedCallTimeoutMs === undefined || pattern === null || !failedCallPatterns.includes(pattern)) return null;
-  if (attempt === undefined || attempt.ending !== null || changedAt === null) return null;
-  return changedAt + failedCallTimeoutMs;
+  return changedAt === null ? null : changedAt + failedCallTimeoutMs;
 }
 
 /** By job: the phrase of `list` for its wait. Loads half of the rules, so only if a job waits. */
