@@ -85,7 +85,7 @@ interface LogScan {
   readonly changedAt: Instant | null;
 }
 
-/** What the rows of one reading share. */
+/** The part that all rows of one reading share. */
 interface Reading {
   readonly user: LabUser;
   readonly files: JobFiles;
