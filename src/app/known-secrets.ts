@@ -6,7 +6,7 @@ import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import type { CommandSpec } from '../core/model/spec.ts';
 import { readRegularFile } from './files.ts';
 import { secretFile } from './job-folder.ts';
-import { isSecretName, secretsIn } from './redact.ts';
+import { isSecretName, secretsIn } from '../catalogue/redact.ts';
 
 /** Below the user's home. */
 const userFiles: readonly string[] = [

@@ -1,5 +1,5 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { redactPatterns } from '../app/redact.ts';
+import { redactPatterns } from '../catalogue/redact.ts';
 import { wantsJson } from './context.ts';
 import type { ErrorOutput } from './outputs.ts';
 

@@ -13,6 +13,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml';
+import { isSecretName, redactPatterns } from '../catalogue/redact.ts';
 import type { Override } from '../core/model/spec.ts';
 import { aliasesAt, kindAt, siblingKeys } from './keys.ts';
 import { parsePath, type Report, type SourcePosition } from '../schema/problems.ts';
@@ -35,32 +36,15 @@ export function storedTextOf(text: string, overrides: readonly Override[]): stri
   return document.toString({ lineWidth: 0, flowCollectionPadding: /[{[] /.test(text) });
 }
 
-const secretKeyPattern = '(?:key|token|secret|password|passwd|passphrase|pwd|credentials?)';
-/** `HF_TOKEN`, `api-key`, `apikey`, `wandbKey`; not `keyword`, `monkey` or `max_tokens`. */
-const secretName = new RegExp(`(?:^|[_-]|api|auth|access|private)${secretKeyPattern}$`, 'i');
-const secretCamelName = /[a-z\d](?:Key|Token|Secret|Password|Passwd|Passphrase|Pwd|Credentials?)$/;
-/** `{HF_TOKEN: x}`, `token=x`, `--api-key x`, `[--api-key, x]`. */
-const secretPair = new RegExp(
-  `${secretKeyPattern}["']?\\s*[:=]\\s*\\S|--?[\\w-]*${secretKeyPattern}["']?(?:\\s*,|\\s)\\s*\\S`,
-  'i',
-);
-/** Values that are secrets under any name: a password in a URL, and tokens and keys of a known form. */
-const secretForm =
-  /:\/\/[^\s/@:]*:[^\s/@]+@|\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[abp]-|AKIA|AIza|ya29\.)[\w-]{8,}|\beyJ[\w-]{8,}\.[\w-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY|\bbearer\s+\S/i;
-
 /** True for a value that is most likely a secret. Values of `job.secrets` are sources, not secrets. */
 function isSecret(key: string, value: string): boolean {
-  if (secretForm.test(value)) return true;
   const path = parsePath(key) ?? [];
-  if (path[0] === 'job' && path[1] === 'secrets') return false;
-  if (path.some((name, index) => isSecretName(path.slice(0, index + 1), name))) return true;
-  return kindAt(path)?.isScript !== true && secretPair.test(value);
-}
-
-/** Keys of jobman, such as `ssh.key`, name files, so only the user's own keys count. */
-function isSecretName(path: Path, name: string | number): boolean {
-  if (typeof name === 'number' || Object.hasOwn(siblingKeys(path) ?? {}, name)) return false;
-  return secretName.test(name) || secretCamelName.test(name);
+  if (path[0] === 'job' && path[1] === 'secrets') return redactPatterns(value) !== value;
+  // Keys of jobman, such as `ssh.private_key`, name files, so only the user's own keys count.
+  const isOwn = (name: string | number, depth: number) =>
+    typeof name === 'string' && !Object.hasOwn(siblingKeys(path.slice(0, depth + 1)) ?? {}, name);
+  if (path.some((name, depth) => isOwn(name, depth) && isSecretName(String(name)))) return true;
+  return kindAt(path)?.isScript !== true && redactPatterns(value) !== value;
 }
 
 export interface SetArgument {

@@ -3,7 +3,7 @@ import { basename, resolve } from 'node:path';
 import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { escapeForTerminal } from '../../app/format.ts';
 import { knownSecrets, type SecretSources } from '../../app/known-secrets.ts';
-import { createRedactor } from '../../app/redact.ts';
+import { createRedactor } from '../../catalogue/redact.ts';
 import { settingsLayers } from '../../app/settings.ts';
 import { jobPage, type JobPage } from '../../reports/job-page.ts';
 import { type Cli, type GlobalFlags } from '../context.ts';

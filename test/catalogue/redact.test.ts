@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { escapeForTerminal, escapeLine } from '../../src/app/format.ts';
-import { createRedactor, isSecretName, redactPatterns, secretsIn } from '../../src/app/redact.ts';
+import { createRedactor, isSecretName, redactPatterns, secretsIn } from '../../src/catalogue/redact.ts';
 
 const key =
   '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\nAAAAB3NzaC1yc2EAAAADAQABAAAB\n-----END OPENSSH PRIVATE KEY-----';
