@@ -18,7 +18,7 @@ import type { Override } from '../core/model/spec.ts';
 import { aliasesAt, kindAt, siblingKeys } from './keys.ts';
 import { parsePath, type Report, type SourcePosition } from '../schema/problems.ts';
 import { isMergeKey, parseYaml, textOf } from '../schema/yaml.ts';
-import { type Path, reportProblem } from '../schema/kinds.ts';
+import { reportProblem } from '../schema/kinds.ts';
 
 const redacted = '***';
 
