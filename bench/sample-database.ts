@@ -2,6 +2,7 @@
 // once; copies get other ids and times.
 
 import { join } from 'node:path';
+import { finalRows } from '../src/app/views.ts';
 import { nextNumber } from '../src/store/counters.ts';
 import { commitJob, insertJob } from '../src/store/jobs.ts';
 import { migrate } from '../src/store/database.ts';
@@ -53,7 +54,7 @@ export async function writeDatabase(home: string, count: number, live: number): 
         wakeAt: history.job.finish === null ? history.end + shift : null,
         epoch: null,
       };
-      await commitJob(transaction, commit, () => ({ notices: [], endsWaiting: false }));
+      await commitJob(transaction, commit, () => ({ notices: [], endsWaiting: false }), finalRows);
     }
   });
   db.close();

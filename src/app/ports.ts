@@ -137,6 +137,16 @@ export interface CostliestJobs {
   readonly restCounts: { readonly real: number; readonly simulated: number };
 }
 
+/** The rows of jobs that only a command can change. The caller of the store makes them, and may do so again at any time. */
+export interface FinalRows {
+  /** Rows of another version are not used. */
+  readonly version: number;
+  /** Null for a job that may change by itself. */
+  readonly rowOf: (job: Job) => JobRow | null;
+}
+
+export type LoadFinalRows = () => Promise<FinalRows>;
+
 export interface RowPage {
   readonly rows: readonly JobRow[];
   readonly more: number;
@@ -185,7 +195,7 @@ export interface Store {
   list(filter: JobFilter): Promise<JobPage>;
   /** The manifest as written; null without the job. */
   manifest(id: string): Promise<string | null>;
-  /** As `list`, for screens. The store keeps the rows of finished jobs; `rowOf` makes every other row. */
+  /** As `list`, for screens. The store keeps the final rows; `rowOf` makes every other row. */
   listRows(filter: JobFilter, rowOf: (job: Job) => JobRow): Promise<RowPage>;
   events(id: string, after: number): Promise<readonly StoredEvent[]>;
   /** The recorded commits of the job, oldest first. */

@@ -26,12 +26,10 @@ import type { AllocationView, AttemptView, JobRow, JobView } from './client.ts';
 import { isSimulated, formatAccelerator, formatEndReason, formatCloudError, errorPhrases } from './phrases.ts';
 import { formatAge, pluralize, formatDuration, importedPrefix, reasonPhrases } from './format.ts';
 import { formatCloudStatus } from './cloud-status.ts';
+import type { FinalRows } from './ports.ts';
 
 /** The longest phrase that a narrow terminal shows completely. */
 export const maxReasonLength = 32;
-
-/** Raise this when a row gets another field or phrase: the stored rows of finished jobs are then rebuilt. */
-export const listRowVersion = 11;
 
 export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' | 'backend'> {
   const capacity = capacityOf(job, lastAllocation(job));
@@ -62,11 +60,15 @@ export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' |
   };
 }
 
-/** The row of a job that only a command can change, else null. The store keeps it, so that lists are quick. */
-export function finalRow(job: Job): JobRow | null {
-  if (job.finish === null || job.startRequest !== null || heldAllocations(job).length > 0) return null;
-  return jobRow(job, job.finish.at);
-}
+/** The store keeps these rows, so that lists are quick. */
+export const finalRows: FinalRows = {
+  /** Raise this when a row gets another field or phrase. */
+  version: 11,
+  rowOf(job) {
+    if (job.finish === null || job.startRequest !== null || heldAllocations(job).length > 0) return null;
+    return jobRow(job, job.finish.at);
+  },
+};
 
 export function releasingAllocations(job: Job): readonly Allocation[] {
   return heldAllocations(job).filter((allocation) => allocation.releasedAt !== null);

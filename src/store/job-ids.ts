@@ -13,7 +13,7 @@ export type IsIdTaken = (id: string, owner: string) => boolean;
  * that the files of two jobs never mix. It checks for files before the transaction, in which other writers wait, and
  * chooses again if one of them has taken the id meanwhile.
  */
-export function createWriteWithId(read: RunOperation, write: RunOperation, isIdTaken: IsIdTaken) {
+export function createWriteWithId(read: RunOperation, write: RunOperation, isIdTaken: IsIdTaken = () => false) {
   let chosen = 0;
   return <T extends object | string>(owner: string, operation: (db: Database, id: string) => Promise<T>): Promise<T> =>
     untilWritten<T>(async () => {

@@ -8,6 +8,7 @@ import { specOutline } from '../app/json.ts';
 import type {
   Commit,
   CommitResult,
+  FinalRows,
   JobFilter,
   JobPage,
   LeaseState,
@@ -17,7 +18,6 @@ import type {
   StoredJob,
   StoredOutcome,
 } from '../app/ports.ts';
-import { finalRow, listRowVersion } from '../app/views.ts';
 import { newJob } from '../core/model/job.ts';
 import type { Job } from '../core/model/job.ts';
 import { subjectKey } from '../core/model/decision.ts';
@@ -50,23 +50,24 @@ const noRequest = { accelerator: null, zone: null, pricing: null };
 export async function writeNewJob(
   db: Database,
   { job, events, manifest, wakeAt }: Pick<Commit, 'job' | 'events' | 'wakeAt'> & { readonly manifest: string },
+  finalRows?: FinalRows,
 ): Promise<void> {
   const { owner, spec, createdAt } = job;
   const number = Number(job.id);
-  const { finished_at, removed, status, list_row_version, list_row } = statusColumns(job);
+  const { finished_at, removed, status } = statusColumns(job);
   const { accelerator, zone, pricing } = spec.capacity.kind === 'tpu' ? spec.capacity : noRequest;
   await sql`
     insert into job (number, revision, event_count, owner, name, created_at, finished_at, removed, wake_at,
-                     outline, status, list_row_version, list_row, accelerator, zone, pricing)
+                     outline, status, accelerator, zone, pricing)
     values (${number}, 1, ${events.length}, ${owner}, ${spec.name}, ${createdAt}, ${finished_at}, ${removed}, ${wakeAt},
-            ${JSON.stringify(specOutline(spec))}, ${status}, ${list_row_version}, ${list_row}, ${accelerator}, ${zone},
-            ${pricing})`.execute(db);
+            ${JSON.stringify(specOutline(spec))}, ${status}, ${accelerator}, ${zone}, ${pricing})`.execute(db);
   await sql`
     insert into job_text (job, spec, manifest)
     values (${number}, ${JSON.stringify(spec)}, ${manifest})`.execute(db);
   for (const tag of new Set(spec.tags)) {
     await sql`insert into job_tag (tag, job) values (${tag}, ${number})`.execute(db);
   }
+  await writeFinalRow(db, job, finalRows, false);
   await addEvents(db, number, 0, events);
   await writeUsage(db, undefined, job);
   await nextNumber(db, 'change');
@@ -87,17 +88,29 @@ export async function loadJobs(db: Database, ids: readonly string[]): Promise<re
   });
 }
 
+interface StoredColumns {
+  readonly event_count: number;
+  readonly status: string;
+  readonly finished_at: number | null;
+  readonly last_pass: string | null;
+}
+
 /** Loaded by the caller before the transaction, because reading commands do not need it. */
 export type NoticesOf = (job: Job, events: readonly Event[]) => NoticeChange;
 
 /** Writes the decision of a pass, or nothing when the job or the lease has changed since it was loaded. */
-export async function commitJob(db: Database, commit: Commit, noticesOf: NoticesOf): Promise<CommitResult> {
+export async function commitJob(
+  db: Database,
+  commit: Commit,
+  noticesOf: NoticesOf,
+  finalRows?: FinalRows,
+): Promise<CommitResult> {
   const { job, epoch } = commit;
   const number = numberOf(job.id);
-  const { rows } = await sql<{ event_count: number; status: string; last_pass: string | null }>`
-    select event_count, status, last_pass from job where number = ${number ?? null}`.execute(db);
+  const { rows } = await sql<StoredColumns>`
+    select event_count, status, finished_at, last_pass from job where number = ${number ?? null}`.execute(db);
   const stored = rows[0];
-  const { finished_at, removed, status, list_row_version, list_row, location, collect_until } = statusColumns(job);
+  const { finished_at, removed, status, location, collect_until } = statusColumns(job);
   const entry = stored === undefined ? null : passEntry(commit, stored, status);
   const isCurrent =
     epoch === null ? sql`1 = 1` : sql`exists (select 1 from lease where holder is not null and epoch = ${epoch})`;
@@ -106,14 +119,14 @@ export async function commitJob(db: Database, commit: Commit, noticesOf: Notices
     update job
     set revision = revision + 1, event_count = event_count + ${commit.events.length},
         finished_at = ${finished_at}, removed = ${removed}, wake_at = ${commit.wakeAt},
-        status = ${status}, list_row_version = ${list_row_version}, list_row = ${list_row},
-        location = ${location}, collect_until = ${collect_until}, last_pass = ${entry?.lastPass ?? null}
+        status = ${status}, location = ${location}, collect_until = ${collect_until}, last_pass = ${entry?.lastPass ?? null}
     where number = ${number ?? null} and revision = ${commit.revision} and ${isCurrent} returning number`.execute(db);
   if (number === undefined || stored === undefined || entry === null || written.length === 0) {
     if (epoch !== null && (await readLease(db))?.epoch !== epoch) return 'lease_lost';
     if (stored === undefined) throw new Error(`cannot commit job ${job.id}: it is not in the database`);
     return 'stale';
   }
+  await writeFinalRow(db, job, finalRows, stored.finished_at !== null);
   await writeLocations(db, number, job);
   await writeCapacityAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stored.event_count, commit.events);
@@ -135,19 +148,22 @@ export async function listJobs(db: Database, filter: JobFilter): Promise<JobPage
   return { jobs: rows.map((row) => jobOf(row.status, row.outline)), more };
 }
 
-/** Reuses stored rows of the current version. */
-export async function listRows(db: Database, filter: JobFilter, rowOf: (job: Job) => JobRow): Promise<RowPage> {
-  const isStored = sql`list_row is not null and list_row_version = ${listRowVersion}`;
+/** Reads little of a job with a stored row, because its other columns are long. */
+export async function listRows(
+  db: Database,
+  filter: JobFilter,
+  rowOf: (job: Job) => JobRow,
+  version: number | null,
+): Promise<RowPage> {
   const columns = sql`
-    case when ${isStored} then list_row end as list_row,
-    case when ${isStored} then null else status end as status,
-    case when ${isStored} then null else outline end as outline`;
-  type Columns = { list_row: string } | { list_row: null; status: string; outline: string };
-  const { rows, more } = await readPage<Columns>(db, columns, filter);
+    list_row.body as body,
+    case when list_row.body is null then status end as status,
+    case when list_row.body is null then outline end as outline`;
+  const join = sql`left join list_row on list_row.job = number and list_row.version = ${version}`;
+  type Columns = { body: string } | { body: null; status: string; outline: string };
+  const { rows, more } = await readPage<Columns>(db, columns, filter, join);
   return {
-    rows: rows.map((row) =>
-      row.list_row === null ? rowOf(jobOf(row.status, row.outline)) : objectOf<JobRow>(row.list_row),
-    ),
+    rows: rows.map((row) => (row.body === null ? rowOf(jobOf(row.status, row.outline)) : objectOf<JobRow>(row.body))),
     more,
   };
 }
@@ -156,14 +172,15 @@ async function readPage<Columns>(
   db: Database,
   columns: Sql,
   filter: JobFilter,
+  join: Sql = sql``,
 ): Promise<{ readonly rows: readonly Columns[]; readonly more: number }> {
   const { maxFinished } = filter;
   const { rows: unfinished } = await sql<Columns>`
-    select ${columns} from job
+    select ${columns} from job ${join}
     where finished_at is null and ${matches(filter)}
     order by number desc`.execute(db);
   const { rows: finished } = await sql<Columns>`
-    select ${columns} from job
+    select ${columns} from job ${join}
     where finished_at is not null and ${matches(filter)}
     order by finished_at desc, number desc ${maxFinished === null ? sql`` : sql`limit ${maxFinished}`}`.execute(db);
   const rows = [...unfinished, ...finished];
@@ -187,22 +204,28 @@ interface StatusColumns extends LocationColumns {
   readonly finished_at: number | null;
   readonly removed: number;
   readonly status: string;
-  readonly list_row_version: number;
-  readonly list_row: string | null;
 }
 
 /** `status` is the job without its spec, which never changes. */
 function statusColumns(job: Job): StatusColumns {
   const { spec: _, ...status } = job;
-  const row = finalRow(job);
   return {
     finished_at: job.finish?.at ?? null,
     removed: job.removed ? 1 : 0,
     status: JSON.stringify(status),
-    list_row_version: listRowVersion,
-    list_row: row === null ? null : JSON.stringify(row),
     ...locationColumns(job),
   };
+}
+
+/** `hadRow`: the row of an earlier state may be stored. */
+async function writeFinalRow(db: Database, job: Job, finalRows: FinalRows | undefined, hadRow: boolean): Promise<void> {
+  const number = Number(job.id);
+  const row = finalRows?.rowOf(job) ?? null;
+  if (finalRows !== undefined && row !== null)
+    await sql`
+      insert into list_row (job, version, body) values (${number}, ${finalRows.version}, ${JSON.stringify(row)})
+      on conflict (job) do update set version = excluded.version, body = excluded.body`.execute(db);
+  else if (hadRow) await sql`delete from list_row where job = ${number}`.execute(db);
 }
 
 /** See `Store.similarJobs`. */

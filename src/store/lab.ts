@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatChoices } from '../app/format.ts';
 import type { LabEntry } from '../app/lab-job.ts';
-import type { Store } from '../app/ports.ts';
+import type { LoadFinalRows, Store } from '../app/ports.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
@@ -25,20 +25,23 @@ import { readLogins } from './users.ts';
 const busyTimeoutMs = 60_000;
 
 /** Does not load the jobs' part, because training scripts wait for the lab's. Opens no file yet. */
-export function openLabStore({
-  isIdTaken = () => false,
-  ...given
-}: OpenDatabaseOptions & { readonly isIdTaken?: IsIdTaken }): {
+export function openLabStore({ isIdTaken, finalRows, ...given }: OpenDatabaseOptions & ImportOptions): {
   readonly store: LabStore;
   readonly notify: Store['notify'];
   readonly close: () => Promise<void>;
 } {
   const { read, write, notify, close } = openDatabase({ busyTimeoutMs, ...given });
-  return { store: labStore(read, write, isIdTaken), notify, close };
+  return { store: labStore(read, write, { isIdTaken, finalRows }), notify, close };
 }
 
-export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsIdTaken): LabStore {
-  const writeWithId = createWriteWithId(read, write, isIdTaken);
+/** For imported jobs; see `openStore`. */
+interface ImportOptions {
+  readonly isIdTaken?: IsIdTaken | undefined;
+  readonly finalRows?: LoadFinalRows | undefined;
+}
+
+export function labStore(read: RunOperation, write: RunOperation, options: ImportOptions = {}): LabStore {
+  const writeWithId = createWriteWithId(read, write, options.isIdTaken);
   return {
     ...registryStore(read, write),
     addJob: (job) => write((db) => addLabJob(db, job)),
@@ -129,9 +132,9 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
       }),
 
     async addImportedJob(past) {
-      const { addPastJob } = await import('./past-jobs.ts');
+      const [{ addPastJob }, rows] = await Promise.all([import('./past-jobs.ts'), options.finalRows?.()]);
       return writeWithId(past.owner, async (db, id) => {
-        await addPastJob(db, id, past);
+        await addPastJob(db, id, past, rows);
         await addImportedWindow(db, id, past);
         return id;
       });
@@ -147,7 +150,7 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
           labStore(
             (operation) => inOrder(() => operation(db)),
             (operation) => inOrder(() => db.transaction(operation)),
-            isIdTaken,
+            options,
           ),
         );
       }),

@@ -66,7 +66,26 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0007_passes'(db) {
     for (const statement of passes) await statement.execute(db);
   },
+  async '0008_list_rows'(db) {
+    for (const statement of listRows) await statement.execute(db);
+  },
 };
+
+const listRows: readonly Sql[] = [
+  // The row for lists of a job that cannot change any more, in the form that `version` names. A table of its own, because
+  // a list of all jobs then reads few pages.
+  sql`
+    create table list_row (
+      job integer primary key references job (number),
+      version integer not null,
+      body text not null
+    )`,
+  sql`
+    insert into list_row (job, version, body)
+    select number, list_row_version, list_row from job where list_row is not null`,
+  sql`alter table job drop column list_row`,
+  sql`alter table job drop column list_row_version`,
+];
 
 const passes: readonly Sql[] = [
   // The newest recorded commit as JSON; null while none is recorded.

@@ -3,7 +3,7 @@
 import type { ClusterStore } from '../app/cluster/archive.ts';
 import { StoreError } from '../app/errors.ts';
 import type { NotificationStore } from '../app/notifications/outbox.ts';
-import type { Orphan, Store, UserStore } from '../app/ports.ts';
+import type { LoadFinalRows, Orphan, Store, UserStore } from '../app/ports.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Event } from '../core/model/event.ts';
 import type { LabStore } from '../lab/lab-store.ts';
@@ -24,6 +24,8 @@ import { openDatabase, type DatabaseAddress, type OpenDatabaseOptions } from './
 type OpenStoreOptions = OpenDatabaseOptions & {
   /** Default: no id is taken. */
   readonly isIdTaken?: IsIdTaken;
+  /** Loaded for commits and lists. By default no rows are kept. */
+  readonly finalRows?: LoadFinalRows;
 };
 
 /** The whole database. Code that decides about jobs uses only `Store`, without clusters and the lab. */
@@ -34,7 +36,7 @@ export interface JobmanStore extends Store, UserStore {
 }
 
 /** Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
-export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOptions): JobmanStore {
+export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions): JobmanStore {
   const { read, readBeforeWriting, write, notify, listen, close } = openDatabase(given);
   const writeWithId = createWriteWithId(readBeforeWriting, write, isIdTaken);
   const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
@@ -54,14 +56,17 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
     load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
     loadMany: (ids) => read((db) => jobs.loadJobs(db, ids)),
     async commit(commit) {
-      const { noticesOf } = await import('../app/notifications/notice.ts');
-      return write((db) => jobs.commitJob(db, commit, noticesOf));
+      const [{ noticesOf }, rows] = await Promise.all([import('../app/notifications/notice.ts'), finalRows?.()]);
+      return write((db) => jobs.commitJob(db, commit, noticesOf, rows));
     },
     manifest: async (id) =>
       (await select(sql<{ manifest: string }>`select manifest from job_text where job = ${numberOf(id) ?? null}`))[0]
         ?.manifest ?? null,
     list: (filter) => read((db) => jobs.listJobs(db, filter)),
-    listRows: (filter, rowOf) => read((db) => jobs.listRows(db, filter, rowOf)),
+    async listRows(filter, rowOf) {
+      const version = (await finalRows?.())?.version ?? null;
+      return read((db) => jobs.listRows(db, filter, rowOf, version));
+    },
     events: (id, after) =>
       read(async (db) => {
         const { rows } = await sql<{ seq: number; body: string }>`
@@ -116,7 +121,7 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
     users: () => read(readUsers),
     clusters: clusterStore(read, write),
     notifications: notificationStore(read, write),
-    lab: labStore(read, write, isIdTaken),
+    lab: labStore(read, write, { isIdTaken, finalRows }),
     close,
   };
 }

@@ -13,12 +13,13 @@ import type { Actor, User, UserName } from '../core/model/user.ts';
 import { createJobFiles } from '../files/job-files.ts';
 import { localFolders } from '../files/local-folders.ts';
 import { openStore } from '../store/store.ts';
+import { finalRows } from './final-rows.ts';
 import { hasJobFiles, databaseOf } from './paths.ts';
 
 /** One client for each user whom a line may name. They share the database, and open nothing yet. */
 export function createLocalClients(services: Services): (requested: UserName | null) => Client {
   const { io, home } = services;
-  const store = openStore({ ...databaseOf(services), isIdTaken: hasJobFiles(home) });
+  const store = openStore({ ...databaseOf(services), isIdTaken: hasJobFiles(home), finalRows });
   let files: Promise<LogFiles> | undefined;
   /** Loaded on the first write, because lists do not need it. */
   const logFiles = () =>

@@ -23,6 +23,7 @@ import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
 import { shareConnections } from './worker-access.ts';
 import type { ControllerParts } from './controller-service.ts';
+import { finalRows } from './final-rows.ts';
 import { createMessageSender } from './notify.ts';
 import { databaseOf, templateFile } from './paths.ts';
 
@@ -40,7 +41,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   const { io, home } = parts;
   checkOpenFileLimit();
   const database = databaseOf(parts);
-  const store = openStore(database);
+  const store = openStore({ ...database, finalRows });
   const clock = createClock(() => io.now());
   await expectUsableStore(store);
   // In a copied home every write would be refused.

@@ -7,12 +7,13 @@ import { type Site, siteOf } from '../lab/site.ts';
 import { openLabStore } from '../store/lab.ts';
 import { requireOriginalHome } from '../store/open-database.ts';
 import { createJobFiles } from '../files/job-files.ts';
+import { finalRows } from './final-rows.ts';
 import { hasJobFiles, databaseOf } from './paths.ts';
 
 /** Opens nothing yet. */
 export function openLab(services: LabServices): Lab {
   const database = databaseOf(services);
-  const { store, notify, close } = openLabStore({ ...database, isIdTaken: hasJobFiles(services.home) });
+  const { store, notify, close } = openLabStore({ ...database, isIdTaken: hasJobFiles(services.home), finalRows });
   let read: Promise<Site> | undefined;
 
   async function readSite(): Promise<Site> {

@@ -4,7 +4,7 @@ import { formatStatus } from '../../src/app/format.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Why } from '../../src/app/client.ts';
-import { allocationViews, jobRow, finalRow, maxReasonLength } from '../../src/app/views.ts';
+import { allocationViews, jobRow, finalRows, maxReasonLength } from '../../src/app/views.ts';
 import { whyOf } from '../../src/app/why.ts';
 import { applyCommand } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -1011,7 +1011,7 @@ test('the row of a finished job does not change with time', () => {
   let lasting = 0;
   for (const one of cases) {
     const [job, now] = [jobIn(one), one.now];
-    const row = finalRow(job);
+    const row = finalRows.rowOf(job);
     if (row === null) continue;
     lasting += 1;
     assert.deepEqual(row, jobRow(job, now));
@@ -1022,10 +1022,13 @@ test('the row of a finished job does not change with time', () => {
 
 test('a row with capacity or pending changes is not final', () => {
   const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
-  assert.equal(finalRow({ ...withAttempts(aJob(), [readyAllocation], []), finish }), null);
-  assert.equal(finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, releasedAt: noon }], []), finish }), null);
-  assert.equal(finalRow({ ...aJob(), finish }), null);
-  assert.notEqual(finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, ...gone }], []), finish }), null);
+  assert.equal(finalRows.rowOf({ ...withAttempts(aJob(), [readyAllocation], []), finish }), null);
+  assert.equal(
+    finalRows.rowOf({ ...withAttempts(aJob(), [{ ...readyAllocation, releasedAt: noon }], []), finish }),
+    null,
+  );
+  assert.equal(finalRows.rowOf({ ...aJob(), finish }), null);
+  assert.notEqual(finalRows.rowOf({ ...withAttempts(aJob(), [{ ...readyAllocation, ...gone }], []), finish }), null);
 });
 
 /** A job in each phase, with a cloud that has not answered since 12:30. */

@@ -16,6 +16,7 @@ import {
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
+import type { JobRow } from '../../src/app/client.ts';
 import { StoreError, type StoreErrorKind } from '../../src/app/errors.ts';
 import type { Store } from '../../src/app/ports.ts';
 import { day } from '../../src/core/model/time.ts';
@@ -162,11 +163,16 @@ async function downgrade(file: string, version: number, rows = ''): Promise<void
     "select name from sqlite_master where type = 'table' intersect select name from newer.sqlite_master",
   );
   for (const table of tables.filter((name) => name !== 'migration')) {
-    const columns = namesOf(
-      `select name from pragma_table_info('${table}', 'main') intersect select name from pragma_table_info('${table}', 'newer')`,
-    ).join();
+    const newer = `select name from pragma_table_info('${table}', 'newer')`;
+    const columns = namesOf(`select name from pragma_table_info('${table}', 'main') intersect ${newer}`);
+    const dropped = namesOf(
+      `select name from pragma_table_info('${table}', 'main') where "notnull" and dflt_value is null except ${newer}`,
+    );
+    const values = [...columns, ...dropped.map(() => '0')].join();
     const known = table === 'counter' ? 'where name in (select name from main.counter)' : '';
-    copy.exec(`insert or replace into ${table} (${columns}) select ${columns} from newer.${table} ${known}`);
+    copy.exec(
+      `insert or replace into ${table} (${[...columns, ...dropped].join()}) select ${values} from newer.${table} ${known}`,
+    );
   }
   copy.exec(`detach newer; ${rows}`);
   copy.close();
@@ -188,6 +194,19 @@ test('a database without the usage ledger gets the rows of its jobs', async (t) 
     (await upgraded.usage({})).map(({ use }) => use),
     ['waiting', 'setup', 'useful'],
   );
+});
+
+test('the rows of lists are moved to their own table', async (t) => {
+  const { file, open } = databaseIn(t);
+  const store = open();
+  await store.insert(job);
+  await store.insert(job);
+  await store.close();
+  await downgrade(file, 7, `update job set list_row = '{"id":"000001"}', list_row_version = 9 where number = 1`);
+  const upgraded = openStore({ file, finalRows: async () => ({ version: 9, rowOf: () => null }) });
+  t.after(() => upgraded.close());
+  const computed = { id: '000002' } as JobRow;
+  assert.deepEqual((await upgraded.listRows({ maxFinished: null }, () => computed)).rows, [computed, { id: '000001' }]);
 });
 
 test('archived jobs of clusters get rows: by the migration, and after an older controller', async (t) => {

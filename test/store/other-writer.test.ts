@@ -70,7 +70,6 @@ const raceOn =
       labStore(
         (operation) => operation(one),
         (operation) => operation(one),
-        () => false,
       );
     const insert = async () => {
       const id = idOf(await nextNumber(db, 'job'));

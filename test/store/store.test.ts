@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, it } from 'node:test';
 import type { NewJob, PassRecord, Store, StoredJob, UsageFilter } from '../../src/app/ports.ts';
-import { jobRow, finalRow } from '../../src/app/views.ts';
+import { jobRow, finalRows } from '../../src/app/views.ts';
 import type { Decision } from '../../src/core/model/decision.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
@@ -463,15 +463,17 @@ function storeSuite(name: string, open: OpenPair): void {
       );
     });
 
-    it('stores the row of a finished job and computes the others', async () => {
+    it('stores the row of a finished job until the job runs again, and computes the others', async () => {
       const live = await store.insert(ada());
       const ended = await store.insert(ada());
       await commit(ended, { job: finished(ended.job, noon) });
       const made: string[] = [];
-      const page = await other.listRows({ maxFinished: null }, (job) => {
-        made.push(job.id);
-        return jobRow(job, noon);
-      });
+      const list = () =>
+        other.listRows({ maxFinished: null }, (job) => {
+          made.push(job.id);
+          return jobRow(job, noon);
+        });
+      const page = await list();
       assert.deepEqual(made, [live.job.id]);
       assert.deepEqual(
         page.rows.map(({ id, phase }) => [id, phase]),
@@ -480,7 +482,10 @@ function storeSuite(name: string, open: OpenPair): void {
           ['000002', 'succeeded'],
         ],
       );
-      assert.deepEqual(page.rows[1], finalRow(finished(ended.job, noon)));
+      assert.deepEqual(page.rows[1], finalRows.rowOf(finished(ended.job, noon)));
+      await commit({ ...ended, revision: 2 });
+      await list();
+      assert.deepEqual(made, [live.job.id, ended.job.id, live.job.id]);
     });
 
     it('knows the next check of each job', async () => {
@@ -541,14 +546,15 @@ function storeSuite(name: string, open: OpenPair): void {
 
 // As in the simulator: both stores are the same one, which is gone when it is closed.
 storeSuite('SQLite in memory', () => {
-  const store = openStore({ file: ':memory:' });
+  const store = openStore({ file: ':memory:', finalRows: async () => finalRows });
   return Promise.resolve({ store, other: store, close: () => store.close() });
 });
 
 suiteOnBoth('two connections', (newAddress) =>
   storeSuite('a database', async () => {
     const address = await newAddress();
-    const [store, other] = [openStore(address), openStore(address)];
+    const rows = { finalRows: async () => finalRows };
+    const [store, other] = [openStore({ ...address, ...rows }), openStore({ ...address, ...rows })];
     return { store, other, close: async () => void (await Promise.all([store.close(), other.close()])) };
   }),
 );
