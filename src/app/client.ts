@@ -4,6 +4,7 @@ import type { Verb } from '../core/decide/commands.ts';
 import type { Event } from '../core/model/event.ts';
 import type { AllocationState, Desired, Evidence, Exit, OwnerBudget } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
+import type { RecordedPass } from '../core/model/recorded-pass.ts';
 import type { NotifyEvent } from '../core/model/notify.ts';
 import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
@@ -429,6 +430,62 @@ export interface Plan {
   readonly simulated: boolean;
 }
 
+export interface PassQuery {
+  /** Only the passes of this attempt. */
+  readonly attempt?: number | undefined;
+  /** Only the passes that this version decides differently. */
+  readonly decide?: boolean | undefined;
+}
+
+/** A recorded pass of the controller over a job, or a recorded command. */
+export interface PassView {
+  /** Number of the commit, from 1. */
+  readonly pass: number;
+  /** Time of the decision. */
+  readonly at: Instant;
+  /** The newest attempt after it; null before the first. */
+  readonly attempt: number | null;
+  /** The version of jobman that decided; null for a command, or if the inputs cannot be read. */
+  readonly version: string | null;
+  /** The row of the table that decided; null for a command. */
+  readonly situation: string | null;
+  /** Null for a command, or for a situation of another version. */
+  readonly description: string | null;
+  /** Sentences: the outcomes of actions, and the facts that the pass before did not see. */
+  readonly seen: readonly string[];
+  /** Sentences: the events, and the actions that should be in progress. */
+  readonly decided: readonly string[];
+  /** Time of the next pass at the latest; null if only a command can change anything. */
+  readonly nextAt: Instant | null;
+  /** Later passes that requested the same actions and changed nothing. */
+  readonly repeats: number;
+  /** Time of the last of them; null without one. */
+  readonly repeatedAt: Instant | null;
+  /** The observation and the actions, as jobman has recorded them; null for a command, or if they cannot be read. */
+  readonly recorded: RecordedPass | null;
+  /** With `--decide`: the parts of the decision that this version decides differently. */
+  readonly differences: readonly PassDifference[];
+}
+
+export interface PassDifference {
+  /** `wakeAt`: the time of the next pass. `job`: the state of the job after the pass. */
+  readonly part: 'situation' | 'events' | 'actions' | 'wakeAt' | 'job';
+  /** The part of the recorded decision, without the sentences that both have. */
+  readonly recorded: readonly string[];
+  /** The same part of the decision of this version. */
+  readonly today: readonly string[];
+}
+
+export interface PassList {
+  readonly id: string;
+  readonly name: string;
+  readonly owner: UserName;
+  readonly passes: readonly PassView[];
+  /** The passes whose inputs can be read, and the others: another version recorded them, or changed the job since. */
+  readonly readable: number;
+  readonly unreadable: number;
+}
+
 export interface CreateRequest {
   readonly spec: JobSpec;
   readonly manifest: string;
@@ -548,6 +605,8 @@ export interface Client {
   diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
   why(ref: Ref): Promise<Why>;
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
+  /** The recorded passes of the controller over the job, oldest first. Throws JobmanError (3) for an absent attempt. */
+  passes(ref: Ref, query: PassQuery): Promise<PassList>;
   /** As written, with its comments. */
   manifest(ref: Ref): Promise<string | null>;
   /** The uncommitted changes in a copy of the working directory, as a unified diff; null without them. */

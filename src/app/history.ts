@@ -181,7 +181,7 @@ function withComma(text: string): string {
   return part === '' ? '' : `, ${part}`;
 }
 
-function inParentheses(text: string): string {
+export function inParentheses(text: string): string {
   const part = asClause(text);
   return part === '' ? '' : ` (${part})`;
 }

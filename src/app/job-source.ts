@@ -16,6 +16,8 @@ import type {
   MetricPointView,
   MetricsQuery,
   MetricsView,
+  PassList,
+  PassQuery,
   Why,
 } from './client.ts';
 import type { DiffSide } from './diff.ts';
@@ -119,6 +121,8 @@ export interface JobSource {
   show(job: FoundJob, options?: { readonly isKept: boolean }): Promise<JobDetails>;
   why(job: FoundJob): Promise<Why>;
   history(job: FoundJob): Promise<JobHistory>;
+  /** As in `Client`. Throws JobmanError (2) for a job in a cluster, which decides about it. */
+  passes(job: FoundJob, query: PassQuery): Promise<PassList>;
   /** The commands that the actor may give now, and the reasons against the others. */
   actions(job: FoundJob): Promise<JobActions>;
   /** The confirmation needed before that command; null if none. */

@@ -74,6 +74,7 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
     show: async (job, options) => (await sourceOf(job)).show(job, options),
     why: async (job) => (await sourceOf(job)).why(job),
     history: async (job) => (await sourceOf(job)).history(job),
+    passes: async (job, query) => (await sourceOf(job)).passes(job, query),
     actions: async (job) => (await sourceOf(job)).actions(job),
     confirmation: async (job, command) => (await sourceOf(job)).confirmation(job, command),
     ledgerJob: async (job) => (await sourceOf(job)).ledgerJob(job),

@@ -105,6 +105,7 @@ type JobRead =
   | 'show'
   | 'why'
   | 'events'
+  | 'passes'
   | 'manifest'
   | 'workdirChanges'
   | 'readWorkdirFile'
@@ -141,6 +142,11 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
 
     async events(ref, after) {
       return store.events((await findReadable(ref)).id, after);
+    },
+
+    async passes(ref, query) {
+      const [job, { replayJob }] = await Promise.all([findReadable(ref), import('./replay.ts')]);
+      return replayJob(job, await store.passes(job.id), query);
     },
 
     async manifest(ref) {

@@ -34,6 +34,7 @@ export function createStoreSource(client: Client): JobSource {
       return { id, name, owner, entries };
     },
 
+    passes: ({ id }, query) => client.passes(id, query),
     actions: ({ id }) => client.actions(id),
 
     async confirmation({ id }, command) {

@@ -6,7 +6,16 @@
 // it.
 
 import type { ClusterJobView } from '../app/cluster/job-view.ts';
-import type { CommandResult, HeldEvents, JobRow, MessageView, MetricPointView, Plan, Why } from '../app/client.ts';
+import type {
+  CommandResult,
+  HeldEvents,
+  JobRow,
+  MessageView,
+  MetricPointView,
+  PassView,
+  Plan,
+  Why,
+} from '../app/client.ts';
 import type { BillingAnswer } from '../app/billing.ts';
 import type { Amounts } from '../app/cluster/flavor.ts';
 import type { QueuedJob, QueueGroup, QueuePosition } from '../app/cluster/queue.ts';
@@ -58,6 +67,7 @@ interface Outputs {
   readonly plot: MetricPointOutput;
   readonly history: EventOutput | ClusterEventOutput;
   readonly why: Why;
+  readonly replay: PassOutput;
   readonly report: ReportOutput;
   readonly wait: ShownJobOutput | Why;
   readonly top: TopRow;
@@ -190,6 +200,17 @@ interface KubernetesObject {
 interface JsonSchema {
   readonly $schema: string;
   readonly [key: string]: unknown;
+}
+
+/** A recorded pass of the controller over a job, or a command of a user between two passes. */
+export interface PassOutput extends Omit<PassView, 'recorded'> {
+  /** Id of the job. */
+  readonly job: string;
+  /**
+   * The observation and the actions in the form of the version that recorded them; null for a command, or if they cannot be
+   * read.
+   */
+  readonly recorded: Readonly<Record<string, unknown>> | null;
 }
 
 /** The result as a sentence for people. */

@@ -182,6 +182,7 @@ test('a bug report has the job, its logs, the settings and the versions', async 
     'job.json',
     'logs/attempt_1/command_worker_0.log',
     'manifest.yaml',
+    'passes.jsonl',
     'report.html',
     'settings.json',
     'usage.jsonl',

@@ -16,6 +16,7 @@ import { clientFor } from '../../src/app/store-client.ts';
 import type { Verb } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
+import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import { owns, type Actor, type Role, type UserName } from '../../src/core/model/user.ts';
@@ -179,6 +180,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   show: { kind: 'read', call: (client, ref) => client.show(ref) },
   why: { kind: 'read', states: ['failed'], call: (client, ref) => client.why(ref) },
   events: { kind: 'read', call: (client, ref) => client.events(ref, 0) },
+  passes: { kind: 'read', call: (client, ref) => client.passes(ref, { decide: true }) },
   // Ids, which contain only numbers.
   logs: { kind: 'read', states: [], call: (client, ref) => client.logs(ref, {}) },
   readLog: {
@@ -297,7 +299,12 @@ function openContractWorld(t: TestContext): ContractWorld {
         { kind: 'attempt_running', at: noon, attempt: ordinals.attempt },
       ];
       const job = life(stored.job);
-      await store.commit({ job, revision: stored.revision, events, foldedOutcomes: [], wakeAt: null, epoch: null });
+      const observation = { admitted: true, allocations: [], workers: [], outcomes: [] };
+      const decision = { job, events, actions: [], wakeAt: undefined };
+      const pass = recordPass(observation, decision, { now: noon, version: '1' });
+      const record = { pass, maxCount: 9, since: 0 };
+      const wakeAt = null;
+      await store.commit({ job, revision: stored.revision, events, foldedOutcomes: [], wakeAt, epoch: null, record });
       const log = attemptFile(jobFolder(home, 'ada', id), 1, 0);
       mkdirSync(dirname(log), { recursive: true });
       writeFileSync(log, `step 1 ${canary} = 3\nstep 2 ${canary} = 2\n${canary}: error\n`);

@@ -35,6 +35,7 @@ const well: JobAtEnd = {
   alive: [],
   // The end of the log was lost with the host.
   logCopies: new Map([...printed, ['1-0', lines(1, 0, 6)]]),
+  replay: null,
   faultCount: 1,
   steps: 12,
 };
@@ -104,6 +105,7 @@ suite('the invariants of a chaos test', () => {
       /differs from the printed lines: line 4/,
     ],
     ['a log with a line twice', withLogCopy(line(1, 6, 2) + lines(2, 5, 12)), /differs from the printed lines: line 2/],
+    ['a pass that is decided differently', { replay: 'today' }, /its passes cannot be replayed: today/],
     ['a log that ends too early', withLogCopy(lines(2, 5, 11)), /ends after 6 of 7 lines/],
   ];
   for (const [what, change, message] of wrong) {

@@ -14,6 +14,8 @@ export interface RecordedAttempt {
 
 export interface JobAtEnd {
   readonly id: string;
+  /** The output of `replay --decide` if it decides a recorded pass differently. */
+  readonly replay: string | null;
   readonly phase: string;
   readonly attempts: readonly RecordedAttempt[];
   /** The workers that run its command. */
@@ -63,7 +65,12 @@ const invariants: readonly ((job: JobAtEnd) => readonly string[])[] = [
   checkLostAttempts,
   checkResumePoint,
   checkLogCopies,
+  checkReplay,
 ];
+
+function checkReplay({ replay }: JobAtEnd): readonly string[] {
+  return replay === null ? [] : [`its passes cannot be replayed: ${replay}`];
+}
 
 function checkSucceeded({ phase, workers, steps, reports }: JobAtEnd): readonly string[] {
   if (phase !== 'succeeded') return [`it is ${phase}, and should have succeeded`];

@@ -211,8 +211,10 @@ async function readJobAtEnd(
       logCopies.set(`${attempt}-${workerId}`, textOf(file));
     }
   }
+  const replayed = await context.run(['replay', id, '--decide']);
   return {
     id,
+    replay: replayed.code === 0 ? null : replayed.stdout + replayed.stderr,
     phase: shown.phase,
     attempts: shown.attempts,
     workers,

@@ -70,6 +70,10 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
       return { id: name, name, owner, entries: entries.toSorted((one, other) => one.at - other.at) };
     },
 
+    passes({ id }) {
+      throw usageError(`Job ${id} is in a cluster, which decides about it, so there are no passes to replay.`);
+    },
+
     async actions(job) {
       const [record, actor, { clusterActions }] = await Promise.all([
         records.of(job),

@@ -1,3 +1,5 @@
+import type { PassQuery } from '../../app/client.ts';
+import { exitCode } from '../../app/errors.ts';
 import { detailsJson } from '../../app/json.ts';
 import type { HistoryEntry } from '../../app/job-source.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -45,6 +47,30 @@ export function history(cli: Cli, flags: HistoryFlags & GlobalFlags, ...args: re
     };
   };
   return printEachJob(cli, flags, args, textOf, () => restartIfKilled(cli, createWaker(cli)));
+}
+
+interface ReplayFlags extends JobFlags, PassQuery {}
+
+/** 1 if this version decides a pass differently. */
+export async function replay(
+  cli: Cli,
+  { attempt, decide, ...flags }: ReplayFlags & GlobalFlags,
+  ...args: readonly string[]
+): Promise<number> {
+  let differs = false;
+  const textOf: Parameters<typeof printEachJob>[3] = async (job, jobs) => {
+    const [list, { passJson, replayLines }] = await Promise.all([
+      jobs.passes(job, { attempt, decide }),
+      import('../render/replay.ts'),
+    ]);
+    differs ||= list.passes.some(({ differences }) => differences.length > 0);
+    return {
+      objects: () => list.passes.map((pass) => passJson(list, pass)),
+      lines: () => replayLines(list, decide === true, layoutOf(cli), cli.io.version),
+    };
+  };
+  const code = await printEachJob(cli, flags, args, textOf, () => restartIfKilled(cli, createWaker(cli)));
+  return Math.max(code, differs ? exitCode.failed : exitCode.ok);
 }
 
 /** A stored event has fields for programs; a job in a cluster has only messages. */

@@ -2,6 +2,7 @@
 
 import type { AttemptView, Client, JobView } from '../../app/client.ts';
 import { reasonPhrases } from '../../app/format.ts';
+import { jsonText } from '../../app/json.ts';
 import { formatWorker } from '../../core/model/spec.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { PageAttempt, PageText } from '../../reports/job-page.ts';
@@ -18,7 +19,8 @@ export async function storedParts(
   usage: readonly UsageRow[],
   now: Instant,
 ): Promise<ReportParts> {
-  const [logs, manifest, documents, allLogs] = await Promise.all([
+  const [{ passes }, logs, manifest, documents, allLogs] = await Promise.all([
+    client.passes(view.id, {}),
     pageLogs(client, view),
     client.manifest(view.id),
     workdirFiles(client, view),
@@ -36,7 +38,12 @@ export async function storedParts(
         .map(({ name, text }) => documentOf(`Changes of the working directory (${name})`, text)),
     ],
     notes: view.hasFiles ? [] : ['The files of the job were removed with `jobman clean`, so there are no logs.'],
-    files: [...(manifest === null ? [] : [{ name: 'manifest.yaml', text: manifest }]), ...documents, ...allLogs],
+    files: [
+      { name: 'passes.jsonl', text: passes.map((pass) => `${jsonText(pass)}\n`).join('') },
+      ...(manifest === null ? [] : [{ name: 'manifest.yaml', text: manifest }]),
+      ...documents,
+      ...allLogs,
+    ],
     secrets: { folder: view.folder, command: view.spec.command },
   };
 }

@@ -2,7 +2,7 @@ import { phases } from '../../core/decide/phase.ts';
 import { command, grouped } from '../command.ts';
 import { jobRefs } from '../completion/proposals.ts';
 import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
-import { parseDuration } from '../parse.ts';
+import { parseCount, parseDuration } from '../parse.ts';
 import {
   job,
   jobName,
@@ -101,6 +101,32 @@ export const monitor = grouped('Monitor', [
     load: async () => (await import('../commands/show.ts')).why,
   }),
   command({
+    names: ['replay'],
+    summary: 'List every decision of the controller about a job, or decide them again',
+    usage: '<job>... [--attempt n] [--decide]',
+    about:
+      'Prints each recorded pass of the controller: its situation, as in `jobman why --explain`; what the controller saw that ' +
+      'it had not seen before; what it decided; and the time of the next pass. Commands of users are between them.\n\n' +
+      'With --decide this version of jobman decides each pass again, and only those are printed that it decides ' +
+      'differently, with the difference. Nothing is contacted or changed.\n\n' +
+      'The settings `passes.days` and `passes.count` limit how many passes are recorded.',
+    examples: [
+      ['jobman replay 42', 'all recorded passes'],
+      ['jobman replay 42 --attempt 3', 'only those of one attempt'],
+      ['jobman replay 42 --decide', 'after an upgrade: would it act differently now?'],
+      ["jobman replay 42 --json | jq -r '[.at, .situation] | @tsv'", 'one object per pass'],
+    ],
+    exitCodes: { 1: 'with --decide: this version decides a pass differently' },
+    flags: {
+      attempt: valueFlag('Only the passes of this attempt', 'n', parseCount),
+      decide: boolFlag('Decide again, and print only the passes that are decided differently'),
+      jobName,
+      ...contextFlags,
+    },
+    args: [jobs],
+    load: async () => (await import('../commands/show.ts')).replay,
+  }),
+  command({
     names: ['plot'],
     summary: 'Draw the loss and the throughput of a job',
     usage: '<job> [metric]... [--attempt n] [-w worker] [--since time] [--watch]',
@@ -150,8 +176,8 @@ export const monitor = grouped('Monitor', [
       'The page is one HTML file that needs no network: the timeline of the job, its attempts and why each ended, the ' +
       'cost, metrics, the last lines of its logs, the history, the manifest, and the commit and changes of job.workdir. ' +
       'Its default name is jobman-report-<job>.html in the current folder.\n\n' +
-      'With --bundle it writes an archive instead (jobman-report-<job>.tar.gz), with the same page, the job and its events ' +
-      'as JSON, the end of each log, the settings and the versions. Without a job the archive describes only jobman ' +
+      'With --bundle it writes an archive instead (jobman-report-<job>.tar.gz), with the same page, the job, its events and ' +
+      'its recorded passes as JSON, the end of each log, the settings and the versions. Without a job the archive describes only jobman ' +
       'itself.\n\n' +
       'jobman removes from both the secrets that it knows or recognises (docs/troubleshooting.md). For a job in a cluster ' +
       'the command contacts that cluster; it contacts no other server.',

@@ -25,7 +25,7 @@ export function deltaOf(from: Json, to: Json): Delta | undefined {
 
 /** Undefined if the delta removes the value. Throws if the delta does not fit. */
 export function applyDelta(value: Json | undefined, delta: Delta): Json | undefined {
-  if (isWhole(delta)) return delta[0];
+  if (isLeaf(delta)) return delta[0];
   if (value === undefined || !isStructure(value)) throw new Error('a delta changes fields of a value that has none');
   const fields = new Map(Object.entries(value));
   for (const [key, change] of Object.entries(delta)) {
@@ -40,6 +40,6 @@ function isStructure(value: Json): value is readonly Json[] | JsonObject {
   return typeof value === 'object' && value !== null;
 }
 
-function isWhole(delta: Delta): delta is readonly [] | readonly [Json] {
+export function isLeaf(delta: Delta): delta is readonly [] | readonly [Json] {
   return Array.isArray(delta);
 }

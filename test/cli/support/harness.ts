@@ -87,6 +87,7 @@ export interface CliHarnessOptions {
   readonly recipientsInUse?: readonly RecipientInUse[];
   /** The usage ledger. */
   readonly usage?: readonly UsageRow[];
+  readonly passes?: Client['passes'];
   /** By default a side without values. */
   readonly diffSide?: (id: string, attempt: number | null) => DiffSide;
   readonly cwd?: string;
@@ -265,6 +266,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     },
     events: async (ref, after) =>
       (events[find(ref).id] ?? []).map((event, index) => ({ seq: index + 1, event })).filter(({ seq }) => seq > after),
+    passes: options.passes ?? (async (ref) => ({ ...find(ref), passes: [], readable: 0, unreadable: 0 })),
     async sendCommand(ref, verb, commandOptions) {
       const { id, name } = find(ref);
       const callParts = [

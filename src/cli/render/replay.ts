@@ -1,0 +1,111 @@
+// The recorded passes of a job: for each the situation, what the controller saw, and what it decided.
+
+import type { PassDifference, PassList, PassView } from '../../app/client.ts';
+import {
+  escapeLine,
+  formatDate,
+  formatDuration,
+  formatTimeOfDay,
+  formatTimestamp,
+  pluralize,
+} from '../../app/format.ts';
+import type { Instant } from '../../core/model/time.ts';
+import type { PassOutput } from '../outputs.ts';
+import type { Layout } from '../screen.ts';
+import { hangingIndent, padEnd, padStart } from './cell.ts';
+
+export function passJson({ id }: PassList, { recorded, ...pass }: PassView): PassOutput {
+  return { job: id, ...pass, recorded: recorded && { ...recorded } };
+}
+
+export function replayLines(list: PassList, decide: boolean, layout: Layout, version: string): readonly string[] {
+  const { id, name, owner, passes, readable, unreadable } = list;
+  return [
+    layout.styler('bold', `${id} ${escapeLine(name)} (${escapeLine(owner)})`),
+    ...passLines(passes, layout),
+    ...(decide || readable + unreadable === 0 ? [summaryOf(list, version)] : []),
+    ...unreadableNote(list),
+  ];
+}
+
+function summaryOf({ passes, readable }: PassList, version: string): string {
+  if (readable === 0) return 'No pass is recorded that can be decided again.';
+  const decided = pluralize(readable, 'recorded pass', 'recorded passes');
+  return passes.length === 0
+    ? `Version ${version} decides the same in ${decided}.`
+    : `Version ${version} decides differently in ${passes.length} of ${decided}.`;
+}
+
+function unreadableNote({ unreadable }: PassList): readonly string[] {
+  if (unreadable === 0) return [];
+  const passes = pluralize(unreadable, 'pass', 'passes');
+  return [
+    `The inputs of ${passes} cannot be read: another version of jobman recorded them or changed the job after them.`,
+  ];
+}
+
+function passLines(passes: readonly PassView[], layout: Layout): readonly string[] {
+  const { columns, now } = layout;
+  let before: Instant | undefined;
+  return passes.flatMap((pass) => {
+    const isNewDay = before === undefined || formatDate(before, now) !== formatDate(pass.at, now);
+    const later = before === undefined || pass.at - before < 1_000 ? '' : `+${formatDuration(pass.at - before)}`;
+    before = pass.at;
+    if (columns === null) return [...detailedLines(pass, `${formatTimestamp(pass.at)}  `, layout)];
+    return [
+      ...(isNewDay ? [`${formatDate(pass.at, now)}, UTC`] : []),
+      ...detailedLines(pass, `${formatTimeOfDay(pass.at)}  ${padStart(later, 7)}  `, layout),
+    ];
+  });
+}
+
+const labelWidth = 10;
+
+function detailedLines(pass: PassView, front: string, { columns, styler }: Layout): readonly string[] {
+  const width = columns ?? Number.POSITIVE_INFINITY;
+  const { situation, description, seen, decided, repeats, repeatedAt, differences } = pass;
+  const [first = '', ...others] = decided;
+  const title = situation === null ? first : situation;
+  const about = situation === null || description === null ? '' : `: ${description}`;
+  const rows: (readonly [string, readonly string[]])[] =
+    differences.length > 0
+      ? [['saw', seen], ...differences.flatMap(differenceRows)]
+      : [
+          ['saw', seen],
+          ['decided', situation === null ? others : decided],
+          ['next', situation === null ? [] : [nextOf(pass)]],
+          [
+            'then',
+            repeats === 0
+              ? []
+              : [
+                  `the same in ${pluralize(repeats, 'more pass', 'more passes')}${repeatedAt === null ? '' : `, until ${formatTimeOfDay(repeatedAt)}`}`,
+                ],
+          ],
+        ];
+  const indent = ' '.repeat(front.length);
+  const [head = '', ...rest] = hangingIndent(front, escapeLine(`${title}${about}`), width);
+  return [
+    head.replace(escapeLine(title), (text) => styler('bold', text)),
+    ...rest,
+    ...rows.flatMap(([label, texts]) =>
+      texts.flatMap((text, index) =>
+        hangingIndent(`${indent}${padEnd(index === 0 ? label : '', labelWidth)}`, escapeLine(text), width),
+      ),
+    ),
+  ];
+}
+
+function nextOf({ at, nextAt }: PassView): string {
+  if (nextAt === null) return 'nothing until a command';
+  return nextAt <= at ? 'a check at once' : `a check in ${formatDuration(nextAt - at)}`;
+}
+
+function differenceRows({ part, recorded, today }: PassDifference): readonly (readonly [string, readonly string[]])[] {
+  const orNothing = (texts: readonly string[]) => (texts.length === 0 ? ['nothing'] : texts);
+  const label = part === 'wakeAt' ? 'next' : part;
+  return [
+    ['recorded', orNothing(recorded).map((text) => `${label}: ${text}`)],
+    ['today', orNothing(today).map((text) => `${label}: ${text}`)],
+  ];
+}
