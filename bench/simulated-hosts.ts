@@ -10,7 +10,7 @@ import { listen } from '../src/emulator/hosts/ssh-server.ts';
 import { serveEmulator } from '../src/emulator/serve.ts';
 import type { NodeRecord, WorkerRecord } from '../src/emulator/world/records.ts';
 
-/** What a simulated host knows: the proven setup steps and the attempts that run, with their start. */
+/** The state of a simulated host: the proven setup steps, and the attempts that run with their start. */
 interface SimulatedHost {
   readonly bootId: string;
   readonly proofs: Set<string>;

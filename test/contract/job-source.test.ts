@@ -1,4 +1,4 @@
-/** What every job source must do: answer in plain JSON, and know a job again from what it has answered. */
+/** The duties of every job source: answer in plain JSON, and know a job again from what it has answered. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { JobScope } from '../../src/app/job-source.ts';
