@@ -5,8 +5,14 @@ import { test, type TestContext } from 'node:test';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { jobRow } from '../../src/app/views.ts';
 import { recordedState } from '../../sim/history-replay.ts';
-import { applyImport, planImport, type ImportLine, type ImportContext } from '../../src/lab/import-old-data.ts';
-import { parseOldData, type OldData } from '../../src/lab/old-data.ts';
+import {
+  applyImport,
+  parseOldData,
+  planImport,
+  type ImportLine,
+  type ImportContext,
+  type OldData,
+} from '../../src/lab/import-old-data.ts';
 import { newsEventKinds } from '../../src/lab/news.ts';
 import { openStore } from '../../src/store/store.ts';
 import { noon, tpuSpec } from '../support/builders.ts';
@@ -255,5 +261,5 @@ test('names that are paths, options or control sequences become neither TPUs nor
 
 test('other JSON is not a data.json', () => {
   for (const value of [null, [], {}, { users: [] }, 'x', 3]) assert.equal(parseOldData(value), undefined);
-  assert.deepEqual(parseOldData({ users: {} })?.users, []);
+  assert.deepEqual(parseOldData({ users: {} })?.users, {});
 });

@@ -8,8 +8,14 @@ import { exitCode, JobmanError, messageOf } from '../../../app/errors.ts';
 import { escapeLine } from '../../../app/format.ts';
 import { readRegularFile } from '../../../app/files.ts';
 import { checkCount, runChecks, type LabState } from '../../../lab/doctor.ts';
-import { applyImport, type ImportLine, type ImportContext, planImport } from '../../../lab/import-old-data.ts';
-import { type OldData, parseOldData } from '../../../lab/old-data.ts';
+import {
+  applyImport,
+  type ImportLine,
+  type ImportContext,
+  type OldData,
+  parseOldData,
+  planImport,
+} from '../../../lab/import-old-data.ts';
 import { buildRunSpec, formatCommandLine } from '../../../lab/run-spec.ts';
 import { disk } from '../../disk.ts';
 import { printImport } from '../../render/import-lines.ts';
