@@ -2,6 +2,7 @@
 // script checks that its Python sees the devices. All workers of a slice run together, because libtpu opens their
 // devices together.
 
+import { holderFunctions } from '../catalogue/devices.ts';
 import { quote } from '../catalogue/shell.ts';
 import { type Duration, type Instant, second } from '../core/model/time.ts';
 import { shareFunctions } from './site-setup.ts';
@@ -35,7 +36,7 @@ export function factsScript(shares: readonly NfsShare[], { python }: Pick<Site, 
   const shareLines = shares.map(
     ({ source, target }, index) => `print_share ${index} ${quote(source)} ${quote(target)}\n`,
   );
-  return `${processFunctions}${findHoldersFunction}${shareFunctions}
+  return `${holderFunctions}${shareFunctions}
 print_share() {
   there=$(source_at "$3")
   how=silent
@@ -102,28 +103,6 @@ export function parseFacts(
     isLoggedIn: query.hasKey ? of('wandb').length > 0 : null,
   };
 }
-
-/** `print_process` prints id, user and command line, separated by tabs; nothing if the process is gone. */
-export const processFunctions = `
-as_administrator() {
-  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
-}
-print_process() {
-  line=$(tr '\\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | tr -dc '[:print:]' | cut -c1-400)
-  [ -n "$line" ] || return 1
-  printf '%s\\t%s\\t%s\\n' "$1" "$(stat -c %U "/proc/$1" 2>/dev/null)" "\${line% }"
-}
-`;
-
-/** Prints the ids of processes that hold a chip: `accel0` up to v4, `vfio/0` since v5. */
-export const findHoldersFunction = `
-find_holders() {
-  devices=\${JOBMAN_DEVICES:-/dev}
-  as_administrator find /proc/[0-9]*/fd -type l \\
-    \\( -lname "$devices/accel[0-9]*" -o -lname "$devices/vfio/[0-9]*" \\) 2>/dev/null |
-    sed -n 's,^/proc/\\([0-9]*\\)/fd/.*,\\1,p' | sort -un
-}
-`;
 
 /** Parses a line of `print_process`; empty if it is not one. */
 export function parseHolder(worker: number, line: string): readonly DeviceHolder[] {

@@ -10,6 +10,7 @@
 
 import { checkpointRecord, type Launch } from '../core/decide/launch.ts';
 import { workdirPlaceholder, type ResumeFrom } from '../core/model/spec.ts';
+import { holderFunctions } from '../catalogue/devices.ts';
 import { quote } from '../catalogue/shell.ts';
 import { markScript } from './mark.ts';
 import { writeFileCommand, prelude } from './run-folder.ts';
@@ -432,16 +433,10 @@ done
  * Shell text that ends when no other process holds the chips. Leftovers of an earlier attempt of the same job are
  * killed: they have the job's marker, and jobman has already ended that attempt. Any other process is reported with its
  * pid and command line, and never touched. Calls `busy` for such a process, or `fail` for processes that survive a kill.
- *
- * The devices are `accel0` and so on up to v4, `vfio/0` and so on since v5 (Google's public launchers search for both).
- * A host without devices needs no check. JOBMAN_DEVICES in its environment names another folder than /dev. Only the
- * administrator can see the devices of other users' processes, and the login of a TPU VM may use sudo.
+ * A host without devices needs no check.
  */
 function deviceCheck(markers: { readonly job: string; readonly attempt: string }): string {
-  return `
-as_administrator() {
-  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
-}
+  return `${holderFunctions}
 is_marked_with() {
   as_administrator cat "/proc/$1/environ" 2>/dev/null | tr '\\0' '\\n' | LC_ALL=C grep -q "^JOBMAN_RUN=$2"
 }
@@ -452,16 +447,14 @@ check_devices() {
   rounds=0
   while :; do
     ours=
-    for holder in $(as_administrator find /proc/[0-9]*/fd -type l \\
-      \\( -lname "$devices/accel[0-9]*" -o -lname "$devices/vfio/[0-9]*" \\) 2>/dev/null |
-      sed -n 's,^/proc/\\([0-9]*\\)/fd/.*,\\1,p' | sort -un); do
+    for holder in $(find_holders); do
       [ -d "/proc/$holder" ] && ! is_marked_with "$holder" ${quote(markers.attempt)} || continue
       if is_marked_with "$holder" ${quote(markers.job)}; then
         ours="$ours $holder"
         continue
       fi
-      line=$(tr '\\0' ' ' <"/proc/$holder/cmdline" 2>/dev/null | tr -dc '[:print:]' | cut -c1-200)
-      [ -z "$line" ] || busy "process $holder (\${line% })"
+      line=$(print_process "$holder" | cut -f3- | cut -c1-200)
+      [ -z "$line" ] || busy "process $holder ($line)"
     done
     [ -n "$ours" ] || return 0
     rounds=$((rounds + 1))

@@ -4,13 +4,14 @@
 
 import { messageOf } from '../../../app/errors.ts';
 import { second, type Duration } from '../../../core/model/time.ts';
-import { findHoldersFunction, parseHolder, processFunctions } from '../../../lab/worker-facts.ts';
+import { holderFunctions } from '../../../catalogue/devices.ts';
+import { parseHolder } from '../../../lab/worker-facts.ts';
 import type { EndRequest, DeviceHolder, WorkerAnswer } from '../../../lab/tpu-operations.ts';
 import { createOutputBuffer } from '../../../remote/process.ts';
 import { quote } from '../../../catalogue/shell.ts';
 import type { SshTransport } from '../../../remote/ssh.ts';
 
-export const holdersScript = `${processFunctions}${findHoldersFunction}
+export const holdersScript = `${holderFunctions}
 for holder in $(find_holders); do print_process "$holder"; done
 exit 0
 `;
@@ -26,7 +27,7 @@ export function parseHolders(worker: number, output: string): readonly DeviceHol
 export function endProgramsScript({ folders, graceMs }: EndRequest, pids: readonly number[]): string {
   const patterns = folders.map((folder) => folder.replace(/\/+$/, '')).filter((folder) => folder !== '');
   const rounds = Math.ceil(graceMs / (second / 5));
-  return `${processFunctions}
+  return `${holderFunctions}
 whole=${quote(patterns.map((one) => `^\\(.*=\\)\\{0,1\\}${escapePattern(one)}/*$`).join('\n'))}
 part=${quote(patterns.map(escapePattern).join('\n'))}
 asked=${quote(pids.join(' '))}
