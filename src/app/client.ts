@@ -10,6 +10,7 @@ import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
+import type { ConfirmationToken, GuardReason } from '../core/policy/guards.ts';
 import type { JobActions } from '../core/policy/permissions.ts';
 import type { JobActivity } from './activity.ts';
 import type { DiffSide } from './diff.ts';
@@ -274,6 +275,8 @@ export interface CommandOptions extends OnBehalf {
   /** For start: run only the command, on the workers that the job holds ready. */
   readonly commandOnly?: boolean;
   readonly force?: boolean;
+  /** For start, resume and rerun: the tokens of reasons that the user has confirmed. */
+  readonly confirmed?: readonly ConfirmationToken[];
 }
 
 export interface CommandResult {
@@ -284,6 +287,8 @@ export interface CommandResult {
   readonly exitCode: number;
   /** The owner, if the command is refused because of the actor and not because of the state of the job. */
   readonly refusedFor?: UserName;
+  /** The command needs a confirmation. */
+  readonly confirmation?: ConfirmationNeeded;
 }
 
 export interface LogQuery {
@@ -428,6 +433,8 @@ export interface Plan {
   readonly limits: readonly string[];
   readonly pricePerHourUsd: number | null;
   readonly simulated: boolean;
+  /** The questions of `create`. It refuses a job with the reason `budget_used`. */
+  readonly reasons: readonly Omit<ConfirmationRequired, 'token'>[];
 }
 
 export interface PassQuery {
@@ -491,29 +498,47 @@ export interface CreateRequest {
   readonly manifest: string;
   /** The owner for whom the actor creates the job. Absent: it is the actor's own. */
   readonly onBehalfOf?: UserName;
+  /** The tokens of reasons that the user has confirmed. */
+  readonly confirmed?: readonly ConfirmationToken[];
   /** The environment that secrets are taken from. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Set by `tpu run`: the job is created together with its first window and its booking. */
   readonly lab?: LabEntry;
 }
 
+export type CreateAnswer =
+  | CreatedJob
+  | { readonly kind: 'confirmation_required'; readonly confirmation: ConfirmationNeeded };
+
 export interface CreatedJob {
+  readonly kind: 'created';
+  readonly confirmation?: never;
   readonly id: string;
   readonly row: JobRow;
   readonly warnings: readonly string[];
 }
 
+/** Nothing was stored. The same request with the tokens of all reasons is done, unless the facts have changed. */
+export interface ConfirmationNeeded {
+  readonly reasons: readonly ConfirmationRequired[];
+  /** A sentence if tokens were given that do not cover every reason; null without any. */
+  readonly notice: string | null;
+}
+
 /** A confirmation needed from a user: the request exceeds the grants, or another job uses the TPU or folder. */
 export interface ConfirmationRequired {
+  /** The cause. */
+  readonly kind: GuardReason['kind'];
   /** A sentence without its full stop. */
   readonly message: string;
   /** `about $4.00/h`; null if no price is known or the command adds no cost. */
   readonly cost: string | null;
+  /** Another next step, as a sentence. */
   readonly remedy: string;
   /** True if no grant forbids it: a terminal asks, and a script prints the price and continues. */
-  readonly mayProceed?: true;
-  /** True if no confirmation helps: a budget of the owner is used up. */
-  readonly isRefused?: true;
+  readonly mayProceed: boolean;
+  /** Confirms this reason as long as its facts are the same. Null if no confirmation helps: a budget is used up. */
+  readonly token: ConfirmationToken | null;
 }
 
 /** `given_up`: it failed for a day, or for a reason that another try cannot change. */
@@ -582,10 +607,9 @@ export interface Client {
   whoAmI(): Promise<Actor>;
   /** The commands that the actor may give now, and the reasons against the others. */
   actions(ref: Ref): Promise<JobActions>;
-  create(request: CreateRequest): Promise<CreatedJob>;
+  /** The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed. */
+  create(request: CreateRequest): Promise<CreateAnswer>;
   plan(spec: JobSpec): Promise<Plan>;
-  /** The confirmation needed before a job of this spec is created or this job is started again; null if none. */
-  checkPolicy(target: JobSpec | Ref): Promise<ConfirmationRequired | null>;
   /** The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4). */
   resolveName(name: string, purpose: RefPurpose): Promise<string>;
   list(query: ListQuery): Promise<JobList>;

@@ -3,6 +3,7 @@
 
 import { applyCommand, type Verb } from '../core/decide/commands.ts';
 import { owns, type Actor } from '../core/model/user.ts';
+import type { Guard } from '../core/policy/guards.ts';
 import { checkAction, type ActionAnswer } from '../core/policy/permissions.ts';
 import {
   budgetUsdOf,
@@ -16,7 +17,8 @@ import {
   type Job,
 } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { CommandResult, CommandOptions } from './client.ts';
+import type { CommandResult, CommandOptions, ConfirmationNeeded } from './client.ts';
+import { checkRequest, type GuardParts } from './confirmation.ts';
 import { formatCapacityCost } from './phrases.ts';
 import { exitCode, StoreError } from './errors.ts';
 import type { LogFiles, Store, StoredJob } from './ports.ts';
@@ -28,7 +30,7 @@ import { describeEvent } from './history.ts';
 
 /** A refusal is an answer. Throws what the store throws. */
 export async function commitCommand(
-  parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>; readonly now: () => Instant },
+  parts: GuardParts & { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note' | 'mirror'> },
   stored: StoredJob,
   verb: Verb,
   actor: Actor,
@@ -39,7 +41,13 @@ export async function commitCommand(
   const outcome = await commitChange(parts, stored, async (job) => {
     const check = checkAction(job, verb, actor, options);
     if (check.answer !== 'allow') return { answer: refusedResult(job, check), change: null };
-    const given = { ...options, by: actor.user, onBehalf: !owns(actor, job.owner) };
+    const guarded = isStart(verb)
+      ? await checkRequest(parts, { owner: job.owner, spec: job.spec, job }, options.confirmed)
+      : undefined;
+    if (guarded !== undefined && guarded.confirmation !== null)
+      return { answer: unconfirmedResult(job, guarded.confirmation), change: null };
+    const waitsForTpu = guarded !== undefined && guarded.onTpu.length > 0;
+    const given = { ...options, waitsForTpu, by: actor.user, onBehalf: !owns(actor, job.owner) };
     const { job: commanded, events } = applyCommand(job, verb, given, now());
     if (events.length === 0) {
       return { answer: { id, ok: true, message: repeatedMessage(job, verb), exitCode: exitCode.ok }, change: null };
@@ -51,13 +59,23 @@ export async function commitCommand(
     // A removed job keeps its next check only for the copy of its outputs, which continues.
     const wakeAt = !isFinal ? now() : isForceRemoved(commanded) ? null : await store.wakeAt(id);
     const answer = { id, ok: true, message: acceptedMessage(commanded, verb), exitCode: exitCode.ok };
-    return { answer, change: { job: commanded, events, wakeAt } };
+    const guard = guarded === undefined ? {} : { guard: guarded.guard };
+    return { answer, change: { job: commanded, events, wakeAt, ...guard } };
   });
   if (outcome === 'busy') {
     const message = `Job ${id} changed too often in the meantime; try again.`;
     return { id, ok: false, message, exitCode: exitCode.failed, changed: false };
   }
   return { ...outcome.answer, changed: outcome.change !== null };
+}
+
+function isStart(verb: Verb): boolean {
+  return verb === 'start' || verb === 'resume' || verb === 'rerun';
+}
+
+function unconfirmedResult({ id }: Job, confirmation: ConfirmationNeeded): CommandResult {
+  const messages = confirmation.reasons.map(({ message }) => `${capitalize(message)}.`);
+  return { id, ok: false, message: messages.join(' '), exitCode: exitCode.conflict, confirmation };
 }
 
 export function refusedResult(
@@ -175,6 +193,7 @@ export interface ClientChange {
   readonly job: Job;
   readonly events: readonly Event[];
   readonly wakeAt: Instant | null;
+  readonly guard?: Guard;
 }
 
 /** Commits the result of `createChange` and adds it to job.log; retries after another commit, at last with `busy`. */

@@ -5,12 +5,11 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
-import { capacityAt, type JobSpec } from '../core/model/spec.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 import { ownNames, type Actor } from '../core/model/user.ts';
-import { sharedCheckpoints, withResumeFrom } from './confirmation.ts';
-import type { CreatedJob, CreateRequest } from './client.ts';
+import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
+import type { CreateAnswer, CreateRequest } from './client.ts';
 import { exitCode, JobmanError, StoreError, fileError } from './errors.ts';
-import { nearlyUsedBudgets } from './grants.ts';
 import { describeEvent } from './history.ts';
 import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
 import type { ClientParts } from './store-client.ts';
@@ -20,8 +19,11 @@ import { requirePermission } from './require-permission.ts';
 import { jobRow } from './views.ts';
 import { workdirFolder, workdirsOf } from './workdir.ts';
 
-/** Writes the snapshot before the job, so that a full disk fails before anything is stored. */
-export async function createJob(parts: ClientParts, actor: Actor, request: CreateRequest): Promise<CreatedJob> {
+/**
+ * Checks the guards before it copies anything, and again in the transaction. Writes the snapshot before the job, so that
+ * a full disk fails before anything is stored.
+ */
+export async function createJob(parts: ClientParts, actor: Actor, request: CreateRequest): Promise<CreateAnswer> {
   const { store, home, now } = parts;
   const { manifest, onBehalfOf } = request;
   const [owner, by] = [onBehalfOf ?? actor.user, actor.user];
@@ -32,8 +34,9 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   await parts.prepareCloud?.(request.spec);
   const owners = owner === actor.user ? ownNames(actor) : [owner];
   const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owners, now());
-  const shared = await sharedCheckpoints(store, spec);
-  const budgets = await nearlyUsedBudgets(store, await parts.grants(), owner, spec, now());
+  const guarded = { owner, spec, job: null };
+  let check = await checkRequest(parts, guarded, request.confirmed);
+  if (check.confirmation !== null) return { kind: 'confirmation_required', confirmation: check.confirmation };
   const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
   let stored: StoredJob;
   try {
@@ -42,7 +45,18 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
     if (spec.workdir !== undefined) await parts.freeze(spec.workdir.from, workdirFolder(draft, 1));
     await storeSecrets(draft, spec, request.env ?? {});
     const { lab } = request;
-    stored = await store.insert({ owner, by, spec, manifest, at: now(), ...(lab !== undefined && { lab }) });
+    const job = { owner, by, spec, manifest, ...(lab !== undefined && { lab }) };
+    for (;;) {
+      const inserted = await store.insertGuarded({ ...job, at: now() }, check.guard);
+      if (inserted !== 'unconfirmed') {
+        stored = inserted;
+        break;
+      }
+      check = await checkRequest(parts, guarded, request.confirmed);
+      if (check.confirmation === null) continue;
+      await rm(draft, { recursive: true, force: true });
+      return { kind: 'confirmation_required', confirmation: check.confirmation };
+    }
   } catch (error) {
     // An unwritable disk may refuse the removal too.
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
@@ -51,7 +65,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const { job } = stored;
   await writeCopies(parts.logFiles, job, by, draft, folderOf(home, job));
   await store.notify({ topic: 'job', id: job.id });
-  return { id: job.id, row: jobRow(job, now()), warnings: [...(shared === null ? [] : [shared]), ...budgets] };
+  return { kind: 'created', id: job.id, row: jobRow(job, now()), warnings: warningsFor(guarded, check, now()) };
 }
 
 /** Stored for the owner only: a resume may come days later, from a controller with another environment. */
@@ -98,27 +112,4 @@ async function moveDraft(draft: string, folder: string): Promise<void> {
     await rename(workdirsOf(draft), workdirsOf(folder)).catch(() => undefined);
     await rm(draft, { recursive: true, force: true });
   }
-}
-
-async function withPrice(parts: ClientParts, spec: JobSpec): Promise<JobSpec> {
-  const { capacity } = spec;
-  const priceOf = async (alternative: number) => {
-    const price = await parts.pricePerHour({ ...spec, capacity: capacityAt(capacity, alternative) });
-    return price === null ? null : { pricePerHourUsd: price.usdPerHour, pricesOf: price.pricesOf };
-  };
-  if (capacity.kind !== 'tpu') return { ...spec, capacity: { ...capacity, ...(await priceOf(0)) } };
-  const alternatives = await Promise.all(
-    (capacity.alternatives ?? []).map(async (alternative, index) => ({
-      ...alternative,
-      ...((await priceOf(index + 1)) ?? { pricePerHourUsd: null }),
-    })),
-  );
-  return {
-    ...spec,
-    capacity: {
-      ...capacity,
-      ...((await priceOf(0)) ?? { pricePerHourUsd: null }),
-      ...(alternatives.length === 0 ? {} : { alternatives }),
-    },
-  };
 }

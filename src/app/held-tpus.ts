@@ -3,7 +3,8 @@
 import { heldAllocations, isLost, isUnconfirmed, type Allocation, type Job } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { firstJobs, formatList, pluralize } from './format.ts';
-import { formatHourlyCost, isSimulated } from './phrases.ts';
+import { isSimulated } from '../core/model/spec.ts';
+import { formatHourlyCost } from './phrases.ts';
 import type { Store } from './ports.ts';
 import { priceOf } from './views.ts';
 

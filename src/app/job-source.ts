@@ -9,7 +9,6 @@ import type { JobActions, JobCommand } from '../core/policy/permissions.ts';
 import type {
   CommandOptions,
   CommandResult,
-  ConfirmationRequired,
   JobList,
   JobView,
   ListQuery,
@@ -125,8 +124,8 @@ export interface JobSource {
   passes(job: FoundJob, query: PassQuery): Promise<PassList>;
   /** The commands that the actor may give now, and the reasons against the others. */
   actions(job: FoundJob): Promise<JobActions>;
-  /** The confirmation needed before that command; null if none. */
-  confirmation(job: FoundJob, command: PerformedCommand): Promise<ConfirmationRequired | null>;
+  /** The capacity that a delete would release, as a sentence without its full stop; null without any. */
+  heldCapacity(job: FoundJob): Promise<string | null>;
   /** Gives a command, and waits until it is accepted; in a cluster until it is done. */
   perform(job: FoundJob, command: PerformedCommand, options: PerformOptions): AsyncIterable<CommandStep>;
   ledgerJob(job: FoundJob): Promise<LedgerJob>;

@@ -76,7 +76,7 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
     history: async (job) => (await sourceOf(job)).history(job),
     passes: async (job, query) => (await sourceOf(job)).passes(job, query),
     actions: async (job) => (await sourceOf(job)).actions(job),
-    confirmation: async (job, command) => (await sourceOf(job)).confirmation(job, command),
+    heldCapacity: async (job) => (await sourceOf(job)).heldCapacity(job),
     ledgerJob: async (job) => (await sourceOf(job)).ledgerJob(job),
     diffSide: async (job, attempt) => (await sourceOf(job)).diffSide(job, attempt),
     metrics: async (job, query) => (await sourceOf(job)).metrics(job, query),

@@ -11,8 +11,8 @@ import {
 import { vanishedPrefix } from '../core/decide/evidence.ts';
 import {
   capacityAt,
-  emulatorProject,
   formatWorker,
+  isSimulated,
   type CapacitySpec,
   type JobSpec,
   type LocalSpec,
@@ -255,11 +255,6 @@ const exitCodeCauses: Readonly<Record<number, string>> = {
   126: 'a command was found but could not be executed',
   127: 'a command was not found',
 };
-
-/** True for the TPU emulator. Its TPUs have Google's prices, so that a rehearsal shows the real cost. */
-export function isSimulated(capacity: Pick<LocalSpec, 'kind'> | Pick<TpuSpec, 'kind' | 'project'>): boolean {
-  return capacity.kind === 'tpu' && capacity.project === emulatorProject;
-}
 
 /** `about $4.00/h`; on the TPU emulator `about $4.00/h on Google Cloud (simulated: free)`. */
 export function formatHourlyCost({ simulated }: { readonly simulated: boolean }, pricePerHour: number): string {

@@ -11,16 +11,41 @@ import {
   type RecoveryRule,
   type TpuSpec,
   withJobIds,
+  isSimulated,
 } from '../core/model/spec.ts';
+import type { UserName } from '../core/model/user.ts';
+import { hasBudget, possibleCapacity } from '../core/policy/grants.ts';
 import type { Plan } from './client.ts';
-import { isSimulated, formatBudget, formatConditions, formatStartFolder } from './phrases.ts';
+import { checkRequest, withPrice, type GuardParts } from './confirmation.ts';
+import { formatBudgetLeft } from './grants.ts';
+import { formatBudget, formatConditions, formatStartFolder } from './phrases.ts';
 import { pluralize, formatDuration, formatPricePerHour, formatUsd, reasonPhrases } from './format.ts';
 import { hour } from '../core/model/time.ts';
 
 const jobIdToken = '<job id>';
 
+/** For the owner that `readOwner` returns. */
+export async function planRequest(
+  parts: GuardParts,
+  given: JobSpec,
+  readOwner: () => Promise<UserName>,
+): Promise<Plan> {
+  const spec = await withPrice(parts, given);
+  // Without a budget no database is read, so that a dry run works without one.
+  const isLimited = hasBudget(await parts.grants(), possibleCapacity(spec), parts.now());
+  const owner = isLimited ? await readOwner() : '';
+  const { budgets, confirmation } = await checkRequest(parts, { owner, spec, job: null });
+  const left = budgets.map((one) => formatBudgetLeft(one, owner, parts.now()));
+  const reasons = confirmation?.reasons.map(({ token: _token, ...reason }) => reason) ?? [];
+  return { ...createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left), reasons };
+}
+
 /** `budgetsLeft`: what is left of the owner's budgets, as phrases. */
-export function createPlan(template: JobSpec, pricePerHour: number | null, budgetsLeft: readonly string[] = []): Plan {
+export function createPlan(
+  template: JobSpec,
+  pricePerHour: number | null,
+  budgetsLeft: readonly string[] = [],
+): Omit<Plan, 'reasons'> {
   const spec = withJobIds(template, jobIdToken, '<installation id>');
   return {
     name: spec.name,

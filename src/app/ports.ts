@@ -16,7 +16,8 @@ import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { JobRow } from './client.ts';
 import type { FrozenWorkdir } from './workdir.ts';
-import type { UserSpending } from './grants.ts';
+import type { FactsNeeded, Guard, GuardFacts } from '../core/policy/guards.ts';
+import type { UserSpending } from '../core/policy/grants.ts';
 import type { LabEntry } from './lab-job.ts';
 
 // ---------------------------------------------------------------------------------------------- time
@@ -61,6 +62,8 @@ export interface Commit {
   readonly epoch: number | null;
   /** For a pass; null if passes are not recorded. Absent for another commit, such as a command. */
   readonly record?: PassRecord | null;
+  /** For a start request: checked again in the transaction, with the job as stored. */
+  readonly guard?: Guard;
 }
 
 export interface PassRecord {
@@ -85,7 +88,11 @@ export interface RecordedStep {
   readonly repeatedAt: Instant | null;
 }
 
-export type CommitResult = 'committed' | 'stale' | 'lease_lost';
+/**
+ * `tpu_in_use`: another job uses the persistent TPU on which this one would begin. `unconfirmed`: the guard has a reason
+ * that is not confirmed.
+ */
+export type CommitResult = 'committed' | 'stale' | 'tpu_in_use' | 'unconfirmed' | 'lease_lost';
 
 export interface StoredOutcome {
   readonly id: number;
@@ -187,10 +194,16 @@ export interface WakeUpListener {
 export interface Store {
   /** Six characters [a-z0-9], generated once per database. */
   installationId(): Promise<string>;
-  /** Assigns the id and writes the first event. Not safe to repeat: each call creates a job. */
+  /**
+   * Assigns the id and writes the first event. The job waits if another uses its persistent TPU. Not safe to repeat: each
+   * call creates a job.
+   */
   insert(job: NewJob): Promise<StoredJob>;
   load(id: string): Promise<StoredJob | undefined>;
   loadMany(ids: readonly string[]): Promise<readonly StoredJob[]>;
+  /** As `insert`; stores nothing if the guard has a reason that is not confirmed. */
+  insertGuarded(job: NewJob, guard: Guard): Promise<StoredJob | 'unconfirmed'>;
+  guardFacts(needed: FactsNeeded, now: Instant): Promise<GuardFacts>;
   commit(commit: Commit): Promise<CommitResult>;
   list(filter: JobFilter): Promise<JobPage>;
   /** The manifest as written; null without the job. */

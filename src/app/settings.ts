@@ -5,7 +5,8 @@
 
 import { readFileSync } from 'node:fs';
 import { projectIdPattern } from '../core/model/spec.ts';
-import { minute, day, type Instant } from '../core/model/time.ts';
+import { minute } from '../core/model/time.ts';
+import { grantEnd } from '../core/policy/grants.ts';
 import { formatJsonProblems } from '../schema/json.ts';
 import {
   urlOrNull,
@@ -28,7 +29,6 @@ import {
   kindWhere,
   type Kind,
   enumOf,
-  type ValueOf,
 } from '../schema/kinds.ts';
 import { formatPath, newFindings, type FoundProblem, type SourcePosition } from '../schema/problems.ts';
 import { toPlainValue } from '../schema/tree.ts';
@@ -174,8 +174,6 @@ const grant = refined(
       : value,
 );
 
-export type Grant = ValueOf<typeof grant>;
-
 // ------------------------------------------------------------------------------------------ prices
 
 const usd = kindWhere(
@@ -224,15 +222,6 @@ function suggestLikelyAccelerator(text: string): string | undefined {
 
 function isNamePattern(text: string): boolean {
   return /^[a-z0-9*-]+$/.test(text);
-}
-
-/** The first time after the grant; NaN for an invalid text. */
-export function grantEnd(until: string): Instant {
-  const [, date = '', time] = /^(\d{4}-\d\d-\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d))?$/.exec(until) ?? [];
-  const midnight = Date.parse(date);
-  // Date.parse silently turns 30 February into 2 March.
-  if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(date)) return Number.NaN;
-  return time === undefined ? midnight + day : Date.parse(until);
 }
 
 // ------------------------------------------------------------------------------------------ Google's other services

@@ -8,7 +8,7 @@ import type { JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
-import type { Grant } from './settings.ts';
+import type { Grant } from '../core/policy/grants.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFiles, JobFilter, LocalFolders, LogFiles, Store, StoredJob } from './ports.ts';
@@ -59,27 +59,8 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     },
 
     async plan(spec) {
-      const [{ createPlan }, { formatBudgetLeft, hasBudget, possibleCapacity, readOwnerSpending }] = await Promise.all([
-        import('./plan.ts'),
-        import('./grants.ts'),
-      ]);
-      const [grants, at, possible] = [await parts.grants(), now(), possibleCapacity(spec)];
-      const left: string[] = [];
-      // Without a budget no database is read, so that a dry run works without one.
-      if (hasBudget(grants, possible, at)) {
-        const { user } = await whoAmI();
-        const budgets = await readOwnerSpending(store, grants, user, possible, at);
-        left.push(...budgets.map((one) => formatBudgetLeft(one, user, at)));
-      }
-      return createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left);
-    },
-
-    async checkPolicy(target) {
-      const job = typeof target === 'string' ? (await find(target, 'change')).job : null;
-      const spec = job?.spec ?? (target as JobSpec);
-      const { checkGrants, checkpointsInUse, tpuInUse } = await import('./confirmation.ts');
-      const conflict = (await checkpointsInUse(store, spec, job)) ?? (await tpuInUse(store, spec, job));
-      return conflict ?? checkGrants({ ...parts, owner: async () => (await whoAmI()).user }, spec, job);
+      const { planRequest } = await import('./plan.ts');
+      return planRequest(parts, spec, async () => (await whoAmI()).user);
     },
 
     resolveName: async (name, purpose) => resolveName(store, name, ownNames(await whoAmI()), now(), purpose),
@@ -253,7 +234,7 @@ function createCommands(
       const copy =
         options.recopyWorkdir === true ? await createWorkdirCopy(stored.job, verb, actor, options) : undefined;
       const commandOptions = copy === undefined ? options : { ...options, workdirCopy: copy.copy };
-      const { changed, ...answer } = await commitCommand({ store, logFiles, now }, stored, verb, actor, commandOptions);
+      const { changed, ...answer } = await commitCommand(parts, stored, verb, actor, commandOptions);
       if (changed) {
         await copy?.removePrevious();
         await store.notify({ topic: 'job', id: answer.id });

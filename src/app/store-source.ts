@@ -1,6 +1,6 @@
 // The jobs of the store, as a job source.
 
-import type { Client, ConfirmationRequired, JobView } from './client.ts';
+import type { Client, JobView } from './client.ts';
 import { escapeLine, formatMachine } from './format.ts';
 import type { JobSource } from './job-source.ts';
 import { formatHourlyCost } from './phrases.ts';
@@ -37,11 +37,7 @@ export function createStoreSource(client: Client): JobSource {
     passes: ({ id }, query) => client.passes(id, query),
     actions: ({ id }) => client.actions(id),
 
-    async confirmation({ id }, command) {
-      if (command === 'delete') return heldCapacity(await client.show(id));
-      const isStart = command === 'start' || command === 'resume' || command === 'rerun';
-      return isStart ? client.checkPolicy(id) : null;
-    },
+    heldCapacity: async ({ id }) => heldCapacity(await client.show(id)),
 
     async *perform({ id }, command, { signal: _signal, ...options }) {
       const result = await (command === 'clean' ? client.clean(id) : client.sendCommand(id, command, options));
@@ -71,7 +67,7 @@ export function createStoreSource(client: Client): JobSource {
 }
 
 /** Null unless an ephemeral allocation may exist and is not being released. */
-function heldCapacity(view: JobView): ConfirmationRequired | null {
+function heldCapacity(view: JobView): string | null {
   const isReleased = view.desired === 'cancelled' || view.desired === 'deleted';
   const isHeld = view.allocations.some(
     ({ ownership, state, requestedAt, releasedAt, goneAt }) =>
@@ -85,5 +81,5 @@ function heldCapacity(view: JobView): ConfirmationRequired | null {
   const price = view.pricePerHourUsd;
   const cost = price === null ? null : formatHourlyCost(view, price);
   const held = `${formatMachine(view)}${cost === null ? '' : `, which costs ${cost}`}`;
-  return { message: `Job ${view.id} (${escapeLine(view.name)}) holds ${held}`, cost: null, remedy: '' };
+  return `Job ${view.id} (${escapeLine(view.name)}) holds ${held}`;
 }

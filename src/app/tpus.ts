@@ -7,7 +7,7 @@ import { heldAllocations, type Job } from '../core/model/job.ts';
 import { alternativesOf, emulatorProject, type Pricing, type TpuSpec } from '../core/model/spec.ts';
 import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
-import type { Grant } from './settings.ts';
+import type { Grant } from '../core/policy/grants.ts';
 import type { Orphan, Store } from './ports.ts';
 
 export interface ObservedTpu {

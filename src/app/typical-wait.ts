@@ -4,7 +4,7 @@
 import { mayCreate } from '../core/decide/allocate.ts';
 import { allocationOf, openAttempt, type Job } from '../core/model/job.ts';
 import { day, type Duration, type Instant } from '../core/model/time.ts';
-import { isSimulated } from './phrases.ts';
+import { isSimulated } from '../core/model/spec.ts';
 import { pluralize, formatDuration } from './format.ts';
 import type { Store } from './ports.ts';
 

@@ -1,6 +1,6 @@
 // Views: a job as people see it, computed here once for the table, the JSON and the pages.
 
-import { formatWorker } from '../core/model/spec.ts';
+import { formatWorker, isSimulated } from '../core/model/spec.ts';
 import {
   allocationOf,
   capacityOf,
@@ -16,14 +16,14 @@ import {
   wasNeverCreated,
 } from '../core/model/job.ts';
 import { nextCallAt } from '../core/decide/allocate.ts';
-import { needsSlot } from '../core/policy/admission.ts';
+import { waitsForSlot } from '../core/policy/admission.ts';
 import { isFinishedPhase, phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
 import { budgetOf, usedBudget } from '../core/decide/recover.ts';
 import { spendingOf } from '../core/decide/spending.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { AllocationView, AttemptView, JobRow, JobView } from './client.ts';
-import { isSimulated, formatAccelerator, formatEndReason, formatCloudError, errorPhrases } from './phrases.ts';
+import { formatAccelerator, formatEndReason, formatCloudError, errorPhrases } from './phrases.ts';
 import { formatAge, pluralize, formatDuration, importedPrefix, reasonPhrases } from './format.ts';
 import { formatCloudStatus } from './cloud-status.ts';
 import type { FinalRows } from './ports.ts';
@@ -202,7 +202,8 @@ function recoveringPhrase(job: Job, now: Instant): string | undefined {
 }
 
 function firstWaitPhrase(job: Job): string {
-  return `waiting for ${needsSlot(job) ? 'a slot' : 'the controller'}`;
+  if (job.spec.capacity.kind === 'tpu' && waitsForSlot(job)) return 'waiting for its TPU';
+  return `waiting for ${job.spec.capacity.kind === 'local' ? 'a slot' : 'the controller'}`;
 }
 
 /** Takes precedence over other phrases: without an answer, they may no longer hold. */

@@ -5,9 +5,9 @@ import { alternativeAfter, exhaustsAlternative, hasAlternatives } from '../core/
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { allocationOf, lastAllocation, type Allocation, type Attempt, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import { needsSlot, type QueuePosition } from '../core/policy/admission.ts';
+import { waitsForSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { formatCloudEvidence, lastRequestFailure } from './cloud-status.ts';
-import { asClause, formatDuration, formatSince, formatWhen, pluralize } from './format.ts';
+import { asClause, formatDuration, formatSince, formatList, formatWhen, pluralize } from './format.ts';
 import { formatCapacity, formatCloudError } from './phrases.ts';
 import { acceleratorOf, lacksCapacity, nextRequestAt, releasingAllocations } from './views.ts';
 import { currentAttempt, interruptionOf, nextForInterruption, withHints } from './why-parts.ts';
@@ -36,17 +36,22 @@ export function whyWaitingForSlot(context: WhyRequest, position: QueuePosition):
 }
 
 function formatQueuePosition(job: Job, position: QueuePosition | undefined): string {
-  if (!needsSlot(job)) return 'no controller has checked it yet';
-  if (position === undefined) return 'it waits for a slot';
-  const { slots, slotsUsed, ahead } = position;
-  if (slotsUsed < slots && ahead < slots - slotsUsed) return 'a slot is free, and no controller has checked it yet';
+  if (!waitsForSlot(job)) return 'no controller has checked it yet';
+  const { capacity } = job.spec;
+  if (position === undefined) return `it waits for ${capacity.kind === 'tpu' ? 'its TPU' : 'a slot'}`;
+  const { slots, slotsUsed, usedBy, ahead } = position;
+  const slot = capacity.kind === 'tpu' ? `its TPU ${capacity.name}` : 'a slot';
+  if (ahead < slots - slotsUsed) return `${slot} is free, and no controller has checked it yet`;
   const others = ahead === 0 ? '' : `, ${pluralize(ahead, 'job')} ahead`;
+  if (capacity.kind === 'tpu')
+    return `${slot} is ${slotsUsed === 0 ? 'free' : `used by job ${formatList(usedBy)}`}${others}`;
   return `${slotsUsed} of ${pluralize(slots, 'slot')} on this machine in use${others}`;
 }
 
 function nextForQueue(job: Job, position: QueuePosition | undefined): string {
-  if (!needsSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
+  if (!waitsForSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
     return 'The controller starts an attempt.';
+  if (job.spec.capacity.kind === 'tpu') return 'An attempt starts when the TPU is free.';
   return 'An attempt starts when a slot is free. The setting local.slots is the number of slots.';
 }
 

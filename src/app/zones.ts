@@ -11,7 +11,7 @@ import {
   type AlternativeKey,
 } from '../core/decide/capacity-answers.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
-import { isSimulated } from './phrases.ts';
+import { isSimulated } from '../core/model/spec.ts';
 import type { Store } from './ports.ts';
 import { keptAllocations, lacksCapacity } from './views.ts';
 

@@ -1,8 +1,8 @@
-import type { Client, ConfirmationRequired, Ref } from '../app/client.ts';
+import type { ConfirmationNeeded } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
-import type { JobSpec } from '../core/model/spec.ts';
+import type { ConfirmationToken } from '../core/policy/guards.ts';
 
 /** True if a person can see the question and answer it. */
 export function canAsk({ io }: Pick<Cli, 'io'>): boolean {
@@ -30,43 +30,48 @@ export async function confirm(
 }
 
 /**
- * True if the grants cover the action and no other user uses the TPU, or if the user answers yes. Throws a usage error
- * without a terminal, and a JobmanError if the request is refused. `doing` names the action (`create it`), `notDone` its absence (`Nothing was created`).
+ * Sends a request until no reason is left to confirm, and asks for each. Null if the user answers no. Throws a usage error
+ * without a terminal, and JobmanError if the request is refused. `doing` names the action (`Create it`), `notDone` its
+ * absence (`Nothing was created`).
  */
-export async function confirmIfRequired(
+export async function untilConfirmed<Answer extends { readonly confirmation?: ConfirmationNeeded }>(
   cli: Cli,
-  client: Client,
-  subject: JobSpec | Ref,
   doing: string,
   notDone: string,
-): Promise<boolean> {
-  const confirmation = await client.checkPolicy(subject);
-  return confirmation === null || confirmRequired(cli, confirmation, doing, notDone);
+  send: (confirmed: readonly ConfirmationToken[]) => Promise<Answer>,
+): Promise<Exclude<Answer, { readonly kind: 'confirmation_required' }> | null> {
+  let confirmed: readonly ConfirmationToken[] = [];
+  for (;;) {
+    const answer = await send(confirmed);
+    if (answer.confirmation === undefined) return answer as Exclude<Answer, { readonly kind: 'confirmation_required' }>;
+    const { reasons } = answer.confirmation;
+    if (!(await confirmReasons(cli, answer.confirmation, doing, notDone))) return null;
+    confirmed = [...confirmed, ...reasons.map(({ token }) => token).filter((token) => token !== null)];
+  }
 }
 
-export async function confirmRequired(
+async function confirmReasons(
   cli: Cli,
-  confirmation: ConfirmationRequired,
+  { reasons, notice }: ConfirmationNeeded,
   doing: string,
   notDone: string,
 ): Promise<boolean> {
-  if (confirmation.isRefused === true)
-    throw new JobmanError(`${notDone}: ${confirmation.message}.`, exitCode.conflict, [confirmation.remedy]);
-  const cost = confirmation.cost === null ? '' : `. It costs ${confirmation.cost}`;
-  const message = `${confirmation.message}${cost}`;
-  if (confirmation.mayProceed === true) {
-    if (cli.yes) return true;
-    if (!canAsk(cli)) {
-      cli.note(`note: ${message}.`);
-      return true;
-    }
-    if (await confirm(cli, `${message}. ${doing}?`, notDone)) return true;
-    cli.note(`${notDone}. ${confirmation.remedy}`);
-    return false;
+  const refusal = reasons.find(({ token }) => token === null);
+  if (refusal !== undefined)
+    throw new JobmanError(`${notDone}: ${refusal.message}.`, exitCode.conflict, [refusal.remedy]);
+  const sentences = reasons.map(({ message, cost }) => `${message}${cost === null ? '' : `. It costs ${cost}`}.`);
+  const [remedies, mayProceed] = [
+    [...new Set(reasons.map(({ remedy }) => remedy))].join(' '),
+    reasons.every((reason) => reason.mayProceed),
+  ];
+  if (mayProceed && !cli.yes && !canAsk(cli)) {
+    cli.note(`note: ${sentences.join(' ')}`);
+    return true;
   }
-  const refused = `${notDone}: ${message}. ${confirmation.remedy}`;
-  if (await confirm(cli, `${message}. ${doing} anyway?`, refused, [`${message}.`])) return true;
-  cli.note(`${notDone}.`);
+  if (notice !== null && !cli.yes) cli.note(notice);
+  const question = `${sentences.join(' ')} ${doing}${mayProceed ? '' : ' anyway'}?`;
+  if (await confirm(cli, question, `${notDone}: ${sentences.join(' ')} ${remedies}`, sentences)) return true;
+  cli.note(mayProceed ? `${notDone}. ${remedies}` : `${notDone}.`);
   return false;
 }
 

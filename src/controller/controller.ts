@@ -4,8 +4,8 @@
 
 import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
-import type { Grant } from '../app/settings.ts';
 import { localPool } from '../core/decide/allocate.ts';
+import type { Grant } from '../core/policy/grants.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { leaseRenewInterval, createLease } from './lease.ts';

@@ -1,9 +1,9 @@
 // Owner spending: what the owner of a job has spent of each budget of a grant, from the usage ledger.
 
 import { messageOf } from '../app/errors.ts';
-import { currentCapacity, ownerSpendingOf, periodStarts, type UserSpending } from '../app/grants.ts';
+import { currentCapacity, ownerSpendingOf, periodStarts, type UserSpending } from '../core/policy/grants.ts';
 import type { Clock, Store } from '../app/ports.ts';
-import type { Grant } from '../app/settings.ts';
+import type { Grant } from '../core/policy/grants.ts';
 import { isLimited } from '../core/decide/spending.ts';
 import type { Job } from '../core/model/job.ts';
 import { known, unknown, type Observation, type Observed } from '../core/model/observation.ts';

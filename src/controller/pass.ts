@@ -98,6 +98,8 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
       if (result === 'lease_lost') return parts.onLeaseLost();
       // A client's command came in between: decide again, with it.
       if (result === 'stale') return requeue(id);
+      // This controller has not heard of the job that uses the TPU yet.
+      if (result === 'tpu_in_use') return parts.setDue(id, clock.now() + second);
     }
     if (!isRunning()) return;
     if (decision.events.length > 0) parts.onEvents();

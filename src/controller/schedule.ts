@@ -9,6 +9,7 @@ import {
   needsSlot,
   usageOf,
   waitsForSlot,
+  withTpus,
   type Pool,
 } from '../core/policy/admission.ts';
 import type { Job } from '../core/model/job.ts';
@@ -179,7 +180,7 @@ export function createAdmission(options: {
 
   function admitNow(): void {
     const tracked = [...jobs.values()];
-    admitted = admit(options.pools, demandsOf(tracked, admitted), usageOf(tracked), options.now());
+    admitted = admit(withTpus(options.pools, tracked), demandsOf(tracked, admitted), usageOf(tracked), options.now());
   }
 
   return {

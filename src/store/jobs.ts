@@ -24,9 +24,11 @@ import { subjectKey } from '../core/model/decision.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
+import { persistentTpuOf } from '../core/decide/allocate.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
 import { nextNumber, requireRow } from './counters.ts';
 import { readInstallationId, schemaVersion } from './database.ts';
+import { fillGuards, guardColumns, isTpuFree, meetsGuard, writeHeld, type GuardColumns } from './guards.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
 import { passEntry, writePass } from './passes.ts';
@@ -40,7 +42,9 @@ export async function insertJob(
   { owner, by, spec, at, manifest }: NewJob,
 ): Promise<StoredJob> {
   const installation = await readInstallationId(db);
-  const { job, event } = newJob({ id, installation, owner, spec, at, ...(by !== undefined && { by }) });
+  const tpu = persistentTpuOf(spec.capacity);
+  const waitsForTpu = tpu !== null && !(await isTpuFree(db, tpu));
+  const { job, event } = newJob({ id, installation, owner, spec, at, waitsForTpu, ...(by !== undefined && { by }) });
   await writeNewJob(db, { job, events: [event], manifest, wakeAt: at });
   return { job, revision: 1 };
 }
@@ -54,13 +58,14 @@ export async function writeNewJob(
 ): Promise<void> {
   const { owner, spec, createdAt } = job;
   const number = Number(job.id);
-  const { finished_at, removed, status } = statusColumns(job);
+  const { finished_at, removed, status, holds, live } = statusColumns(job);
   const { accelerator, zone, pricing } = spec.capacity.kind === 'tpu' ? spec.capacity : noRequest;
   await sql`
     insert into job (number, revision, event_count, owner, name, created_at, finished_at, removed, wake_at,
-                     outline, status, accelerator, zone, pricing)
+                     outline, status, accelerator, zone, pricing, holds, live, checkpoint_storage)
     values (${number}, 1, ${events.length}, ${owner}, ${spec.name}, ${createdAt}, ${finished_at}, ${removed}, ${wakeAt},
-            ${JSON.stringify(specOutline(spec))}, ${status}, ${accelerator}, ${zone}, ${pricing})`.execute(db);
+            ${JSON.stringify(specOutline(spec))}, ${status}, ${accelerator}, ${zone}, ${pricing},
+            ${holds}, ${live}, ${spec.command.checkpointStorage ?? null})`.execute(db);
   await sql`
     insert into job_text (job, spec, manifest)
     values (${number}, ${JSON.stringify(spec)}, ${manifest})`.execute(db);
@@ -70,6 +75,7 @@ export async function writeNewJob(
   await writeFinalRow(db, job, finalRows, false);
   await addEvents(db, number, 0, events);
   await writeUsage(db, undefined, job);
+  await writeHeld(db, number, undefined, job);
   await nextNumber(db, 'change');
 }
 
@@ -110,7 +116,12 @@ export async function commitJob(
   const { rows } = await sql<StoredColumns>`
     select event_count, status, finished_at, last_pass from job where number = ${number ?? null}`.execute(db);
   const stored = rows[0];
-  const { finished_at, removed, status, location, collect_until } = statusColumns(job);
+  if (commit.guard !== undefined && stored !== undefined) {
+    const before = { ...jobOf(stored.status, '{}'), spec: job.spec };
+    const request = { owner: job.owner, spec: job.spec, job: before };
+    if (!(await meetsGuard(db, request, commit.guard, job.startRequest?.at ?? 0))) return 'unconfirmed';
+  }
+  const { finished_at, removed, status, location, collect_until, holds, live } = statusColumns(job);
   const entry = stored === undefined ? null : passEntry(commit, stored, status);
   const isCurrent =
     epoch === null ? sql`1 = 1` : sql`exists (select 1 from lease where holder is not null and epoch = ${epoch})`;
@@ -119,19 +130,29 @@ export async function commitJob(
     update job
     set revision = revision + 1, event_count = event_count + ${commit.events.length},
         finished_at = ${finished_at}, removed = ${removed}, wake_at = ${commit.wakeAt},
-        status = ${status}, location = ${location}, collect_until = ${collect_until}, last_pass = ${entry?.lastPass ?? null}
-    where number = ${number ?? null} and revision = ${commit.revision} and ${isCurrent} returning number`.execute(db);
+        status = ${status}, location = ${location}, collect_until = ${collect_until}, live = ${live},
+        last_pass = ${entry?.lastPass ?? null},
+        holds = case when live = 1 and ${live} = 1 then holds else ${holds} end
+    where number = ${number ?? null} and revision = ${commit.revision} and ${isCurrent}
+      and (live = ${live} or ${live} = 0
+        or not exists (select 1 from job as other where other.holds = ${holds} and other.live = 1))
+    returning number`.execute(db);
   if (number === undefined || stored === undefined || entry === null || written.length === 0) {
     if (epoch !== null && (await readLease(db))?.epoch !== epoch) return 'lease_lost';
     if (stored === undefined) throw new Error(`cannot commit job ${job.id}: it is not in the database`);
-    return 'stale';
+    const current = sql`select 1 from job where number = ${number ?? null} and revision = ${commit.revision}`;
+    return (await current.execute(db)).rows.length > 0 ? 'tpu_in_use' : 'stale';
   }
   await writeFinalRow(db, job, finalRows, stored.finished_at !== null);
   await writeLocations(db, number, job);
   await writeCapacityAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stored.event_count, commit.events);
   await writePass(db, number, commit, entry);
-  if (commit.events.length > 0) await writeUsage(db, { ...jobOf(stored.status, '{}'), spec: job.spec }, job);
+  if (commit.events.length > 0) {
+    const before = { ...jobOf(stored.status, '{}'), spec: job.spec };
+    await writeUsage(db, before, job);
+    await writeHeld(db, number, before, job);
+  }
   await writeNotices(db, job.id, noticesOf(job, commit.events));
   const folded = commit.foldedOutcomes;
   if (folded.length > 0)
@@ -200,7 +221,7 @@ function matches(filter: JobFilter): Sql {
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
 }
 
-interface StatusColumns extends LocationColumns {
+interface StatusColumns extends LocationColumns, GuardColumns {
   readonly finished_at: number | null;
   readonly removed: number;
   readonly status: string;
@@ -214,6 +235,7 @@ function statusColumns(job: Job): StatusColumns {
     removed: job.removed ? 1 : 0,
     status: JSON.stringify(status),
     ...locationColumns(job),
+    ...guardColumns(job),
   };
 }
 
@@ -356,7 +378,7 @@ export async function takeLease(
   if (rows.length === 0) return takeLease(db, wanted);
   const { epoch } = requireRow(rows[0]);
   if (!ours) {
-    await completeUsage(db, schemaVersion);
+    if (await completeUsage(db, schemaVersion)) await fillGuards(db);
     await numberEvents(db);
   }
   const { holder, version, now, ttl } = wanted;

@@ -3,6 +3,7 @@
 
 import type { JobSpec } from '../core/model/spec.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
+import { fillGuards } from './guards.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { jobOf, objectOf } from './stored-job.ts';
 import { readArchivedUsage } from './usage.ts';
@@ -69,6 +70,10 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0008_list_rows'(db) {
     for (const statement of listRows) await statement.execute(db);
   },
+  async '0009_guards'(db) {
+    for (const statement of guards) await statement.execute(db);
+    await fillGuards(db);
+  },
 };
 
 const listRows: readonly Sql[] = [
@@ -106,6 +111,30 @@ const passes: readonly Sql[] = [
       primary key (job, seq)
     )`,
   sql`create index pass_at on pass (at)`,
+];
+
+const guards: readonly Sql[] = [
+  // The persistent TPU on which the job runs, as a resource name; null for other capacity. `live` is 1 while the job uses
+  // it, and 0 while it waits for another job there.
+  sql`alter table job add column holds text`,
+  sql`alter table job add column live integer not null default 0`,
+  sql`create unique index job_holds on job (holds) where live = 1`,
+  sql`create index job_tpu on job (holds) where holds is not null and finished_at is null`,
+  sql`alter table job add column checkpoint_storage text`,
+  sql`
+    create index job_checkpoints on job (checkpoint_storage)
+    where checkpoint_storage is not null and finished_at is null`,
+  // Ephemeral TPUs that count against the chips of a grant.
+  sql`
+    create table held (
+      job integer not null references job (number),
+      seq integer not null,
+      accelerator text not null,
+      zone text not null,
+      pricing text not null,
+      chips integer,
+      primary key (job, seq)
+    )`,
 ];
 
 const portable: readonly Sql[] = [

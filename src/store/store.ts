@@ -3,17 +3,18 @@
 import type { ClusterStore } from '../app/cluster/archive.ts';
 import { StoreError } from '../app/errors.ts';
 import type { NotificationStore } from '../app/notifications/outbox.ts';
-import type { LoadFinalRows, Orphan, Store, UserStore } from '../app/ports.ts';
+import type { LoadFinalRows, NewJob, Orphan, Store, StoredJob, UserStore } from '../app/ports.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Event } from '../core/model/event.ts';
 import type { LabStore } from '../lab/lab-store.ts';
 import { clusterStore } from './cluster-jobs.ts';
+import { meetsGuard, readGuardFacts } from './guards.ts';
 import * as jobs from './jobs.ts';
 import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
 import { addLabEntry, labStore } from './lab.ts';
 import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
-import { sql, type Sql } from './sql.ts';
+import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
 import { readPasses } from './passes.ts';
 import { readUsers } from './users.ts';
@@ -44,15 +45,22 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     read(async (db) => (await statement.execute(db)).rows.map((row) => ({ ...row })));
   const readNumber = async (statement: Sql): Promise<number | null> =>
     (await select(statement as Sql<{ value: number | null }>))[0]?.value ?? null;
+  async function insert(db: Database, id: string, job: NewJob): Promise<StoredJob> {
+    const stored = await jobs.insertJob(db, id, job);
+    if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
+    return stored;
+  }
   return {
     // For callers that are about to write: a new database must get its installation id first.
     installationId: () => readBeforeWriting(readInstallationId),
-    insert: (job) =>
+    insert: (job) => writeWithId(job.owner, (db, id) => insert(db, id, job)),
+    insertGuarded: (job, guard) =>
       writeWithId(job.owner, async (db, id) => {
-        const stored = await jobs.insertJob(db, id, job);
-        if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
-        return stored;
+        const { owner, spec, at } = job;
+        if (!(await meetsGuard(db, { owner, spec, job: null }, guard, at))) return 'unconfirmed';
+        return insert(db, id, job);
       }),
+    guardFacts: (needed, now) => read((db) => readGuardFacts(db, needed, now)),
     load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
     loadMany: (ids) => read((db) => jobs.loadJobs(db, ids)),
     async commit(commit) {

@@ -1,7 +1,7 @@
 // Usage: the statements about the usage ledger. A job's rows are written in the transaction of its commit.
 
 import { generations } from '../catalogue/accelerators.ts';
-import type { UserSpending } from '../app/grants.ts';
+import type { UserSpending } from '../core/policy/grants.ts';
 import type { ArchivedObservation } from '../app/cluster/archive.ts';
 import { archivedUsage } from '../app/cluster/usage.ts';
 import type { CostliestJobs, UsageFilter } from '../app/ports.ts';
@@ -22,15 +22,16 @@ export async function writeUsage(db: Database, before: Job | undefined, job: Job
 
 /**
  * Writes the rows of all jobs again, once for each version of the database. An older controller may have run during the
- * upgrade, and its commits wrote other rows or none; call this when another controller has taken the lease from it.
+ * upgrade, and its commits wrote other rows or none; call this when another controller has taken the lease from it. True
+ * if the rows were written.
  */
-export async function completeUsage(db: Database, version: number): Promise<void> {
+export async function completeUsage(db: Database, version: number): Promise<boolean> {
   const { rows: written } = await sql`
     insert into meta (key, value) values ('usage_complete', ${String(version)})
     on conflict (key) do update set value = excluded.value where meta.value <> excluded.value returning key`.execute(
     db,
   );
-  if (written.length === 0) return;
+  if (written.length === 0) return false;
   // In a database with several writers, the commits of jobs wait for the first row and those of the archive for the others.
   await nextNumber(db, 'event', 0);
   await sql`update cluster_job set observed_at = observed_at`.execute(db);
@@ -45,6 +46,7 @@ export async function completeUsage(db: Database, version: number): Promise<void
     await sql`delete from usage where subject = ${uid}`.execute(db);
     await insertRows(db, uid, 0, usage);
   }
+  return true;
 }
 
 /** The rows of each job in the archive of clusters. */

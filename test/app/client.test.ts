@@ -28,6 +28,7 @@ import {
   runningAttempt,
   tpuSpec,
 } from '../support/builders.ts';
+import { createConfirmed } from '../support/create-confirmed.ts';
 
 interface Fixture {
   readonly home: string;
@@ -79,7 +80,7 @@ function openFixture(t: TestContext): Fixture {
     clientOver,
     hinted,
     async create(spec: JobSpec = localSpec(), owner = 'ada') {
-      return (await clientOver(store, owner).create({ spec, manifest: 'job:\n  name: iris\n' })).id;
+      return (await createConfirmed(clientOver(store, owner), { spec, manifest: 'job:\n  name: iris\n' })).id;
     },
     async lives(id: string, life: (job: Job) => Job, wakeAt: Instant | null = null) {
       const stored = await store.load(id);
@@ -118,7 +119,7 @@ const stoppedLife = (spec: JobSpec, allocation = readyAllocation): Job => ({
 
 test('create stores the job with its price, and its snapshot and copies for its owner only', async (t) => {
   const fixture = openFixture(t);
-  const { id, row } = await fixture.client.create({ spec: tpuSpec(), manifest: 'job: {name: vit}\n' });
+  const { id, row } = await createConfirmed(fixture.client, { spec: tpuSpec(), manifest: 'job: {name: vit}\n' });
   assert.equal(id, '000001');
   assert.deepEqual([row.phase, row.owner, row.accelerator], ['queued', 'ada', 'v5litepod-16']);
   assert.deepEqual(fixture.hinted, ['000001']);

@@ -2,16 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Grant } from '../../src/app/settings.ts';
-import {
-  checkGrants,
-  findViolation,
-  tpuInUse,
-  checkpointsInUse,
-  sharedCheckpoints,
-  withResumeFrom,
-} from '../../src/app/confirmation.ts';
-import type { UserSpending } from '../../src/app/grants.ts';
+import { checkRequest, warningsFor, withResumeFrom } from '../../src/app/confirmation.ts';
+import { heldCapacity, type Grant, type UserSpending } from '../../src/core/policy/grants.ts';
+import type { GuardedRequest, GuardFacts } from '../../src/core/policy/guards.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { type JobSpec, type TpuSpec, jobIdPlaceholder, type CommandSpec } from '../../src/core/model/spec.ts';
 import { aJob, withAttempts, localSpec, noon, readyAllocation, tpuSpec, runningAttempt } from '../support/builders.ts';
@@ -24,7 +17,6 @@ import { newestCheckpoint } from '../../src/app/show.ts';
 import type { Store } from '../../src/app/ports.ts';
 import { openWorld } from '../support/world.ts';
 
-const finish = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
 const capacity = tpuSpec().capacity;
 assert.ok(capacity.kind === 'tpu');
 /** 16 chips: four workers. */
@@ -38,8 +30,35 @@ const asked: TpuSpec = {
 };
 const jobOf = (different: Partial<TpuSpec>, changes: Partial<Job> = {}): Job =>
   aJob({ ...tpuSpec(), capacity: { ...asked, ...different } }, changes);
-const why = (grants: readonly Grant[], different: Partial<TpuSpec> = {}, others: readonly Job[] = []) =>
-  findViolation(grants, { ...asked, ...different }, others, noon);
+const base = asked;
+
+function checkWith(
+  facts: GuardFacts,
+  grants: readonly Grant[],
+  request: GuardedRequest,
+  confirmed: readonly string[] = [],
+  price: number | null = 4,
+) {
+  const parts = {
+    store: { guardFacts: () => Promise.resolve(facts) },
+    now: () => noon,
+    grants: async () => grants,
+    pricePerHour: () => (price === null ? null : { usdPerHour: price, pricesOf: '2026-08-01' }),
+  };
+  return checkRequest(parts, request, confirmed);
+}
+
+async function reasonsFor(...given: Parameters<typeof checkWith>) {
+  return (await checkWith(...given)).confirmation?.reasons ?? [];
+}
+
+/** The sentence about the grants, or null. */
+async function why(grants: readonly Grant[], different: Partial<TpuSpec> = {}, others: readonly Job[] = []) {
+  const facts = { onTpu: [], onCheckpoints: [], held: others.flatMap(heldCapacity), spending: [] };
+  const spec = { ...tpuSpec(), capacity: { ...asked, ...different } };
+  const reasons = await reasonsFor(facts, grants, { owner: 'ada', spec, job: null });
+  return reasons.find(({ kind }) => kind === 'not_granted')?.message ?? null;
+}
 
 suite('within the grants', () => {
   const inside: readonly (readonly [string, readonly Grant[], Partial<TpuSpec>?])[] = [
@@ -54,7 +73,8 @@ suite('within the grants', () => {
     ['on the TPU emulator, whatever is granted', [{ accelerator: 'v4' }], { project: 'emulator' }],
     ['with a persistent TPU, for which nothing is asked', [{ accelerator: 'v4' }], { ownership: 'persistent' }],
   ];
-  for (const [name, grants, different] of inside) test(name, () => assert.equal(why(grants, different), null));
+  for (const [name, grants, different] of inside)
+    test(name, async () => assert.equal(await why(grants, different), null));
 });
 
 suite('outside of the grants', () => {
@@ -88,15 +108,15 @@ suite('outside of the grants', () => {
     ],
   ];
   for (const [name, grants, message, different] of outside)
-    test(name, () => assert.equal(why(grants, different), message));
+    test(name, async () => assert.equal(await why(grants, different), message));
 
-  test('with one of its alternatives', () => {
+  test('with one of its alternatives', async () => {
     const alternative = { ...asked, zone: 'europe-west4-b', accelerator: 'v5litepod-8' };
     assert.equal(
-      why([{ zone: 'us-*' }], { alternatives: [alternative] }),
+      await why([{ zone: 'us-*' }], { alternatives: [alternative] }),
       'v5litepod-8 spot in europe-west4-b is not in your grants',
     );
-    assert.equal(why([{ accelerator: 'v5e' }], { alternatives: [alternative] }), null);
+    assert.equal(await why([{ accelerator: 'v5e' }], { alternatives: [alternative] }), null);
   });
 });
 
@@ -106,87 +126,116 @@ suite('held capacity counts', () => {
   const full = 'v5litepod-16 spot in us-west4-a: it has 16 chips, and 32 are granted (32 used by 000001 and 000002)';
   const holding = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
 
-  test('of running jobs, stopped jobs and jobs created just now', () => {
+  test('of running jobs, stopped jobs and jobs created just now', async () => {
     const kept = {
       ...withAttempts(jobOf({}, { id: '000002' }), [readyAllocation], []),
       finish,
       desired: 'stopped',
     } as const;
-    assert.equal(why(grants, {}, [holding]), null);
-    assert.equal(why(grants, {}, [holding, kept]), full);
-    assert.equal(why(grants, {}, [holding, jobOf({}, { id: '000002' })]), full);
+    assert.equal(await why(grants, {}, [holding]), null);
+    assert.equal(await why(grants, {}, [holding, kept]), full);
+    assert.equal(await why(grants, {}, [holding, jobOf({}, { id: '000002' })]), full);
   });
 
-  test('in the zone that holds it, not in the first requested one', () => {
+  test('in the zone that holds it, not in the first requested one', async () => {
     const other = { ...asked, accelerator: 'v4-16', zone: 'us-central2-b' };
     const moved = withAttempts(
       jobOf({ alternatives: [other] }, { id: '000002' }),
       [{ ...readyAllocation, alternative: 1 }],
       [],
     );
-    assert.equal(why(grants, {}, [holding, moved]), null);
+    assert.equal(await why(grants, {}, [holding, moved]), null);
   });
 
-  test('but not released, simulated, persistent or local capacity', () => {
+  test('but not released, simulated, persistent or local capacity', async () => {
     const others = [
       { ...withAttempts(jobOf({}, { id: '000002' }), [{ ...readyAllocation, goneAt: noon }], []), finish },
       jobOf({ project: 'emulator' }, { id: '000003' }),
       jobOf({ ownership: 'persistent' }, { id: '000004' }),
       aJob(localSpec(), { id: '000005' }),
     ];
-    assert.equal(why(grants, {}, [holding, ...others]), null);
+    assert.equal(await why(grants, {}, [holding, ...others]), null);
   });
 });
 
 suite('before a request', () => {
-  const spec: JobSpec = { ...tpuSpec(), capacity: asked };
-  let grant: Grant = { accelerator: 'v5e', chips: 16 };
+  const spec: JobSpec = { ...tpuSpec(), capacity: { ...asked, pricePerHourUsd: 4 } };
+  const free: readonly Grant[] = [];
+  let grants: readonly Grant[] = [{ accelerator: 'v5e', chips: 16 }];
   let spending: readonly UserSpending[] = [];
-  const parts = (jobs: readonly Job[], price: number | null = 4) => ({
-    store: { list: async () => ({ jobs, more: 0 }), spending: async () => spending },
-    owner: async () => 'ada',
-    now: () => noon,
-    grants: async () => [grant],
-    pricePerHour: () => (price === null ? null : { usdPerHour: price, pricesOf: '2026-08-01' }),
-  });
+  const check = (
+    others: readonly Job[],
+    { wanted = spec, job = null, price = 4, confirmed = [] }: Partial<Asked> = {},
+    rules = grants,
+  ) => {
+    const facts = { onTpu: [], onCheckpoints: [], held: others.flatMap(heldCapacity), spending };
+    return reasonsFor(facts, rules, { owner: 'ada', spec: wanted, job }, confirmed, price);
+  };
+  interface Asked {
+    readonly wanted: JobSpec;
+    readonly job: Job | null;
+    readonly price: number | null;
+    readonly confirmed: readonly string[];
+  }
   const first = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
   const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
 
   test('the price is reported if it is known', async () => {
-    assert.equal(await checkGrants(parts([]), spec, null), null);
-    assert.equal((await checkGrants(parts([first]), spec, null))?.cost, 'about $4.00/h');
-    assert.equal((await checkGrants(parts([first], null), spec, null))?.cost, null);
+    assert.deepEqual(await check([]), []);
+    assert.equal((await check([first]))[0]?.cost, 'about $4.00/h');
+    assert.equal((await check([first], { price: null }))[0]?.cost, null);
   });
 
   test('without grants a new job needs a confirmation and may proceed; a restarted or free job does not', async () => {
-    const free = { ...parts([]), grants: async () => [] };
-    const question = await checkGrants(free, spec, null);
+    const [question] = await check([], {}, free);
     assert.deepEqual(
-      [question?.message, question?.cost, question?.mayProceed],
-      ['The job requests v5litepod-16 spot in us-west4-a', 'about $4.00/h', true],
+      [question?.kind, question?.message, question?.cost, question?.mayProceed],
+      ['price', 'The job requests v5litepod-16 spot in us-west4-a', 'about $4.00/h', true],
     );
     const stopped = { ...jobOf({}, { id: '000002' }), finish, desired: 'cancelled' } as const;
-    assert.equal(await checkGrants(free, spec, stopped), null);
+    assert.deepEqual(await check([], { job: stopped }, free), []);
     const simulated = { ...spec, capacity: { ...asked, project: 'emulator' } };
-    assert.equal(await checkGrants(free, simulated, null), null);
+    assert.deepEqual(await check([], { wanted: simulated }, free), []);
   });
 
   test('a restarted job does not conflict with itself, and its kept capacity needs no confirmation', async () => {
     const stopped = { ...jobOf({}, { id: '000002' }), finish, desired: 'cancelled' } as const;
-    assert.equal(await checkGrants(parts([stopped]), spec, stopped), null);
-    assert.notEqual(await checkGrants(parts([first, stopped]), spec, stopped), null);
+    assert.deepEqual(await check([stopped], { job: stopped }), []);
+    assert.notDeepEqual(await check([first, stopped], { job: stopped }), []);
     const kept = {
       ...withAttempts(jobOf({}, { id: '000002' }), [readyAllocation], []),
       finish,
       desired: 'stopped',
     } as const;
-    assert.equal(await checkGrants(parts([first, kept]), spec, kept), null);
+    assert.deepEqual(await check([first, kept], { job: kept }), []);
     const under = jobOf({}, { id: '000002' });
-    assert.equal(await checkGrants(parts([first, under]), spec, under), null);
+    assert.deepEqual(await check([first, under], { job: under }), []);
+  });
+
+  test('a token covers its reason until the request or the facts change', async () => {
+    const [asked] = await check([first]);
+    const confirmed = [asked?.token ?? ''];
+    assert.deepEqual(await check([first], { confirmed }), []);
+    const running = withAttempts(first, [readyAllocation], [runningAttempt]);
+    assert.deepEqual(await check([running], { confirmed }), [], 'the phase of the other job is no fact of the reason');
+    const second = jobOf({}, { id: '000003' });
+    const larger = { ...spec, capacity: { ...base, nodeCount: 2 } };
+    for (const [name, others, request] of [
+      ['another job holds chips now', [first, second], {}],
+      ['another request', [first], { wanted: larger }],
+      ['a stored job', [first], { job: { ...second, finish, desired: 'cancelled' as const } }],
+    ] as const) {
+      const [again] = await check(others, { confirmed, ...request });
+      assert.notEqual(again?.token, undefined, name);
+      assert.notEqual(again?.token, asked?.token, name);
+    }
+    const facts = { onTpu: [], onCheckpoints: [], held: [first, second].flatMap(heldCapacity), spending };
+    const { confirmation } = await checkWith(facts, grants, { owner: 'ada', spec, job: null }, confirmed);
+    assert.match(confirmation?.notice ?? '', /was for another request, or the facts have changed since/);
   });
 
   test('a used-up budget of the owner refuses the job, also on the TPU emulator; dollars are counted apart there', async () => {
-    grant = { accelerator: 'v5e', chips: 16, budgetUsd: 500, budgetPeriod: 'week' };
+    grants = [{ accelerator: 'v5e', chips: 16, budgetUsd: 500, budgetPeriod: 'week' }];
     const { zone, accelerator, pricing } = asked;
     const row = { zone, accelerator, pricing, simulated: false, rateUsd: 4 } as const;
     const spent = (week: number) => ({ day: 1, week, month: 900 });
@@ -196,17 +245,17 @@ suite('before a request', () => {
       { ...row, owners: ['bob'], spentUsd: spent(5_000) },
       { ...row, owners: ['ada'], accelerator: 'v4-8', spentUsd: spent(5_000) },
     ];
-    assert.equal(await checkGrants(parts([]), spec, null), null);
+    assert.deepEqual(await check([]), []);
     assert.equal(
-      (await checkGrants(parts([first]), spec, null))?.cost,
+      (await check([first]))[0]?.cost,
       'about $4.00/h; the budget of ada for v5e: $120.00 of $500.00 are left this week; the next week begins on 23 Nov (UTC)',
     );
-    const simulated = await checkGrants(parts([]), { ...spec, capacity: { ...asked, project: 'emulator' } }, null);
+    const [simulated] = await check([], { wanted: { ...spec, capacity: { ...asked, project: 'emulator' } } });
     assert.equal(
       simulated?.message,
       'the budget of ada for v5e is used up: $502.30 of $500.00 have been spent this week; the next week begins on 23 Nov (UTC)',
     );
-    assert.equal(simulated.isRefused, true);
+    assert.equal(simulated.token, null);
     assert.match(simulated.remedy, /budgetUsd of that grant \(setting `grants`\), or wait for the next week/);
     spending = [{ ...row, owners: ['ada'], spentUsd: spent(500) }];
     const kept = {
@@ -214,38 +263,10 @@ suite('before a request', () => {
       finish,
       desired: 'stopped',
     } as const;
-    assert.equal((await checkGrants(parts([]), spec, kept))?.isRefused, true);
+    assert.equal((await check([], { job: kept, confirmed: ['any'] }))[0]?.token, null);
     const persistent = { ...spec, capacity: { ...asked, ownership: 'persistent' as const } };
-    assert.equal(await checkGrants(parts([]), persistent, null), null);
+    assert.deepEqual(await check([], { wanted: persistent }), []);
   });
-});
-
-// ------------------------------------------------------------------------------------------ persistent TPUs
-
-const persistentSpec = (different: Partial<TpuSpec> = {}): JobSpec => ({
-  ...tpuSpec(),
-  capacity: { ...capacity, ownership: 'persistent', name: 'lab-v4', ...different },
-});
-const used = (spec: JobSpec, jobs: readonly Job[], job: Job | null = null) =>
-  tpuInUse({ list: () => Promise.resolve({ jobs, more: 0 }) }, spec, job);
-
-test('the job that uses it is named, with a remedy', async () => {
-  assert.deepEqual(await used(persistentSpec(), [aJob(persistentSpec())]), {
-    message: 'the TPU lab-v4 is used by job 000042 (vit) of ada, which is queued',
-    cost: null,
-    remedy: 'Wait for it: jobman wait 42',
-  });
-});
-
-test('an unused one needs no confirmation', async () => {
-  const user = aJob(persistentSpec());
-  assert.equal(await used(persistentSpec(), []), null);
-  assert.equal(await used(persistentSpec(), [{ ...user, finish }]), null, 'its job is over');
-  assert.equal(await used(persistentSpec(), [user], user), null, 'it is the very job');
-  assert.equal(await used(persistentSpec({ zone: 'us-east5-b' }), [user]), null, 'one of that name in another zone');
-  assert.equal(await used(persistentSpec({ name: 'other' }), [user]), null);
-  assert.equal(await used(persistentSpec({ ownership: 'ephemeral' }), [user]), null, 'each job has a TPU of its own');
-  assert.equal(await used(localSpec(), [user]), null);
 });
 
 // ------------------------------------------------------------------------------------------ checkpoint folders
@@ -255,31 +276,25 @@ function withCommand(spec: JobSpec, command: Partial<CommandSpec>): JobSpec {
 }
 
 const named = { checkpointDir: '~/b/vit', checkpoints: 'named', checkpointStorage: 'gs://b/vit' } as const;
-const holding = (jobs: readonly Job[]) => ({ list: () => Promise.resolve({ jobs, more: 0 }) });
 
-test('the folder of another unfinished job needs a confirmation, with its name', async () => {
-  const spec = withCommand(tpuSpec(), named);
-  const other = aJob(spec);
-  const asked = await checkpointsInUse(holding([other]), spec, null);
+test('the folder of another unfinished job needs a confirmation, with its name; a shared one causes a warning', async () => {
+  const request = (checkpoints: 'named' | 'shared') => ({
+    owner: 'ada',
+    spec: { ...withCommand(localSpec(), named), command: { ...localSpec().command, ...named, checkpoints } },
+    job: null,
+  });
+  const facts = { onTpu: [], onCheckpoints: [aJob(tpuSpec())], held: [], spending: [] };
+  const [asked] = await reasonsFor(facts, [], request('named'));
   assert.equal(
     asked?.message,
     "job 000042 (vit) of ada, which is queued, keeps its checkpoints in the same folder (~/b/vit), and each job could overwrite the other's",
   );
-  assert.equal(await checkpointsInUse(holding([other]), spec, other), null, 'it is the job itself');
-  assert.equal(await checkpointsInUse(holding([{ ...other, finish }]), spec, null), null);
-  const elsewhere = withCommand(tpuSpec(), { ...named, checkpointStorage: 'gs://c/vit' });
-  assert.equal(await checkpointsInUse(holding([other]), elsewhere, null), null);
-  assert.equal(await checkpointsInUse(holding([aJob()]), tpuSpec(), null), null);
-});
-
-test('a shared folder causes a warning while another job uses it', async () => {
-  const spec = withCommand(tpuSpec(), { ...named, checkpoints: 'shared' });
+  const shared = await checkWith(facts, [], request('shared'));
+  assert.equal(shared.confirmation, null);
   assert.match(
-    (await sharedCheckpoints(holding([aJob(spec)]), spec)) ?? '',
+    warningsFor(request('shared'), shared, noon).join(),
     /is also used by job 000042 \(vit, queued\): each job may/,
   );
-  assert.equal(await sharedCheckpoints(holding([]), spec), null);
-  assert.equal(await checkpointsInUse(holding([aJob(spec)]), spec, null), null);
 });
 
 test('a plan has a placeholder for the id, and describes a job without a command', () => {

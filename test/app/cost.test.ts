@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { suite, test, type TestContext } from 'node:test';
 import type { CostRequest } from '../../src/app/client.ts';
 import { costOf } from '../../src/app/cost.ts';
-import { periodStarts } from '../../src/app/grants.ts';
+import { periodStarts } from '../../src/core/policy/grants.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import { costReport, usageUses } from '../../src/reports/cost.ts';
 import type { UsageRow } from '../../src/reports/usage.ts';

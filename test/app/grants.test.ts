@@ -1,14 +1,9 @@
 /** Grants: their periods and the budgets of users in them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  currentCapacity,
-  nearlyUsedBudgets,
-  ownerSpendingOf,
-  periodStarts,
-  unpricedBudgets,
-} from '../../src/app/grants.ts';
-import type { Grant } from '../../src/app/settings.ts';
+import { warningsFor } from '../../src/app/confirmation.ts';
+import { unpricedBudgets } from '../../src/app/grants.ts';
+import { currentCapacity, ownerSpendingOf, periodStarts, type Grant } from '../../src/core/policy/grants.ts';
 import { day, hour } from '../../src/core/model/time.ts';
 import { aJob, localSpec, noon, readyAllocation, tpuCapacity, tpuSpec, withAttempts } from '../support/builders.ts';
 
@@ -60,19 +55,22 @@ test('each grant with a budget that matches limits the job; an ended one limits 
   assert.deepEqual(ownerSpendingOf(grants, 'ada', [{ ...capacity, ownership: 'persistent' }], spending, noon), []);
 });
 
-test('a new job is warned about each budget of which 80 % is spent, with the start of the next period', async () => {
-  const store = { spending: () => Promise.resolve(spending) };
+test('a new job is warned about each budget of which 80 % is spent, with the start of the next period', () => {
   const grants: readonly Grant[] = [
     { accelerator: 'v5e', budgetUsd: 41 },
     { pricing: 'spot', budgetUsd: 1_000 },
     { budgetUsd: 27.5, budgetPeriod: 'week' },
   ];
   const spec = { ...tpuSpec(), capacity };
-  assert.deepEqual(await nearlyUsedBudgets(store, grants, 'ada', spec, noon), [
+  const warnings = (owner: string) => {
+    const budgets = ownerSpendingOf(grants, owner, [capacity], spending, noon);
+    return warningsFor({ owner, spec, job: null }, { reasons: [], onTpu: [], onCheckpoints: [], budgets }, noon);
+  };
+  assert.deepEqual(warnings('ada'), [
     'the budget of ada for v5e is nearly used up: $33.00 of $41.00 have been spent this month; the next month begins on 1 Dec (UTC)',
     'the budget of ada for all TPUs is nearly used up: $22.00 of $27.50 have been spent this week; the next week begins on 23 Nov (UTC)',
   ]);
-  assert.deepEqual(await nearlyUsedBudgets(store, grants, 'bob', spec, noon), []);
+  assert.deepEqual(warnings('bob'), []);
 });
 
 test('a running job is limited by the capacity that it holds, not by its other alternatives', () => {

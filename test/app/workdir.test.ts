@@ -14,6 +14,7 @@ import { localFolders } from '../../src/files/local-folders.ts';
 import { spec, tpu } from '../core/world.ts';
 import { aMember } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
+import { createConfirmed } from '../support/create-confirmed.ts';
 
 test('a resume runs the copy of create, unless it is copied again', async (t) => {
   const world = openWorld(t);
@@ -42,7 +43,7 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
     steps: [workdirStep()],
     workdir: { from: project },
   };
-  const { id } = await client.create({ spec: given, manifest: 'job: {workdir: project}\n' });
+  const { id } = await createConfirmed(client, { spec: given, manifest: 'job: {workdir: project}\n' });
   const [first] = (await client.show(id)).workdirCopies;
   assert.equal(first?.files, 1);
   const fileOf = (copy: number) => join((first?.folder ?? '').replace(/1$/u, String(copy)), 'files/train.py');
@@ -67,7 +68,7 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
   assert.equal(readFileSync(fileOf(2), 'utf8'), 'two');
   assert.equal(existsSync(fileOf(1)), false, 'its files are not needed any more');
 
-  const bare = await client.create({ spec: spec({ capacity: tpu }), manifest: '' });
+  const bare = await createConfirmed(client, { spec: spec({ capacity: tpu }), manifest: '' });
   await client.sendCommand(bare.id, 'cancel', {});
   await assert.rejects(client.sendCommand(bare.id, 'resume', { recopyWorkdir: true }), (error) => {
     return error instanceof JobmanError && /no job\.workdir/u.test(error.message);

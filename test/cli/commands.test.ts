@@ -598,6 +598,7 @@ suite('create', () => {
       limits: ['no time limit'],
       pricePerHourUsd: null,
       simulated: false,
+      reasons: [],
     };
     const { code, out, commands } = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan });
     assert.equal(code, 0);
@@ -607,10 +608,12 @@ suite('create', () => {
     assert.match(out, /\nrules {5}preset pass: no automatic recovery\nlimits/);
     assert.match(out, /\nprice {5}free: it runs on this machine\n/);
     const confirmation = {
+      kind: 'budget_used',
       message: 'the budget is used up',
       cost: null,
       remedy: 'Raise it.',
-      isRefused: true,
+      mayProceed: false,
+      token: null,
     } as const;
     const refused = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan, confirmation });
     assert.deepEqual([refused.code, refused.out], [4, out]);

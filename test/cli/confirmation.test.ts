@@ -8,10 +8,13 @@ import { jobman as real } from '../support/jobman.ts';
 import { jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
 
 const confirmation = {
+  kind: 'not_granted',
+  token: 'abc',
+  mayProceed: false,
   message: 'v4-16 spot in us-central2-b is not in your grants',
   cost: 'about $7.37/h',
   remedy: 'The setting `grants` says what needs no question.',
-};
+} as const;
 const stopped = jobView({ id: '000042', phase: 'stopped', desired: 'cancelled' });
 const terminal = { columns: 300, rows: 24 };
 
@@ -75,7 +78,8 @@ test('a real database and real settings: refused before anything is stored, and 
 
 test('without grants a terminal asks with the price, a script prints the price, and --yes asks nothing', async (t) => {
   const cwd = manifest(t);
-  const free = { ...confirmation, message: 'The job requests v4-16 spot in us-central2-b', mayProceed: true } as const;
+  const message = 'The job requests v4-16 spot in us-central2-b';
+  const free = { ...confirmation, kind: 'price', message, mayProceed: true } as const;
   const script = await jobman(['create', 'a.yaml'], { cwd, confirmation: free });
   assert.equal(script.code, 0);
   assert.match(script.err, /^note: The job requests v4-16 spot in us-central2-b\. It costs about \$7\.37\/h\.$/m);

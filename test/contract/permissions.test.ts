@@ -33,6 +33,7 @@ import {
   tpuSpec,
   withAttempts,
 } from '../support/builders.ts';
+import { createConfirmed } from '../support/create-confirmed.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -158,7 +159,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
         names: ['ada'],
         call: async (client, ref, onBehalfOf = '') => {
           const { spec } = await ownerOf(client).show(ref);
-          return client.create({ spec, manifest: '', onBehalfOf });
+          return createConfirmed(client, { spec, manifest: '', onBehalfOf });
         },
       },
     ],
@@ -223,7 +224,6 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
 
   whoAmI: { kind: 'none', because: 'it is the actor' },
   plan: { kind: 'none', because: 'it is about a spec, and about the budget of the actor' },
-  checkPolicy: { kind: 'none', because: 'it names the job that is in the way, so that the user can ask its owner' },
   resolveName: { kind: 'none', because: 'the list shows every name with its id' },
   zones: { kind: 'none', because: 'the answers of the cloud belong to no job' },
   changeCount: { kind: 'none', because: 'a number' },
@@ -273,14 +273,19 @@ function openContractWorld(t: TestContext): ContractWorld {
       wakeController: () => Promise.resolve(null),
     });
   const ada = open(aMember('ada'));
+  let tpus = 0;
   return {
     async open(actor) {
       const client = await open(actor);
       owners.set(client, await ada);
       return client;
     },
-    async add(spec, life) {
-      const { id } = await (await ada).create({ spec, manifest: `# ${canary}\n` });
+    async add(template, life) {
+      tpus += 1;
+      const { capacity } = template;
+      // One persistent TPU runs one job.
+      const spec = capacity.kind === 'tpu' ? { ...template, capacity: { ...capacity, name: `vit-${tpus}` } } : template;
+      const { id } = await createConfirmed(await ada, { spec, manifest: `# ${canary}\n` });
       const stored = await store.load(id);
       assert.ok(stored !== undefined);
       const failed = [{ worker: 0, message: canary }];
@@ -450,7 +455,7 @@ test('a job that is created for another user is the user’s, and is recorded as
   const world = openContractWorld(t);
   for (const { what, actor, spec } of cases) {
     const client = await world.open(actor);
-    const own = client.create({ spec, manifest: '' });
+    const own = createConfirmed(client, { spec, manifest: '' });
     if (permissionOf(actor, { owner: actor.user, spec }, 'create') === 'allow') {
       const { id, row } = await own;
       assert.equal(row.owner, actor.user, what);
@@ -461,7 +466,7 @@ test('a job that is created for another user is the user’s, and is recorded as
       );
     } else assert.ok(await isRefused(own), what);
     if (permissionOf(actor, { owner: 'ada', spec }, 'create') === 'deny') continue;
-    const { id, row } = await client.create({ spec, manifest: '', onBehalfOf: 'ada' });
+    const { id, row } = await createConfirmed(client, { spec, manifest: '', onBehalfOf: 'ada' });
     assert.equal(row.owner, 'ada', what);
     assert.deepEqual(
       (await world.history(id)).map((event) => ('by' in event ? event.by : null)),

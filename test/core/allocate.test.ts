@@ -139,10 +139,10 @@ test('a queue position: the used slots, and the jobs ahead', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
   const turns = jobs.map((job) => queuePositionOf(machine(2), jobs, job));
   assert.deepEqual(turns, [
-    { slots: 2, slotsUsed: 1, ahead: 1 },
+    { slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 1 },
     undefined,
-    { slots: 2, slotsUsed: 1, ahead: 0 },
-    { slots: 2, slotsUsed: 1, ahead: 2 },
+    { slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 0 },
+    { slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 2 },
   ]);
 });
 

@@ -257,6 +257,12 @@ const seeds: readonly Seed[] = [
     for (const { workers } of world.nodes.values()) for (const worker of workers) worker.isAnswering = false;
     world.pass();
   },
+  // It was created while another job used its persistent TPU.
+  (world) => {
+    const { job } = world;
+    if (job.spec.capacity.ownership === 'persistent' && job.startRequest !== null)
+      world.job = { ...job, startRequest: { ...job.startRequest, waitsForTpu: true } };
+  },
 ];
 
 function seeded(given: JobSpec, workers: number): readonly Node[] {

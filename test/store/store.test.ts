@@ -9,6 +9,7 @@ import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { minute } from '../../src/core/model/time.ts';
+import { factsNeeded } from '../../src/core/policy/guards.ts';
 import { usageOf } from '../../src/reports/usage.ts';
 import { openStore } from '../../src/store/store.ts';
 import { suiteOnBoth } from '../support/stores.ts';
@@ -61,6 +62,53 @@ function storeSuite(name: string, open: OpenPair): void {
         ...changes,
       });
     }
+
+    it('lets one of two requests use a persistent TPU; a later one waits, and begins once the TPU is free', async () => {
+      const guard = { grants: [], confirmed: [] };
+      const spec = tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' });
+      const racing = await Promise.all([
+        store.insertGuarded(ada({ spec }), guard),
+        other.insertGuarded(ada({ spec }), guard),
+      ]);
+      const [first, ...more] = racing.filter((stored) => stored !== 'unconfirmed');
+      assert.ok(first !== undefined);
+      assert.deepEqual(more, []);
+      const waiting = await other.insert(ada({ spec }));
+      assert.equal(waiting.job.startRequest?.waitsForTpu, true);
+      const needed = factsNeeded({ spec, job: null }, [], noon);
+      const { onTpu } = await store.guardFacts(needed, noon);
+      assert.deepEqual(
+        onTpu.map(({ id }) => id),
+        [first.job.id, waiting.job.id],
+      );
+
+      const begun = (job: Job) => withAttempts({ ...job, startRequest: null }, [readyAllocation], [runningAttempt]);
+      assert.equal(await commit(waiting, { job: begun(waiting.job) }), 'tpu_in_use');
+      assert.equal((await store.load(waiting.job.id))?.revision, 1);
+      assert.equal(await commit(first, { job: finished(first.job, noon + 1) }), 'committed');
+      assert.equal(await commit(waiting, { job: begun(waiting.job) }), 'committed');
+      const again: Job = { ...first.job, startRequest: { startMode: 'rerun', at: noon + 2 } };
+      assert.equal(await commit({ job: again, revision: 2 }, { guard }), 'unconfirmed');
+      assert.equal(await commit({ job: again, revision: 2 }), 'tpu_in_use');
+      const patient: Job = { ...again, startRequest: { startMode: 'rerun', at: noon + 2, waitsForTpu: true } };
+      assert.equal(await commit({ job: patient, revision: 2 }), 'committed');
+    });
+
+    it('lets no requests exceed the chips of a grant together', async () => {
+      const spec = tpuSpec({}, { ownership: 'ephemeral', accelerator: 'v5litepod-16' });
+      const guard = { grants: [{ accelerator: 'v5e', chips: 40 }], confirmed: [] };
+      const racing = await Promise.all(
+        Array.from({ length: 8 }, async (_, index) =>
+          (index % 2 === 0 ? store : other).insertGuarded(ada({ spec }), guard),
+        ),
+      );
+      const [first, ...more] = racing.filter((stored) => stored !== 'unconfirmed');
+      assert.equal(more.length, 1);
+      assert.ok(first !== undefined);
+      const events = [{ kind: 'finished', at: noon, verdict: 'cancelled', reason: 'stopped' } as const];
+      await commit(first, { job: finished(first.job, noon + 1), events });
+      assert.notEqual(await store.insertGuarded(ada({ spec }), guard), 'unconfirmed');
+    });
 
     it('runs simultaneous operations together and undoes only those that fail', async () => {
       const { job } = await store.insert(ada());

@@ -14,6 +14,7 @@ import { createLocalClients } from '../../src/wiring/client.ts';
 import { aUser } from '../support/lab-builders.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
+import { createConfirmed } from '../support/create-confirmed.ts';
 
 const inBuiltIn = tpuSpec({}, { project: 'emulator' });
 
@@ -46,7 +47,7 @@ for (const [what, spec, endpoint, isAsked, uid = 0] of [
     } as unknown as Services;
     const client = createLocalClients(services)(null);
     world.atEnd(() => client.close());
-    if (uid === 0) assert.equal((await client.create({ spec, manifest: '' })).id, '000001');
+    if (uid === 0) assert.equal((await createConfirmed(client, { spec, manifest: '' })).id, '000001');
     else await assert.rejects(client.create({ spec, manifest: '', onBehalfOf: 'eve' }), { errorCode: 'forbidden' });
     assert.equal(asked.length > 0, isAsked, `it was asked for ${asked.join("the requests were ${asked.join(', ')}")}`);
   });
@@ -82,7 +83,7 @@ for (const [what, logins, requested, login, user, refused] of [
     } as unknown as Services;
     const client = createLocalClients(services)(requested);
     world.atEnd(() => client.close());
-    const { row } = await client.create({ spec: localSpec(), manifest: '' });
+    const { row } = await createConfirmed(client, { spec: localSpec(), manifest: '' });
     assert.deepEqual([(await client.whoAmI()).user, row.owner], [user, user]);
     assert.equal(
       (await client.sendCommand(earlier.id, 'cancel', {})).ok,

@@ -83,7 +83,7 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
       return clusterActions(record, actor);
     },
 
-    confirmation: () => Promise.resolve(null),
+    heldCapacity: () => Promise.resolve(null),
 
     async *perform(job, command, options) {
       const [record, { performOnCluster }] = await Promise.all([records.of(job), import('./perform.ts')]);

@@ -9,7 +9,7 @@ import { createWaker, wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { performCommand, printSteps } from '../jobs/perform.ts';
 import { forEachJob, type JobFlags } from '../jobs/resolve.ts';
-import { confirm, confirmIfRequired } from '../prompt.ts';
+import { confirm, untilConfirmed } from '../prompt.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 
@@ -182,8 +182,10 @@ async function continueToEnd(cli: Cli, client: Client, ref: Ref, flags: Continue
   const isActive = desired === 'running' && phase !== 'succeeded' && phase !== 'failed';
   return untilInterrupted(cli, async (signal) => {
     if (!isActive || flags.cmdOnly === true) {
-      if (!(await confirmIfRequired(cli, client, id, 'Start it', `Job ${id} was not started`))) return exitCode.failed;
-      const answer = await client.sendCommand(id, 'start', { commandOnly: flags.cmdOnly === true });
+      const answer = await untilConfirmed(cli, 'Start it', `Job ${id} was not started`, (confirmed) =>
+        client.sendCommand(id, 'start', { commandOnly: flags.cmdOnly === true, confirmed }),
+      );
+      if (answer === null) return exitCode.failed;
       if (!answer.ok) throw new JobmanError(answer.message, answer.exitCode);
       cli.note(answer.message);
     }

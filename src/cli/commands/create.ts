@@ -1,15 +1,15 @@
 import { quote } from '../../catalogue/shell.ts';
-import type { JobRow, Plan } from '../../app/client.ts';
+import type { Client, CreatedJob, JobRow, Plan } from '../../app/client.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wakeController } from '../controller.ts';
-import { untilInterrupted } from '../interrupt.ts';
+import { abortOnSignal } from '../interrupt.ts';
 import { problemJson, readManifest } from '../manifest-file.ts';
 import type { CreatedJobOutput } from '../outputs.ts';
 import { fileProblem } from '../../schema/problems.ts';
-import { confirmIfRequired } from '../prompt.ts';
+import { untilConfirmed } from '../prompt.ts';
 import { labelled } from '../render/aligned.ts';
 import { wrap } from '../render/cell.ts';
 import { escapeLine } from '../../app/format.ts';
@@ -61,29 +61,30 @@ export async function createFrom(
     if (cli.json) cli.printJson({ ...plan, warnings: [...findings, ...warnings.map(warningJson)] });
     else cli.print(planLines(plan, spec, columns, flags.verbose === true).join('\n'));
     printWarnings(cli, warnings);
-    const confirmation = await client.checkPolicy(spec);
-    if (confirmation?.isRefused === true)
-      throw new JobmanError(`\`create\` would refuse this job: ${confirmation.message}.`, exitCode.conflict, [
-        confirmation.remedy,
+    const refusal = plan.reasons.find(({ kind }) => kind === 'budget_used');
+    if (refusal !== undefined)
+      throw new JobmanError(`\`create\` would refuse this job: ${refusal.message}.`, exitCode.conflict, [
+        refusal.remedy,
       ]);
-    if (confirmation !== null && confirmation.mayProceed !== true)
-      cli.note(`note: ${confirmation.message}: create will ask first.`);
+    for (const { message, mayProceed } of plan.reasons)
+      if (!mayProceed) cli.note(`note: ${message}: create will ask first.`);
     return exitCode.ok;
   }
   if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
-  if (!(await confirmIfRequired(cli, client, spec, 'Create it', 'Nothing was created'))) return exitCode.failed;
   const request = { spec, manifest: manifest.text, env: io.env };
-  const createJob = async (): Promise<JobRow> => {
-    const { id, row, warnings: others } = await client.create(request);
+  const createJob = (send: Client['create']): Promise<CreatedJob | null> =>
+    untilConfirmed(cli, 'Create it', 'Nothing was created', (confirmed) => send({ ...request, confirmed }));
+  const printCreated = async ({ id, row, warnings: others }: CreatedJob): Promise<void> => {
     const warnings = [...others, ...(await quotaWarnings)];
     printNotes(cli, spec, id, warnings);
     const created: CreatedJobOutput = { ...row, warnings: [...findings, ...warnings.map(warningJson)] };
     if (cli.json) cli.printJson(created);
-    return row;
   };
   if (flags.follow !== true) {
-    const row = await createJob();
-    const { id } = row;
+    const created = await createJob((given) => client.create(given));
+    if (created === null) return exitCode.failed;
+    await printCreated(created);
+    const { id, row } = created;
     if (!cli.json) {
       if (cli.quiet) cli.print(id);
       else cli.printSentence(formatCreated(row));
@@ -98,13 +99,27 @@ export async function createFrom(
   }
 
   const { followToEnd } = await import('../follow/follow.ts');
-  // From here on Ctrl-C detaches, so that the user learns the id of the stored job.
-  return untilInterrupted(cli, async (signal) => {
-    const row = await createJob();
-    if (!cli.json) cli.note(formatCreated(row));
-    await wakeController(cli, client);
-    return followToEnd(cli, client, row.id, signal, flags.noFold === true, 0);
+  let signal = AbortSignal.abort();
+  let release = (): void => undefined;
+  // Once it creates, Ctrl-C detaches, so that the user learns the id of the stored job. At a question it ends the command.
+  const created = await createJob(async (given) => {
+    ({ signal, release } = abortOnSignal(cli));
+    const answer = await client.create(given).catch((error: unknown) => {
+      release();
+      throw error;
+    });
+    if (answer.kind !== 'created') release();
+    return answer;
   });
+  if (created === null) return exitCode.failed;
+  try {
+    await printCreated(created);
+    if (!cli.json) cli.note(formatCreated(created.row));
+    await wakeController(cli, client);
+    return await followToEnd(cli, client, created.id, signal, flags.noFold === true, 0);
+  } finally {
+    release();
+  }
 }
 
 function formatCreated({ id, name }: JobRow): string {

@@ -1,7 +1,8 @@
 // Creates a job of the lab, and keeps its bookings up to date.
 
 import type { Client } from '../../app/client.ts';
-import { JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { capitalize, escapeLine } from '../../app/format.ts';
 import type { RunBooking } from '../../app/lab-job.ts';
 import type { JobSpec } from '../../core/model/spec.ts';
 import type { LabUser } from '../../lab/users.ts';
@@ -34,7 +35,14 @@ export async function createLabJob(
   // A spreadsheet cannot take part in the transaction.
   const isLocal = (await cli.lab.site()).spreadsheet === null;
   const lab = { job: labJob, knownJobs: claim.knownJobs, booking: isLocal ? booking : null };
-  const { id } = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab });
+  const answer = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab });
+  if (answer.kind !== 'created') {
+    const reasons = answer.confirmation.reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`);
+    throw new JobmanError(`Nothing was started. ${reasons.join(' ')}`, exitCode.conflict, [
+      'Run the command again to take the TPU.',
+    ]);
+  }
+  const { id } = answer;
   if (!isLocal) await bookStartedRun(cli, labJob.tpu, booking);
   const { window } = await cli.lab.store.openWindow(id, 1, io.now());
   await wakeController(cli, client);

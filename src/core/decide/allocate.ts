@@ -41,6 +41,12 @@ interface CapacityTraits {
   readonly pool: string | null;
 }
 
+/** The name of a persistent TPU: `projects/lab/locations/us-west4-a/nodes/lab-v4`. Null for other capacity. */
+export function persistentTpuOf(capacity: CapacitySpec): string | null {
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent') return null;
+  return `projects/${capacity.project}/locations/${capacity.zone}/nodes/${capacity.name}`;
+}
+
 /** The pool of this machine's slots. */
 export const localPool = 'this machine';
 
@@ -54,7 +60,7 @@ export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
         revocable: capacity.pricing !== 'ondemand',
         replaceable: true,
         checkInterval: 20 * second,
-        pool: null,
+        pool: persistentTpuOf(capacity),
       };
   }
 }

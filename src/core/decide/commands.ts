@@ -28,6 +28,8 @@ export interface CommandOptions {
   readonly commandOnly?: boolean;
   /** With resume: the new copy of the working directory. */
   readonly workdirCopy?: number;
+  /** With start, resume and rerun: another job uses the persistent TPU. */
+  readonly waitsForTpu?: boolean;
   /** With resume and rerun: US dollars, instead of `job.budget`. */
   readonly budgetUsd?: number;
   /** With delete: remove the job from the list now. The caller records its capacity as orphans. */
@@ -37,14 +39,15 @@ export interface CommandOptions {
 /** The job after that command, with its event; the same job if the command changes nothing. Call `checkAction` first. */
 export function applyCommand(job: Job, verb: Verb, options: CommandOptions, now: Instant): Change {
   const { by } = options;
+  const waits = options.waitsForTpu === true && { waitsForTpu: true as const };
   switch (verb) {
     case 'start': {
       const commandOnly = options.commandOnly === true && { commandOnly: true as const };
-      return requestStart(job, verb, { startMode: 'fresh', at: now, ...commandOnly }, { by });
+      return requestStart(job, verb, { startMode: 'fresh', at: now, ...commandOnly, ...waits }, { by });
     }
     case 'resume':
     case 'rerun':
-      return requestStart(job, verb, { startMode: verb, at: now }, options);
+      return requestStart(job, verb, { startMode: verb, at: now, ...waits }, options);
     case 'stop':
     case 'cancel': {
       const desired = verb === 'stop' && options.release !== true ? 'stopped' : 'cancelled';

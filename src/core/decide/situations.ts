@@ -81,6 +81,12 @@ const jobRows = [
     then: ({ job, budgets, now }) => cleanUp(finishJob(job, stoppedVerdict(job), 'stopped', now), budgets, now),
   },
   {
+    name: 'waiting-for-tpu',
+    means: 'another job uses the persistent TPU on which this job is to run',
+    when: ({ job, admitted, attempt }) => attempt === undefined && !admitted && job.spec.capacity.kind === 'tpu',
+    then: ({ job }) => wait(job),
+  },
+  {
     name: 'waiting-for-slot',
     means: 'the job waits for a free slot on this machine',
     when: ({ admitted, attempt }) => attempt === undefined && !admitted,

@@ -72,6 +72,8 @@ export interface StartRequest {
   readonly at: Instant;
   /** Run only the command, on workers that are ready, and skip the setup steps (`run --cmd-only`). */
   readonly commandOnly?: true;
+  /** Another job used the persistent TPU. The attempt begins once the TPU is free. */
+  readonly waitsForTpu?: true;
 }
 
 /** Outcome of a finished job: the verdict shown, and the reason of the last attempt. */
@@ -496,6 +498,7 @@ export function newJob(input: {
   readonly by?: string;
   readonly spec: JobSpec;
   readonly at: Instant;
+  readonly waitsForTpu?: boolean;
 }): { readonly job: Job; readonly event: Event } {
   const job: Job = {
     id: input.id,
@@ -504,7 +507,7 @@ export function newJob(input: {
     createdAt: input.at,
     spec: withJobIds(input.spec, input.id, input.installation),
     desired: 'running',
-    startRequest: { startMode: 'fresh', at: input.at },
+    startRequest: { startMode: 'fresh', at: input.at, ...(input.waitsForTpu === true && { waitsForTpu: true }) },
     cancelRequested: false,
     desiredAt: input.at,
     attempts: [],

@@ -45,7 +45,7 @@ export function unknown(reason: string, since: Instant): Unknown {
 
 /** The only input of a decision besides the job and the time. */
 export interface Observation {
-  /** False while the job must wait for a slot of this machine. `queuePositionOf` gives its position. */
+  /** False while the job must wait for a slot of this machine or for its persistent TPU (`queuePositionOf`). */
   readonly admitted: boolean;
   /** One for each allocation that may exist, and always for the newest. A missing one counts as unknown. */
   readonly allocations: readonly AllocationObservation[];

@@ -209,6 +209,11 @@ export type SecretSource =
 /** The project of the TPU emulator. jobman starts the emulator for no other name. */
 export const emulatorProject = 'emulator';
 
+/** True for the TPU emulator. Its TPUs have Google's prices, so that a rehearsal shows the real cost. */
+export function isSimulated(capacity: Pick<LocalSpec, 'kind'> | Pick<TpuSpec, 'kind' | 'project'>): boolean {
+  return capacity.kind === 'tpu' && capacity.project === emulatorProject;
+}
+
 /** The id of a Google Cloud project, also with a domain: `example.com:lab`. */
 export const projectIdPattern = /^[a-z][a-z0-9:.-]{2,62}$/;
 

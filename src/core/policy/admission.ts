@@ -1,7 +1,7 @@
-// Admission: the order in which jobs get their shares of pools, such as the slots of this machine. A cloud has its own
-// queue.
+// Admission: the order in which jobs get their shares of pools: the slots of this machine, or a persistent TPU, which one
+// job uses at a time. A cloud has its own queue for the others.
 
-import { capacityTraits } from '../decide/allocate.ts';
+import { capacityTraits, persistentTpuOf } from '../decide/allocate.ts';
 import { compareText } from '../model/compare-text.ts';
 import { openAttempt } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
@@ -72,14 +72,31 @@ export function needsSlot(job: Job): boolean {
   return shareOf(job) !== undefined;
 }
 
-/** True from the first attempt until the job finishes, except in a long backoff: slots are for programs that run. */
+/** The pools, with those of the persistent TPUs of these jobs. */
+export function withTpus(pools: readonly Pool[], jobs: readonly Job[]): readonly Pool[] {
+  const tpus = new Set(jobs.map(({ spec }) => persistentTpuOf(spec.capacity)).filter((tpu) => tpu !== null));
+  return [...pools, ...[...tpus].map((name) => ({ name, units: 1 }))];
+}
+
+/** True from a start request until the end of the last attempt, unless the request waits for another job there. */
+export function usesPersistentTpu(job: Job): boolean {
+  if (persistentTpuOf(job.spec.capacity) === null || job.finish !== null || job.removed) return false;
+  return openAttempt(job) !== undefined || (job.startRequest !== null && job.startRequest.waitsForTpu !== true);
+}
+
+/**
+ * True from the first attempt until the job finishes, except in a long backoff: slots are for programs that run. A job
+ * keeps its persistent TPU in a backoff, too.
+ */
 export function holdsSlot(job: Job): boolean {
+  if (job.spec.capacity.kind === 'tpu') return usesPersistentTpu(job);
   return needsSlot(job) && job.finish === null && openAttempt(job) !== undefined && longBackoffEnd(job) === undefined;
 }
 
 /** True for a job that would run if it had a slot, now or after its backoff. */
 export function waitsForSlot(job: Job): boolean {
   if (!needsSlot(job) || job.finish !== null || job.desired !== 'running' || job.removed) return false;
+  if (job.spec.capacity.kind === 'tpu') return !usesPersistentTpu(job);
   return openAttempt(job) === undefined || longBackoffEnd(job) !== undefined;
 }
 
@@ -109,6 +126,8 @@ function longBackoffEnd(job: Job): Instant | undefined {
 export interface QueuePosition {
   readonly slots: number;
   readonly slotsUsed: number;
+  /** The ids of the jobs that use them. */
+  readonly usedBy: readonly string[];
   readonly ahead: number;
 }
 
@@ -118,11 +137,11 @@ export function queuePositionOf(pools: readonly Pool[], jobs: readonly Job[], jo
   if (own === undefined) return undefined;
   const isSamePool = ({ pool }: PoolShare) => pool === own.pool;
   const ahead = demandsOf(jobs).filter((other) => isSamePool(other) && compareDemands(other, own) < 0);
+  const used = usageOf(jobs).filter(isSamePool);
   return {
-    slots: pools.find(({ name }) => name === own.pool)?.units ?? 0,
-    slotsUsed: usageOf(jobs)
-      .filter(isSamePool)
-      .reduce((sum, { units }) => sum + units, 0),
+    slots: withTpus(pools, [job]).find(({ name }) => name === own.pool)?.units ?? 0,
+    slotsUsed: used.reduce((sum, { units }) => sum + units, 0),
+    usedBy: used.map((share) => share.job),
     ahead: ahead.length,
   };
 }

@@ -146,7 +146,7 @@ export const tpu = {
         { defaultText: 'ephemeral', example: 'persistent' },
       ),
       adopt: flag(
-        'Use the existing TPU named `tpu.name` and keep it when the job finishes; the same as `ownership: persistent`. To log in, jobman tries `ssh.private_key` or its own key, then the keys in your ssh_config, the key of gcloud and your SSH agent. While another job uses the TPU, `create` and `start` ask for confirmation.',
+        'Use the existing TPU named `tpu.name` and keep it when the job finishes; the same as `ownership: persistent`. To log in, jobman tries `ssh.private_key` or its own key, then the keys in your ssh_config, the key of gcloud and your SSH agent. While another job uses the TPU, `create` and `start` ask for confirmation, and the confirmed job waits.',
       ),
       startup_script: key(path(), 'Script on this machine that runs as root at every boot of every worker.', {
         example: 'startup.sh',

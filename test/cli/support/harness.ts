@@ -9,6 +9,7 @@ import type {
   AllocationView,
   AttemptView,
   CommandResult,
+  ConfirmationNeeded,
   ConfirmationRequired,
   Client,
   JobRow,
@@ -207,20 +208,27 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     if (job === undefined) throw new JobmanError(`There is no job ${ref}.`, exitCode.notFound);
     return job;
   };
+  const confirmationFor = (confirmed: readonly string[] = []): ConfirmationNeeded | undefined => {
+    const reason = options.confirmation;
+    if (reason === undefined || (reason.token !== null && confirmed.includes(reason.token))) return undefined;
+    return { reasons: [reason], notice: null };
+  };
   const unavailable = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
   const client: Client = {
     whoAmI: async () => aMember('alice'),
     actions: unavailable('actions'),
-    async create({ spec, onBehalfOf = 'alice' }) {
+    async create({ spec, confirmed, onBehalfOf = 'alice' }) {
+      const confirmation = confirmationFor(confirmed);
+      if (confirmation !== undefined) return { kind: 'confirmation_required', confirmation };
       commands.push(`create ${spec.name} for ${onBehalfOf}`);
       const row = jobs[0] ?? jobView({ name: spec.name });
-      return { id: row.id, row, warnings: [] };
+      return { kind: 'created', id: row.id, row, warnings: [] };
     },
     async plan() {
       if (options.plan === undefined) throw new Error('this test brought no plan');
-      return options.plan;
+      const { confirmation } = options;
+      return confirmation === undefined ? options.plan : { ...options.plan, reasons: [confirmation] };
     },
-    checkPolicy: async () => options.confirmation ?? null,
     resolveName: async (name) => {
       const named = jobs.find((job) => job.name === name);
       if (named === undefined) throw new JobmanError(`There is no job named "${name}".`, exitCode.notFound);
@@ -269,6 +277,9 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     passes: options.passes ?? (async (ref) => ({ ...find(ref), passes: [], readable: 0, unreadable: 0 })),
     async sendCommand(ref, verb, commandOptions) {
       const { id, name } = find(ref);
+      const isStart = verb === 'start' || verb === 'resume' || verb === 'rerun';
+      const confirmation = isStart ? confirmationFor(commandOptions.confirmed) : undefined;
+      if (confirmation !== undefined) return { id, ok: false, message: 'unconfirmed', exitCode: 4, confirmation };
       const callParts = [
         verb,
         id,

@@ -34,13 +34,14 @@ export interface CheckJobOptions {
   readonly isReported?: boolean;
 }
 
-const { capacity: spot } = tpuSpec({}, { ownership: 'persistent', pricing: 'preemptible' });
+const persistent = { ownership: 'persistent', pricing: 'preemptible' } as const;
 
 export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) {
   const { home, folder } = openWorld(scope);
   const store = openStore({ file: ':memory:' });
   const { lab: labStore } = store;
   await labStore.addUser(aUser('ada', user));
+  let tpus = 0;
   const site = siteOf({ ...defaultSettings(1).lab, namePrefix: 'kmh-tpuvm-' }, { home, userHome: folder });
   const lab = aLab(labStore, { site: async () => site, files: createJobFiles(home) });
   async function becomes(id: string, changes: (job: Job) => Job): Promise<void> {
@@ -66,9 +67,11 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
       isReported = true,
     }: CheckJobOptions): Promise<string> {
       const { limits } = localSpec();
+      tpus += 1;
       const spec = localSpec({
         ...(hangGrace !== undefined && { limits: { ...limits, failedCallTimeoutMs: hangGrace } }),
-        capacity: spot,
+        // One persistent TPU runs one job.
+        capacity: tpuSpec({}, { ...persistent, name: `lab-${tpus}` }).capacity,
         command: { ...localSpec().command, runsOn: 'controller' },
         recovery: { ...tpuSpec().recovery, budget: { preemptions: 10, failures: 10, setupFailures: 3 } },
       });

@@ -11,6 +11,7 @@ import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { DeviceHolder, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { hour } from '../../../src/core/model/time.ts';
 import { now, type CliHarnessOptions } from '../support/harness.ts';
+import { createConfirmed } from '../../support/create-confirmed.ts';
 import { openLabJobWorld, terminal, type LabJobWorld } from './lab-job-world.ts';
 import { aTpu } from './lab-world.ts';
 
@@ -107,7 +108,11 @@ suite('run', () => {
   test('a job of a manifest on the TPU is shown and ended like a job of the lab', async (t) => {
     const world = await openLabJobWorld(t);
     const capacity = { ...tpuSpec().capacity, ownership: 'persistent', name: six } as TpuSpec;
-    const { id } = await world.client.create({ spec: tpuSpec({ capacity }), manifest: '', onBehalfOf: 'ada' });
+    const { id } = await createConfirmed(world.client, {
+      spec: tpuSpec({ capacity }),
+      manifest: '',
+      onBehalfOf: 'ada',
+    });
     const refused = await world.tpu(['run', 'v2-32-6', 'xibo']);
     assert.equal(refused.code, exitCode.conflict);
     assert.match(refused.err, new RegExp(`Job ${id} \\(vit\\) of ada is queued on v2-32-6`));
@@ -249,6 +254,7 @@ suite('kill', () => {
     assert.deepEqual([result.code, result.err, world.actions], [0, '', []]);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
     world.holders.set(six, [aHolder]);
+    await world.finishJob(other.id, 'succeeded');
     const third = await world.run('v2-32-7', 'xibo', '-f');
     await world.labStore.changeJob(third.id, (job) => ({ ...job, tpu: six }));
     const script = await world.tpu(['kill', String(third.window), 'xibo']);

@@ -1,0 +1,208 @@
+// Guards: the reasons against a new job, or a new start of a job, which its user must confirm. The rules are pure. The
+// store reads the facts in the transaction that writes the job, so that two requests cannot both find a TPU free.
+
+import { chipCount } from '../../catalogue/accelerators.ts';
+import { persistentTpuOf } from '../decide/allocate.ts';
+import { phaseOf, type Phase } from '../decide/phase.ts';
+import { isDesiredRunning, usableAllocation, type BudgetPeriod, type Job } from '../model/job.ts';
+import type { OwnerSpending } from '../model/observation.ts';
+import { alternativesOf, capacityAt, isSimulated, type JobSpec, type TpuSpec } from '../model/spec.ts';
+import { hashFraction, type Instant } from '../model/time.ts';
+import type { UserName } from '../model/user.ts';
+import { usesPersistentTpu } from './admission.ts';
+import {
+  grantMatches,
+  hasBudget,
+  isGrantValid,
+  ownerSpendingOf,
+  periodStarts,
+  possibleCapacity,
+  type Grant,
+  type HeldCapacity,
+  type UserSpending,
+} from './grants.ts';
+
+/** A request for capacity: a new job, or a stored job that starts again. */
+export interface GuardedRequest {
+  readonly owner: UserName;
+  readonly spec: JobSpec;
+  /** Null for a new job. */
+  readonly job: Job | null;
+}
+
+/** Covers one reason while its facts are the same. It is a hash of them, so nothing is stored. */
+export type ConfirmationToken = string;
+
+export interface Guard {
+  readonly grants: readonly Grant[];
+  readonly confirmed: readonly ConfirmationToken[];
+}
+
+/** The facts that a request needs. Null: none of that kind, so that most requests read almost nothing. */
+export interface FactsNeeded {
+  /** As `persistentTpuOf`. */
+  readonly tpu: string | null;
+  readonly checkpointStorage: string | null;
+  readonly held: boolean;
+  readonly periodStarts: Readonly<Record<BudgetPeriod, Instant>> | null;
+}
+
+/** About other jobs. Specs may be outlines. */
+export interface GuardFacts {
+  /** Unfinished jobs on the same persistent TPU: the one that uses it, then those that wait for it. */
+  readonly onTpu: readonly Job[];
+  /** Unfinished jobs with the same checkpoint folder. */
+  readonly onCheckpoints: readonly Job[];
+  readonly held: readonly HeldCapacity[];
+  readonly spending: readonly UserSpending[];
+}
+
+export interface OtherJob extends Pick<Job, 'id' | 'owner'> {
+  readonly name: string;
+  readonly phase: Phase;
+}
+
+export type GrantProblem =
+  | { readonly kind: 'no_grant' }
+  | { readonly kind: 'ended'; readonly until: string }
+  /** `wanted` is null for a type with an unknown number of chips. */
+  | {
+      readonly kind: 'chips';
+      readonly wanted: number | null;
+      readonly granted: number;
+      readonly held: number;
+      readonly holders: readonly string[];
+    };
+
+type ReasonFacts =
+  | { readonly kind: 'tpu_in_use'; readonly tpu: string; readonly users: readonly [OtherJob, ...OtherJob[]] }
+  | { readonly kind: 'checkpoints_in_use'; readonly users: readonly [OtherJob, ...OtherJob[]] }
+  | { readonly kind: 'not_granted'; readonly capacity: TpuSpec; readonly problem: GrantProblem }
+  /** Nothing forbids the request, but it costs money. Only for a new job without grants. */
+  | { readonly kind: 'price'; readonly capacity: TpuSpec }
+  | { readonly kind: 'budget_used'; readonly budget: OwnerSpending };
+
+/** Without a token no confirmation helps. */
+export type GuardReason = ReasonFacts & { readonly token: ConfirmationToken | null };
+
+export interface GuardAnswer {
+  /** All reasons that no token covers. */
+  readonly reasons: readonly GuardReason[];
+  /** Other jobs on its persistent TPU, for which the job waits. */
+  readonly onTpu: readonly OtherJob[];
+  /** The budgets of the owner that limit the job. */
+  readonly budgets: readonly OwnerSpending[];
+  /** Other jobs with the same checkpoint folder. */
+  readonly onCheckpoints: readonly OtherJob[];
+}
+
+export function factsNeeded(
+  { spec, job }: Pick<GuardedRequest, 'spec' | 'job'>,
+  grants: readonly Grant[],
+  now: Instant,
+): FactsNeeded {
+  const { checkpoints, checkpointStorage } = spec.command;
+  return {
+    tpu: job !== null && usesPersistentTpu(job) ? null : persistentTpuOf(spec.capacity),
+    checkpointStorage: checkpoints === 'named' || checkpoints === 'shared' ? (checkpointStorage ?? null) : null,
+    held: grants.some(({ chips }) => chips !== undefined) && needsGrant(spec, job),
+    periodStarts: hasBudget(grants, possibleCapacity(spec), now) ? periodStarts(now) : null,
+  };
+}
+
+/** A request needs each reason confirmed, except that a budget that is used up refuses it. */
+export function checkGuard(request: GuardedRequest, guard: Guard, facts: GuardFacts, now: Instant): GuardAnswer {
+  const { owner, spec, job } = request;
+  const budgets = ownerSpendingOf(guard.grants, owner, possibleCapacity(spec), facts.spending, now);
+  const [onTpu, onCheckpoints] = [facts.onTpu, facts.onCheckpoints].map((jobs) =>
+    jobs.filter(({ id }) => id !== job?.id).map(otherJob),
+  ) as [OtherJob[], OtherJob[]];
+  const used = budgets.find(({ spentUsd, budgetUsd }) => spentUsd >= budgetUsd);
+  const found: readonly ReasonFacts[] =
+    used === undefined ? findReasons(request, guard.grants, facts, now, onTpu, onCheckpoints) : [];
+  const reasons = found
+    .map((reason) => ({ ...reason, token: tokenFor(request, reason) }))
+    .filter(({ token }) => !guard.confirmed.includes(token));
+  return {
+    reasons: used === undefined ? reasons : [{ kind: 'budget_used', budget: used, token: null }],
+    onTpu,
+    budgets,
+    onCheckpoints,
+  };
+}
+
+function findReasons(
+  { spec, job }: GuardedRequest,
+  grants: readonly Grant[],
+  { held }: GuardFacts,
+  now: Instant,
+  onTpu: readonly OtherJob[],
+  onCheckpoints: readonly OtherJob[],
+): readonly ReasonFacts[] {
+  const { capacity, command } = spec;
+  const reasons: ReasonFacts[] = [];
+  const [writer, ...writers] = command.checkpoints === 'named' ? onCheckpoints : [];
+  if (writer !== undefined) reasons.push({ kind: 'checkpoints_in_use', users: [writer, ...writers] });
+  const [user, ...users] = onTpu;
+  if (capacity.kind !== 'tpu') return reasons;
+  if (user !== undefined) reasons.push({ kind: 'tpu_in_use', tpu: capacity.name, users: [user, ...users] });
+  if (!needsGrant(spec, job)) return reasons;
+  if (grants.length === 0) return job === null ? [...reasons, { kind: 'price', capacity }] : reasons;
+  const others = held.filter((one) => one.job !== job?.id);
+  for (const alternative of alternativesOf(capacity).keys()) {
+    const requested = capacityAt(capacity, alternative);
+    const problem = grantProblem(grants, requested, others, now);
+    if (problem !== null) return [...reasons, { kind: 'not_granted', capacity: requested, problem }];
+  }
+  return reasons;
+}
+
+/** Capacity that the job holds or has requested needs no confirmation again. */
+function needsGrant({ capacity }: JobSpec, job: Job | null): boolean {
+  if (capacity.kind !== 'tpu' || capacity.ownership === 'persistent' || isSimulated(capacity)) return false;
+  return job === null || !(usableAllocation(job) !== undefined || isDesiredRunning(job));
+}
+
+function grantProblem(
+  grants: readonly Grant[],
+  requested: TpuSpec,
+  others: readonly HeldCapacity[],
+  now: Instant,
+): GrantProblem | null {
+  const matching = grants.filter((grant) => grantMatches(grant, requested));
+  if (matching.length === 0) return { kind: 'no_grant' };
+  const valid = matching.filter((grant) => isGrantValid(grant, now));
+  if (valid.length === 0) return { kind: 'ended', until: matching.at(-1)?.until ?? '' };
+  const problems = valid.map((grant) => chipProblem(grant, requested, others));
+  return problems.includes(null) ? null : (problems[0] ?? null);
+}
+
+function chipProblem(
+  grant: Grant,
+  { accelerator, nodeCount }: TpuSpec,
+  others: readonly HeldCapacity[],
+): GrantProblem | null {
+  const { chips: granted } = grant;
+  if (granted === undefined) return null;
+  const wanted = chipCount(accelerator, nodeCount);
+  const counted = others.filter((one) => grantMatches(grant, one));
+  const held = counted.reduce((sum, { chips }) => sum + (chips ?? 0), 0);
+  if (wanted !== null && held + wanted <= granted) return null;
+  return { kind: 'chips', wanted, granted, held, holders: [...new Set(counted.map(({ job }) => job))] };
+}
+
+function otherJob(job: Job): OtherJob {
+  return { id: job.id, owner: job.owner, name: job.spec.name, phase: phaseOf(job) };
+}
+
+/**
+ * Of the request and of the facts of the reason. Of other jobs only the ids count: their phases change while a user
+ * reads, and mean the same to the request.
+ */
+function tokenFor({ owner, spec, job }: GuardedRequest, reason: ReasonFacts): ConfirmationToken {
+  const facts = 'users' in reason ? { ...reason, users: reason.users.map(({ id }) => id) } : reason;
+  const { capacity, command } = spec;
+  const text = JSON.stringify([owner, job?.id ?? null, capacity, command.checkpointStorage ?? null, facts]);
+  // It protects against mistakes, not attacks: a client that may confirm one reason may confirm all.
+  return [1, 2, 3].map((part) => Math.floor(hashFraction(part, text) * 2 ** 32).toString(36)).join('');
+}
