@@ -125,6 +125,8 @@ function createPool(config: pg.ClientConfig): pg.Pool {
   const pool = new pg.Pool({ ...config, max: maxConnections, allowExitOnIdle: true });
   // An idle connection was closed, by a restart of the server for example. The next statement opens another.
   pool.on('error', () => undefined);
+  // One may be lost between two statements of a transaction; the second one then fails.
+  pool.on('connect', (client) => client.on('error', () => undefined));
   return pool;
 }
 
