@@ -3,7 +3,6 @@
 
 import { alternativesOf, type CapacitySpec } from '../core/model/spec.ts';
 import { regionOf } from '../catalogue/zones.ts';
-import { bucketPattern, invalidBucketMessage } from './keys/setup.ts';
 import type { Section } from './keys.ts';
 import type { Problem } from '../schema/problems.ts';
 import type { Sections } from './sections.ts';
@@ -61,16 +60,13 @@ export function bucketNameOf(name: string): string {
     .replace(/\/$/, '');
 }
 
-/** Reports invalid bucket names, and regions of the job for which no bucket is given. */
+/** Reports regions of the job for which no bucket is given. */
 export function checkBuckets(sections: Sections, capacity: CapacitySpec | undefined): void {
   const gcsfuse = sections.read('gcsfuse');
   for (const mount of gcsfuse === undefined ? [] : mountsOf(gcsfuse)) {
     const { bucket_name: bucket } = mount;
     if (bucket === undefined || typeof bucket === 'string') continue;
     const at = [...mount.at, 'bucket_name'];
-    for (const [region, name] of Object.entries(bucket)) {
-      if (!bucketPattern.test(name)) sections.problem([...at, region], `"${name}" ${invalidBucketMessage}`);
-    }
     const zones = capacity === undefined ? [] : zonesOf(capacity);
     for (const [region, [zone]] of Map.groupBy(zones, regionOf)) {
       if (Object.hasOwn(bucket, region)) continue;

@@ -177,6 +177,16 @@ export function oneOf<const W extends string>(
   });
 }
 
+/** One of so many names that the manual lists them elsewhere. */
+export function nameOf<W extends string>(noun: string, names: readonly W[]): Kind<W> {
+  return refined(line({ description: `name of a ${noun}`, examples: names }), (written, fail) => {
+    const message = `"${written}" is not a ${noun}; the ${noun}s are ${names.join(', ')}`;
+    return names.find((name) => name === written) ?? fail(message, didYouMean(written, names));
+  });
+}
+
+const emptyValue = 'is empty; remove it or give it a value';
+
 /** A list; a single value counts as a list of one. */
 export function listOf<T>(element: Kind<T>, description = `list of ${element.description}`): Kind<readonly T[]> {
   return {
@@ -190,18 +200,19 @@ export function listOf<T>(element: Kind<T>, description = `list of ${element.des
       return items.flatMap((item, index) => {
         const at = tree.kind === 'list' ? [...path, index] : path;
         const value = readIfGiven(item, element, at, report);
-        if (value === notGiven) reportProblem(item, at, report, 'is empty; remove it or give it a value');
+        if (value === notGiven) reportProblem(item, at, report, emptyValue);
         return value === undefined || value === notGiven ? [] : [value];
       });
     },
   };
 }
 
-export function mapOf(name: {
-  readonly pattern: RegExp;
-  readonly rule: string;
-}): Kind<Readonly<Record<string, string>>> {
-  const value = text();
+/** Without a kind of its values, they are texts, and a null is an empty text: the user wrote the name on purpose. */
+export function mapOf(
+  name: { readonly pattern: Pick<RegExp, 'test'>; readonly rule: string },
+  element?: Kind<string>,
+): Kind<Readonly<Record<string, string>>> {
+  const value = element ?? text();
   return {
     description: 'map of text',
     schema: { type: 'object', additionalProperties: { type: ['string', 'number', 'boolean', 'null'] } },
@@ -211,8 +222,9 @@ export function mapOf(name: {
         const at = [...path, key];
         if (!name.pattern.test(key)) reportProblem(entry, at, report, name.rule);
         const read = name.pattern.test(key) ? readIfGiven(entry.value, value, at, report) : undefined;
-        // A null is an empty text, because the user wrote the name on purpose.
-        return read === undefined ? [] : [[key, read === notGiven ? '' : read]];
+        if (read !== notGiven) return read === undefined ? [] : [[key, read]];
+        if (element !== undefined) reportProblem(entry, at, report, emptyValue);
+        return [[key, '']];
       });
       return Object.fromEntries(values);
     },

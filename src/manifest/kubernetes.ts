@@ -2,7 +2,7 @@
 // a job by its own rules, so keys for jobman's recovery and setup do not apply.
 
 import { omitUndefined } from '../core/model/omit-undefined.ts';
-import { quantityPattern, isQualifiedName, readJobName } from './kubernetes-values.ts';
+import { readJobName } from './kubernetes-values.ts';
 import { manifest, type Section, type SectionName } from './keys.ts';
 import { warnAboutUnused } from './warnings.ts';
 import { appliesTo } from '../schema/kinds.ts';
@@ -108,16 +108,6 @@ function reportProblems(
     sections.problem(['kubernetes', 'command'], 'cannot be combined with command.run; remove one of them');
   } else if (hasCommand && kubernetes.args !== undefined) {
     sections.problem(['kubernetes', 'args'], 'cannot be combined with command.run; remove one of them');
-  }
-  for (const side of ['requests', 'limits'] as const) {
-    for (const [name, amount] of Object.entries(kubernetes.resources?.[side] ?? {})) {
-      if (quantityPattern.test(amount)) continue;
-      sections.problem(['kubernetes', 'resources', side, name], `"${amount}" is not a quantity; write 500m, 1G or 2Gi`);
-    }
-  }
-  for (const key of Object.keys(kubernetes.annotations ?? {})) {
-    if (!isQualifiedName(key))
-      sections.problem(['kubernetes', 'annotations', key], 'is not a valid key of an annotation');
   }
 }
 

@@ -1,6 +1,4 @@
-import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
-import { failurePatterns } from '../core/model/log-lines.ts';
 import { presets, type PresetName } from '../core/policy/presets.ts';
 import { alternativesOf, type CapacitySpec, type RecoverySpec, type RecoveryRule } from '../core/model/spec.ts';
 import { minute, second } from '../core/model/time.ts';
@@ -25,29 +23,14 @@ export function buildRecoverySpec(
   const loopPreset: PresetName | undefined =
     loop === true ? 'loop: true' : loop === 'failures' ? 'loop: failures' : undefined;
 
-  let preset: PresetName = loopPreset ?? (isRevocable ? 'pre' : 'pass');
-  if (named !== undefined) {
-    const names = Object.keys(presets) as PresetName[];
-    const found = names.find((one) => one === named);
-    if (found === undefined) {
-      refuse(presetAt, `"${named}" is not a preset; the presets are ${names.join(', ')}`, didYouMean(named, names));
-    } else if (loopPreset !== undefined && loopPreset !== found) {
-      refuse(presetAt, `is ${found}, but job.loop means ${loopPreset}; remove one of them`);
-    } else preset = found;
-  }
+  const preset = named ?? loopPreset ?? (isRevocable ? 'pre' : 'pass');
+  if (loopPreset !== undefined && loopPreset !== preset)
+    refuse(presetAt, `is ${preset}, but job.loop means ${loopPreset}; remove one of them`);
 
   const rules = section.rules?.flatMap((rule, index): RecoveryRule[] => {
     const at = (key: string): Path => ['recovery', 'rules', index, key];
-    const names = failurePatterns.map(({ name }) => name);
-    const evidence = names.find((name) => name === rule.evidence);
-    if (rule.evidence !== undefined && evidence === undefined) {
-      const message = `"${rule.evidence}" is not a pattern; the patterns are ${names.join(', ')}`;
-      refuse(at('evidence'), message, didYouMean(rule.evidence, names));
-    }
     if (rule.log !== undefined && rule.evidence !== undefined)
       refuse(at('log'), 'cannot be combined with evidence; remove one of them');
-    if (rule.log !== undefined && rule.log.replaceAll('*', '').trim() === '')
-      refuse(at('log'), 'matches every line; write a text that the line contains');
     if (rule.delay !== undefined && rule.delay_max !== undefined && rule.delay_max < rule.delay)
       refuse(at('delay_max'), 'is shorter than the delay of this rule');
     // The table of keys has reported the missing key; the other keys of the rule are checked above.
@@ -64,7 +47,7 @@ export function buildRecoverySpec(
       if (on !== 'new') refuse(at('avoid_zone'), 'requires on: new');
       else if (!hasOtherZone) refuse(at('avoid_zone'), 'requires tpu.alternatives with another zone');
     }
-    const pattern = evidence ?? rule.log;
+    const pattern = rule.evidence ?? rule.log;
     return [
       {
         reason: rule.reason,

@@ -55,20 +55,21 @@ export const docker = {
   }),
 } satisfies Key<unknown>;
 
+function environmentName(of: string) {
+  const rule = `is not a valid name of ${of} environment`;
+  return line({ description: 'name', pattern: /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/, rule });
+}
+
 export const conda = {
   jobs: ownJobs,
   description: 'Runs the command in a conda environment.',
   defaultText: 'no conda environment',
   kind: section({
-    name: key(
-      line({
-        description: 'name',
-        pattern: /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/,
-        rule: 'is not a valid name of a conda environment',
-      }),
-      'Name of the environment.',
-      { isRequired: true, example: 'fms', aliases: ['env_name'] },
-    ),
+    name: key(environmentName('a conda'), 'Name of the environment.', {
+      isRequired: true,
+      example: 'fms',
+      aliases: ['env_name'],
+    }),
     config_file: key(path(), 'An environment.yaml on this machine, from which jobman creates the environment.', {
       defaultText: 'none; the environment must exist',
       example: 'assets/fms.yaml',
@@ -91,15 +92,10 @@ export const venv = {
   description: 'Runs the command in a Python virtual environment.',
   defaultText: 'no virtual environment',
   kind: section({
-    name: key(
-      line({
-        description: 'name',
-        pattern: /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/,
-        rule: 'is not a valid name of a virtual environment',
-      }),
-      'Name of the environment, which jobman creates in `~/venv/<name>`.',
-      { defaultText: 'venv', example: 'maxtext' },
-    ),
+    name: key(environmentName('a virtual'), 'Name of the environment, which jobman creates in `~/venv/<name>`.', {
+      defaultText: 'venv',
+      example: 'maxtext',
+    }),
     path: key(path(), 'Folder of the environment on the worker, instead of `~/venv/<name>`.', {
       defaultText: '~/venv/<name>',
       example: '~/maxtext-venv',

@@ -2,6 +2,7 @@ import { second } from '../../core/model/time.ts';
 import { duration, either, line, listOf, mapOf, quoteValue, section, oneOf, text, int, flag } from '../kinds.ts';
 import { key, refined, type Key, type Kind } from '../../schema/kinds.ts';
 import {
+  isQualifiedName,
   quantityPattern,
   readGpus,
   readObjectName,
@@ -24,7 +25,10 @@ const durationOrNone = either(duration(), (tree) => tree.kind !== 'scalar' || tr
 const objectName = (description: string): Kind<string> => parsedLine(description, readObjectName);
 
 /** app/cluster/flavor.ts checks the resource names. */
-const quantities = mapOf({ pattern: /^\S+$/, rule: 'is not the name of a resource' });
+const quantities = mapOf(
+  { pattern: /^\S+$/, rule: 'is not the name of a resource' },
+  text({ pattern: quantityPattern, rule: 'is not a quantity; write 500m, 1G or 2Gi' }),
+);
 
 const resources = section({
   requests: key(quantities, 'Resource requests of one pod.', {
@@ -70,7 +74,7 @@ export const kubernetes = {
       example: 'lab',
     }),
     annotations: key(
-      mapOf({ pattern: /^\S+$/, rule: 'is not a valid key of an annotation' }),
+      mapOf({ pattern: { test: isQualifiedName }, rule: 'is not a valid key of an annotation' }),
       'Annotations of the Job; they override those of the settings.',
       { example: '{team: vision}' },
     ),

@@ -1,18 +1,23 @@
-import { presets } from '../../core/policy/presets.ts';
+import { failurePatterns } from '../../core/model/log-lines.ts';
+import { presets, type PresetName } from '../../core/policy/presets.ts';
 import { second } from '../../core/model/time.ts';
-import { oneOf, duration, either, line, listOf, section, int, flag } from '../kinds.ts';
+import { oneOf, duration, either, line, listOf, nameOf, section, int, flag } from '../kinds.ts';
 import { key, ownJobs, refined, type Key, type ValueOf } from '../../schema/kinds.ts';
 
 const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
 
+const patterns = failurePatterns.map(({ name }) => name);
+
 const recoveryRule = section({
   reason: key(oneOf(reasons), 'Why the attempt ended.', { isRequired: true, example: 'command_failed' }),
-  evidence: key(line(), 'Only if jobman found this pattern at the end of the output.', {
+  evidence: key(nameOf('pattern', patterns), 'Only if jobman found this pattern at the end of the output.', {
     defaultText: 'any evidence',
     example: 'out_of_memory',
   }),
   log: key(
-    line(),
+    refined(line(), (log, fail) =>
+      log.replaceAll('*', '').trim() === '' ? fail('matches every line; write a text that the line contains') : log,
+    ),
     'Instead of `evidence`: only if a line at the end of the output contains this text; `*` matches anything.',
     { defaultText: 'any output', example: 'NCCL*timeout' },
   ),
@@ -46,7 +51,8 @@ const recoveryRule = section({
   }),
 });
 
-const presetName = line({ description: 'name of a preset', examples: Object.keys(presets) });
+// The keys are of that type.
+const presetName = nameOf('preset', Object.keys(presets) as PresetName[]);
 
 const recoverySection = section(
   {

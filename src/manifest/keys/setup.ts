@@ -84,20 +84,10 @@ export const cache = section({
   ),
 });
 
-const mountPath = key(
-  path({ pattern: /^(?!\.?\/*$|~\/*$)/, rule: 'would hide all other files there; write a folder below it' }),
-  'Mount point on the worker: an absolute path, or `~/bucket` in the login folder.',
-  { isRequired: true, example: '/home/zephyr/gcs-bucket' },
-);
-
-export const bucketPattern = /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/;
-export const invalidBucketMessage =
-  'is not a bucket name (at least 3 lower-case letters, digits, - _ and .; without a folder)';
-
 const bucketName = line({
   description: 'bucket name',
-  pattern: bucketPattern,
-  rule: invalidBucketMessage,
+  pattern: /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/,
+  rule: 'is not a bucket name (at least 3 lower-case letters, digits, - _ and .; without a folder)',
   suggest: (written) => /^(gs:\/\/)?([a-z0-9._-]+)\/.+$/.exec(written)?.[2] ?? written.trim().toLowerCase(),
 });
 
@@ -107,11 +97,20 @@ const region = {
 };
 
 /** One bucket, or one for each region of the job's alternatives. */
-const bucketOrByRegion = either(mapOf(region), (tree) => tree.kind === 'map', bucketName);
+const bucketOrByRegion = either(mapOf(region, bucketName), (tree) => tree.kind === 'map', bucketName);
 
-const allowOtherRegion = flag(
-  'Allow a bucket in another region than the TPU. Reading is slower, and Google bills the traffic between regions.',
-);
+/** The keys of a mount, besides its bucket. */
+const mount = {
+  mount_path: key(
+    path({ pattern: /^(?!\.?\/*$|~\/*$)/, rule: 'would hide all other files there; write a folder below it' }),
+    'Mount point on the worker: an absolute path, or `~/bucket` in the login folder.',
+    { isRequired: true, example: '/home/zephyr/gcs-bucket' },
+  ),
+  allow_other_region: flag(
+    'Allow a bucket in another region than the TPU. Reading is slower, and Google bills the traffic between regions.',
+  ),
+  cache: key(cache, 'Caches of the mount.', { defaultText: "gcsfuse's defaults" }),
+};
 
 export const gcsfuse = {
   jobs: ['tpu'],
@@ -123,9 +122,7 @@ export const gcsfuse = {
       'The bucket, or a map from regions to buckets (`us-east5: my-bucket-us`); jobman mounts the bucket for the region of the TPU.',
       { isRequired: true, example: 'llm_pruning_us_central2_b' },
     ),
-    mount_path: mountPath,
-    allow_other_region: allowOtherRegion,
-    cache: key(cache, 'Caches of gcsfuse.', { defaultText: "gcsfuse's defaults" }),
+    ...mount,
     extra_mounts: {
       kind: listOf(
         section({
@@ -133,9 +130,7 @@ export const gcsfuse = {
             defaultText: 'the same bucket',
             example: 'my-data',
           }),
-          mount_path: mountPath,
-          allow_other_region: allowOtherRegion,
-          cache: key(cache, 'Caches of this mount.', { defaultText: "gcsfuse's defaults" }),
+          ...mount,
         }),
         'list of mounts',
       ),

@@ -45,11 +45,7 @@ const topology = line({
   description: 'topology',
   pattern: /^[1-9]\d*x[1-9]\d*(x[1-9]\d*)?$/,
   rule: 'is not a topology; write the chips in two or three dimensions, such as 2x2x4',
-  suggest: (written) =>
-    written
-      .trim()
-      .toLowerCase()
-      .replaceAll(/\s*[x*×]\s*/g, 'x'),
+  suggest: (written) => written.replaceAll(/\s*[x*×]\s*/gi, 'x').trim(),
 });
 
 function computeName(description: string) {
@@ -61,6 +57,8 @@ function computeName(description: string) {
   });
 }
 
+const pricing = oneOf(['spot', 'ondemand', 'preemptible']);
+
 /** An alternative. Absent keys default to the section's own. */
 const alternative = section({
   zone: key(zoneName, 'Another zone.', { defaultText: 'tpu.zone', example: 'us-east5-b' }),
@@ -68,7 +66,7 @@ const alternative = section({
     defaultText: 'tpu.accelerator',
     example: 'v5litepod-16',
   }),
-  pricing: key(oneOf(['spot', 'ondemand', 'preemptible']), 'Another pricing.', {
+  pricing: key(pricing, 'Another pricing.', {
     defaultText: 'tpu.pricing',
     example: 'ondemand',
   }),
@@ -96,15 +94,7 @@ export const tpu = {
   kind: section(
     {
       project: key(
-        line({
-          description: 'project id',
-          pattern: projectIdPattern,
-          suggest: (written) =>
-            written
-              .trim()
-              .toLowerCase()
-              .replaceAll(/[\s_]+/g, '-'),
-        }),
+        line({ description: 'project id', pattern: projectIdPattern, suggest: suggestName }),
         'The Google Cloud project, or `emulator` for the TPU emulator, which is free.',
         { defaultText: '`tpu.project` of your settings', example: 'my-project' },
       ),
@@ -136,7 +126,7 @@ export const tpu = {
         example: 'tpu-ubuntu2204-base',
       }),
       pricing: key(
-        oneOf(['spot', 'ondemand', 'preemptible']),
+        pricing,
         '`spot` is the cheapest, but Google may preempt the TPU at any time; `preemptible` is the predecessor of `spot`; `ondemand` is not preempted.',
         { defaultText: 'spot', example: 'ondemand' },
       ),
