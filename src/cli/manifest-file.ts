@@ -10,7 +10,7 @@ import { pluralize } from '../app/format.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { FileReader } from '../manifest/files.ts';
 import type { ClusterManifest } from '../manifest/kubernetes.ts';
-import { loadManifest } from '../manifest/parse.ts';
+import { loadManifest, type ProblemAt } from '../manifest/parse.ts';
 import { fileProblem, formatProblems, type Problem } from '../schema/problems.ts';
 import { parseSetArgument } from '../manifest/overrides.ts';
 import type { Cli } from './context.ts';
@@ -23,7 +23,7 @@ interface Manifest {
 
 type LoadedManifest =
   | { readonly manifest: Manifest }
-  | { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['position'] };
+  | { readonly cluster: ClusterManifest; readonly problemAt: ProblemAt };
 
 type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
   | LoadedManifest
@@ -92,12 +92,11 @@ export async function checkManifest(
   });
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
   if ('cluster' in result) {
-    const { cluster, flavorPosition, warnings } = result;
-    return { cluster, flavorAt: flavorPosition, warnings, unchecked: null };
+    return { ...result, unchecked: null };
   }
-  const { spec, buckets, storedText, workdirPosition, budgetPosition } = result;
+  const { spec, buckets, storedText, problemAt } = result;
   const workdirProblem = spec.workdir === undefined ? null : await findWorkdirProblem(cli, spec.workdir.from);
-  const refused = workdirProblem === null ? [] : [{ ...workdirPosition, message: workdirProblem, suggestion: null }];
+  const refused = workdirProblem === null ? [] : [problemAt(['job', 'workdir'], workdirProblem)];
   // No emulator is started for a job that is not created.
   const isRefused = isCreating && refused.length > 0;
   const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline && !isRefused;
@@ -105,7 +104,7 @@ export async function checkManifest(
   const { unchecked } = found;
   const unpriced = await findUnpricedBudgets(settings, spec, io.now());
   const budgetWarnings = unpriced.map(({ key, message }) =>
-    key === null ? fileProblem(message) : { ...budgetPosition, message, suggestion: null },
+    key === null ? fileProblem(message) : problemAt(['job', 'budget'], message),
   );
   const warnings = [...result.warnings, ...budgetWarnings, ...found.warnings];
   const problems = [...refused, ...found.problems];
@@ -131,7 +130,7 @@ function checkExists(path: string, cwd: string, files: FileReader): void {
 /** Problems that depend on the settings: an unknown flavor, no image. For `validate`: `submit` reports them itself. */
 export async function clusterProblems(
   { io, services }: Cli,
-  { cluster, flavorAt }: Extract<LoadedManifest, { readonly cluster: ClusterManifest }>,
+  { cluster, problemAt }: Extract<LoadedManifest, { readonly cluster: ClusterManifest }>,
 ): Promise<readonly Problem[]> {
   const [{ submitRequest }, { readFlavorFile }] = await Promise.all([
     import('../app/cluster/submit-request.ts'),
@@ -144,7 +143,8 @@ export async function clusterProblems(
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     const message = [error.message, ...error.lines].join(' ').replace(/\.$/, '');
-    return [{ ...flavorAt, message: `${message.charAt(0).toLowerCase()}${message.slice(1)}`, suggestion: null }];
+    const at = cluster.flavor === undefined ? ['kubernetes'] : ['kubernetes', 'flavor'];
+    return [problemAt(at, `${message.charAt(0).toLowerCase()}${message.slice(1)}`)];
   }
 }
 

@@ -18,11 +18,11 @@ export interface NamedBucket {
   readonly allowOtherRegion: boolean;
 }
 
-/** Buckets of all mounts. `locate` returns the position of a key. */
+/** Buckets of all mounts. */
 export function namedBuckets(
   sections: Sections,
   capacity: CapacitySpec,
-  locate: (path: Path) => NamedBucket['position'],
+  problemAt: (path: Path, message: string) => Problem,
 ): readonly NamedBucket[] {
   const gcsfuse = sections.read('gcsfuse');
   if (gcsfuse === undefined || capacity.kind !== 'tpu') return [];
@@ -32,7 +32,7 @@ export function namedBuckets(
     return named.flatMap(([region, name]) => {
       const zones = zonesOf(capacity).filter((zone) => region === null || regionOf(zone) === region);
       if (zones.length === 0) return [];
-      const position = locate([...at, 'bucket_name', ...(region === null ? [] : [region])]);
+      const position = problemAt([...at, 'bucket_name', ...(region === null ? [] : [region])], '');
       return [{ bucket: bucketNameOf(name), position, zones, isForAllRegions: region === null, allowOtherRegion }];
     });
   });

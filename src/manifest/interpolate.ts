@@ -6,6 +6,7 @@ import {
   childOf,
   isMissing,
   isNull,
+  treeAt,
   type Entry,
   type Mapping,
   type Scalar,
@@ -253,14 +254,14 @@ function findValue(path: Path, site: ValueSite, { tree, defaultName, resolve }: 
     return scalar(nodeNamePlaceholder, site.position);
   // The id exists only after the job is created. A job in a cluster has no id.
   if (written === 'job.id' && !entries.has('kubernetes')) return scalar(jobIdPlaceholder, site.position);
-  if (written === 'job.name' && isNull(rawTreeAt(tree, path))) return scalar(defaultName, site.position);
+  if (written === 'job.name' && isNull(treeAt(tree, path))) return scalar(defaultName, site.position);
 
   let at: Tree = tree;
   let walked: Path = [];
   for (const [index, part] of path.entries()) {
     if (at.kind === 'scalar' && typeof at.value === 'string' && isTemplate(at.value)) {
       // The section itself is an interpolation, so the values below it are already resolved.
-      return descendantOf(resolve(walked, at), path.slice(index));
+      return treeAt(resolve(walked, at), path.slice(index));
     }
     const name = usedName(at, [...walked, part]);
     const next = childOf(at, name);
@@ -271,27 +272,12 @@ function findValue(path: Path, site: ValueSite, { tree, defaultName, resolve }: 
   return resolve(walked, at);
 }
 
-function descendantOf(tree: Tree, path: Path): Tree | undefined {
-  let at: Tree | undefined = tree;
-  for (const part of path) {
-    if (at === undefined || at.kind === 'unknown') return at;
-    at = childOf(at, part);
-  }
-  return at;
-}
-
 function scalar(value: string, position: SourcePosition): Scalar {
   return { kind: 'scalar', value, source: value, position };
 }
 
 function unknown(position: SourcePosition): Unknown {
   return { kind: 'unknown', position };
-}
-
-export function rawTreeAt(tree: Tree, path: Path): Tree | undefined {
-  let node: Tree | undefined = tree;
-  for (const part of path) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
-  return node;
 }
 
 function isScript(path: Path): boolean {
@@ -306,7 +292,7 @@ function isCustomKey(path: Path): boolean {
 
 function suggestReference(path: Path, tree: Mapping): string | undefined {
   const parents = path.slice(0, -1);
-  const node = rawTreeAt(tree, parents);
+  const node = treeAt(tree, parents);
   const presentNames = node?.kind === 'map' ? [...node.entries.keys()] : [];
   const last = didYouMean(String(path.at(-1)), [...presentNames, ...Object.keys(siblingKeys(path) ?? {})]);
   if (last !== undefined) return formatPath([...parents, last]);

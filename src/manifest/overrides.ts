@@ -164,7 +164,7 @@ function obstacleAt(at: unknown, part: string | number): string | undefined {
 }
 
 /** The value as YAML. Invalid YAML and a reference to an anchor become a string. */
-function valueNode(document: Document, value: string): Node {
+export function valueNode(document: Document, value: string): Node {
   const parsed = parseYaml(value);
   let hasAlias = false;
   if (parsed !== undefined)

@@ -20,24 +20,19 @@ export interface ManifestInput extends Omit<ManifestContext, 'folder'> {
   readonly sets?: readonly SetArgument[];
 }
 
-/** Either a spec or problems, never both. Warnings do not prevent the job. */
+/** A later problem with the value of a key, such as one that depends on the settings. */
+export type ProblemAt = (path: Path, message: string) => Problem;
+
+/** Either a job or problems, never both; a job in a cluster has no spec. Warnings do not prevent the job. */
 export type ManifestResult = { readonly warnings: readonly Problem[] } & (
   | {
       readonly spec: JobSpec;
       /** The manifest's text with the values of `sets`, as stored with the job. */
       readonly storedText: string;
       readonly buckets: readonly NamedBucket[];
-      /** Position of `job.workdir`, for a later problem with copying the folder. */
-      readonly workdirPosition: NamedBucket['position'];
-      /** The same of `job.budget`, for a warning that depends on the settings. */
-      readonly budgetPosition: NamedBucket['position'];
+      readonly problemAt: ProblemAt;
     }
-  /** A job in a Kubernetes cluster, which has no spec. */
-  | {
-      readonly cluster: ClusterManifest;
-      /** Position of the flavor or its section, for the check against the settings. */
-      readonly flavorPosition: NamedBucket['position'];
-    }
+  | { readonly cluster: ClusterManifest; readonly problemAt: ProblemAt }
   | { readonly problems: readonly Problem[] }
 );
 
@@ -62,10 +57,8 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   const { tree, linePos } = parseText(input.text, sets, findings);
   const foreign = foreignFormatMessage(input.text, tree);
   if (foreign !== undefined) return { problems: [{ ...fileProblem(foreign), line: 1, column: 1 }], warnings: [] };
-  const problemResult = (): ManifestResult => ({
-    problems: toProblems(findings.problems, linePos),
-    warnings: toProblems(findings.warnings, linePos),
-  });
+  const warnings = () => toProblems(findings.warnings, linePos);
+  const problemResult = () => ({ problems: toProblems(findings.problems, linePos), warnings: warnings() });
   if (tree === undefined) return problemResult();
 
   reportUnknownKeys(tree, manifest, [], findings);
@@ -77,26 +70,23 @@ export function parseManifest(input: ManifestInput): ManifestResult {
     findings,
   );
   const context = { ...input, folder: dirname(input.file) };
-  const locate = (path: Path) => toProblem({ ...sections.positionOf(path), message: '' }, linePos);
+  const problemAt: ProblemAt = (path, message) => toProblem({ ...sections.positionOf(path), message }, linePos);
   if (sections.isPresent('kubernetes')) {
     const cluster = readKubernetes(sections, context);
-    if (findings.problems.length > 0) return problemResult();
-    const flavorPosition = locate(cluster.flavor === undefined ? ['kubernetes'] : ['kubernetes', 'flavor']);
-    return { cluster, flavorPosition, warnings: toProblems(findings.warnings, linePos) };
+    return findings.problems.length > 0 ? problemResult() : { cluster, problemAt, warnings: warnings() };
   }
   const spec = buildSpec(sections, defaultNameOf(input.file), context);
   if (findings.problems.length > 0) return problemResult();
   if (spec === undefined) throw new Error('a manifest without problems gave no spec');
   const mounts = spec.steps.some(({ name }) => name === 'gcsfuse');
-  const buckets = mounts ? namedBuckets(sections, spec.capacity, locate) : [];
+  const buckets = mounts ? namedBuckets(sections, spec.capacity, problemAt) : [];
   const overrides = overridesOf(sets);
   return {
     spec: overrides.length === 0 ? spec : { ...spec, overrides },
     storedText: storedTextOf(input.text, overrides),
     buckets,
-    workdirPosition: locate(['job', 'workdir']),
-    budgetPosition: locate(['job', 'budget']),
-    warnings: toProblems(findings.warnings, linePos),
+    problemAt,
+    warnings: warnings(),
   };
 }
 

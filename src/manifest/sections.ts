@@ -1,10 +1,10 @@
 // Sections: reads the sections of a manifest one at a time. Unused sections are checked for their form only.
 
 import { manifest, usedName, type Section, type SectionName } from './keys.ts';
-import { createInterpolator, rawTreeAt } from './interpolate.ts';
+import { createInterpolator } from './interpolate.ts';
 import { notGiven, readIfGiven, type Path } from '../schema/kinds.ts';
-import { formatPath, type SourcePosition, type Report } from '../schema/problems.ts';
-import { childOf, isNull, type Mapping, type Tree } from '../schema/tree.ts';
+import { formatPath, newFindings, type SourcePosition, type Report } from '../schema/problems.ts';
+import { childOf, isNull, treeAt, type Mapping, type Tree } from '../schema/tree.ts';
 
 export interface Sections {
   /** True when the manifest has a value at that path, even an invalid one. A null does not count. */
@@ -42,21 +42,12 @@ export function openSections(
     warning: (finding) => findings.warning(finding),
   };
   const values = createInterpolator(tree, env, defaultName);
-  const silentReport: Report = { problem: () => {}, warning: () => {} };
   const resolved = new Map<string, Tree>();
-
-  const resolve = (name: string, to: Report): Tree | undefined => {
-    const value = values(name, to);
-    if (value !== undefined) resolved.set(name, value);
-    return value;
-  };
-
-  const rawAt = (path: Path): Tree | undefined => rawTreeAt(tree, path);
 
   const positionOf: Sections['positionOf'] = (path) => {
     const [name = ''] = path;
     let position = tree.entries.get(String(name))?.position ?? tree.position;
-    let node: Tree | undefined = resolved.get(String(name)) ?? rawAt([name]);
+    let node: Tree | undefined = resolved.get(String(name)) ?? treeAt(tree, [name]);
     const names: (string | number)[] = path.slice(0, 1);
     for (const [index, part] of path.slice(1).entries()) {
       // A single value counts as a list of one and has no index.
@@ -71,9 +62,10 @@ export function openSections(
 
   const read = new Map<string, unknown>();
   const readSection = (name: SectionName, onResolve: Report, onRead: Report): unknown => {
-    const value = resolve(name, onResolve);
+    const value = values(name, onResolve);
     const key = manifest.keys?.[name];
     if (value === undefined || key === undefined) return undefined;
+    resolved.set(name, value);
     const section = readIfGiven(value, key.kind, [name], onRead);
     return section === notGiven ? undefined : section;
   };
@@ -84,7 +76,7 @@ export function openSections(
     report.warning({ ...positionOf(path), message, suggestion });
 
   return {
-    has: (path) => !isNull(rawAt(path)),
+    has: (path) => !isNull(treeAt(tree, path)),
     isPresent: (name) => tree.entries.has(name),
     read<N extends SectionName>(name: N) {
       if (!read.has(name)) read.set(name, readSection(name, report, report));
@@ -92,13 +84,13 @@ export function openSections(
       return read.get(name) as Section<N> | undefined;
     },
     sourceText(path) {
-      const node = rawAt(path);
+      const node = treeAt(tree, path);
       return node?.kind === 'scalar' ? node.source : undefined;
     },
     readUnused(name) {
       const problem: Report['problem'] = (finding) =>
         finding.isMissing === true ? undefined : report.problem(finding);
-      readSection(name, silentReport, { ...report, problem });
+      readSection(name, newFindings(), { ...report, problem });
     },
     isValid: (name) => !invalidSections.has(name),
     positionOf,

@@ -13,7 +13,6 @@ import type {
   SshModule,
   VenvModule,
 } from '../setup/modules.ts';
-import { splitArguments } from '../catalogue/shell.ts';
 import { mountsOf, bucketNameOf } from './buckets.ts';
 import { fileProblem, readNamedFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import { readJobFiles } from './job-files.ts';
@@ -138,18 +137,6 @@ function bucketCache(cache: Partial<CacheSection> = {}): BucketCache {
 function readDocker(sections: Sections): DockerModule | undefined {
   const docker = sections.read('docker');
   if (docker === undefined) return undefined;
-  const flags = (docker.flags ?? []).flatMap((flag, index) => {
-    const args = splitArguments(flag);
-    if (args === undefined) sections.problem(['docker', 'flags', index], 'has a quote that is not closed');
-    // `docker run -d` ends at once with 0: the job would succeed while its container runs on and is never ended.
-    const detaching = args?.find((arg) => /^(-[itPq]*d[itPq]*|--detach(=true)?)$/.test(arg));
-    if (detaching !== undefined)
-      sections.problem(
-        ['docker', 'flags', index],
-        `${detaching} detaches the container, so jobman could not see how its command ends; remove the flag: jobs run in the background anyway`,
-      );
-    return args ?? [];
-  });
   if (docker.image === undefined) return undefined;
   return {
     name: 'docker',
@@ -157,7 +144,7 @@ function readDocker(sections: Sections): DockerModule | undefined {
     envVars: docker.env_vars ?? [],
     mounts: docker.mount_dirs ?? [],
     workdir: sections.read('command')?.workdir ?? docker.workdir ?? null,
-    flags,
+    flags: (docker.flags ?? []).flat(),
   };
 }
 

@@ -1,7 +1,7 @@
-import { isMap, isScalar, LineCounter } from 'yaml';
+import { Document, isMap, isScalar, LineCounter } from 'yaml';
 import { reportProblem } from '../schema/kinds.ts';
-import type { SourcePosition, Report } from '../schema/problems.ts';
-import { applySets, type SetArgument } from './overrides.ts';
+import { newFindings, type SourcePosition, type Report } from '../schema/problems.ts';
+import { applySets, valueNode, type SetArgument } from './overrides.ts';
 import { maxDepth, type Mapping, type Scalar, type Tree } from '../schema/tree.ts';
 import { parseYaml, treeOf } from '../schema/yaml.ts';
 
@@ -48,18 +48,13 @@ export function parseText(text: string, sets: readonly SetArgument[], report: Re
   return { tree, linePos };
 }
 
-/** Parses the value of `--set a.b=VALUE` as YAML. Text that is not valid YAML becomes a string. */
+/** A text as the value of `--set` has it. */
 export function parseValue(text: string, set: string): Tree {
+  const document = new Document();
+  document.contents = valueNode(document, text);
   const position: SourcePosition = { in: 'set', set };
   const plain: Scalar = { kind: 'scalar', value: text, source: text, position };
-  const document = parseYaml(text);
-  if (document === undefined || document.errors.length > 0 || document.warnings.length > 0) return plain;
-  // A YAML alias has no anchor in a single value, so the text becomes a string.
-  let failed = false;
-  const fail: Report = { problem: () => (failed = true), warning: () => {} };
-  const tree = document.contents === null ? undefined : treeOf(document, () => position, fail);
-  if (text === '') return { ...plain, value: '' };
-  return tree === undefined || failed ? plain : tree;
+  return treeOf(document, () => position, newFindings()) ?? plain;
 }
 
 /** The YAML parser describes the grammar; these messages say what to change. */

@@ -144,8 +144,13 @@ export function milliseconds(min: number): Kind<number> {
   return int(min, undefined, 'whole number of milliseconds');
 }
 
-export function enumOf<const W extends string>(description: string, values: readonly W[]): Kind<W> {
-  return kindWhere(description, (value): value is W => values.includes(value as W));
+export function enumOf<const W extends string>(
+  description: string,
+  values: readonly W[],
+  suggest?: (written: string) => string | undefined,
+): Kind<W> {
+  const isValid = (value: unknown): value is W => values.includes(value as W);
+  return kindWhere(description, isValid, (value) => suggest?.(String(value)));
 }
 
 export const bool: Kind<boolean> = kindWhere('true or false', (value) => typeof value === 'boolean');

@@ -45,6 +45,13 @@ export function childOf(tree: Tree, name: string | number): Tree | undefined {
   return tree.kind === 'map' ? tree.entries.get(String(name))?.value : undefined;
 }
 
+/** The value at a path; undefined where there is none. A value below an unknown one is unknown. */
+export function treeAt(tree: Tree | undefined, path: readonly (string | number)[]): Tree | undefined {
+  let at = tree;
+  for (const part of path) at = at === undefined || at.kind === 'unknown' ? at : childOf(at, part);
+  return at;
+}
+
 export function isNull(tree: Tree | undefined): boolean {
   return tree === undefined || (tree.kind === 'scalar' && tree.value === null);
 }

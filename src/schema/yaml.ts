@@ -26,7 +26,7 @@ export function parseYaml(text: string, lineCounter?: LineCounter): Document.Par
  * reporting that the document is too large.
  */
 export function treeOf(
-  document: Document.Parsed,
+  document: Document,
   positionAt: (offset: number) => SourcePosition,
   report: Report,
   ownPositions: ReadonlyMap<unknown, SourcePosition> = new Map(),

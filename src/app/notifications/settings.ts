@@ -63,17 +63,11 @@ const recipient: Kind<string> = refined(
 );
 const recipients = listOf('a list of recipients like ["mail:alice@example.com", "slack"]', recipient);
 
-const event: Kind<NotifyEvent> = {
-  description: 'the name of an event',
-  read(tree, path, report) {
-    const value = toPlainValue(tree);
-    const found = notifyEventNames.find((name) => name === value);
-    if (found !== undefined) return found;
-    const written = typeof value === 'string' ? value : '';
-    const suggestion = eventOfOtherName(written) ?? didYouMean(written, notifyEventNames);
-    return reportProblem(tree, path, report, `must be one of ${notifyEventNames.join(', ')}`, suggestion);
-  },
-};
+const event = enumOf(
+  `one of ${notifyEventNames.join(', ')}`,
+  notifyEventNames,
+  (written) => eventOfOtherName(written) ?? didYouMean(written, notifyEventNames),
+);
 const events = listOf('a list of events like ["failed", "succeeded"]', event);
 
 const channelKinds = {

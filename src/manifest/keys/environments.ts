@@ -1,5 +1,6 @@
 import { line, listOf, path, section, text, bool } from '../kinds.ts';
-import { key, ownJobs, type Key } from '../../schema/kinds.ts';
+import { splitArguments } from '../../catalogue/shell.ts';
+import { key, ownJobs, refined, type Key } from '../../schema/kinds.ts';
 
 /** Excludes JOBMAN_*, which jobman sets for the program. */
 export const variableName = {
@@ -12,6 +13,16 @@ export type EnvironmentName = (typeof environmentNames)[number];
 
 /** For keys that jobman sets itself. */
 export const setByJobman = 'is set by jobman; remove it';
+
+const dockerFlags = refined(line(), (flag, fail) => {
+  const args = splitArguments(flag);
+  // `docker run -d` ends at once with 0: the job would succeed while its container runs on and is never ended.
+  const detaching = args?.find((arg) => /^(-[itPq]*d[itPq]*|--detach(=true)?)$/.test(arg));
+  if (detaching === undefined) return args ?? fail('has a quote that is not closed');
+  return fail(
+    `${detaching} detaches the container, so jobman could not see how its command ends; remove the flag: jobs run in the background anyway`,
+  );
+});
 
 export const docker = {
   jobs: ownJobs,
@@ -49,7 +60,7 @@ export const docker = {
       'Folder inside the container in which the command starts; `~` is the login folder of the worker. A relative path is inside the copy of `job.workdir`.',
       { defaultText: "the image's", example: '/home/zephyr', aliases: ['work_dir'] },
     ),
-    flags: key(listOf(line()), 'More flags for `docker run`, except `--detach`.', {
+    flags: key(listOf(dockerFlags), 'More flags for `docker run`, except `--detach`.', {
       example: '["--privileged", "--network=host"]',
     }),
   }),
