@@ -65,7 +65,7 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
   // Each command that reads one job checks the permission.
   ['permissions', ['src/app/require-permission.ts']],
   // The state of one job, with the rules that decide about it.
-  ['one-job', ['src/app/show.ts', 'src/cli/render/show.ts', 'src/cli/render/history.ts']],
+  ['one-job', ['src/app/show.ts', 'src/app/history.ts', 'src/cli/render/show.ts', 'src/cli/render/history.ts']],
   ['log', ['src/cli/commands/logs.ts', 'src/cli/logs/stored.ts']],
   ['cluster', ['src/wiring/cluster.ts']],
   ['submit', ['src/cli/commands/submit.ts']],

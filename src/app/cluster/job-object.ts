@@ -264,8 +264,6 @@ function replacedInContainer(before: ContainerResources, after: ContainerResourc
 /** The events to report and their recipients, as JSON. */
 export const notifyAnnotation = 'jobman/notify';
 
-export const replacedResourcesAnnotation = 'jobman/replaced-resources';
-
 export function mainContainer<T extends { readonly name: string }>(containers: readonly T[]): T | undefined {
   return containers.find(({ name }) => name === containerName) ?? containers[0];
 }

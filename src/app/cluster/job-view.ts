@@ -24,3 +24,6 @@ export interface ClusterJobView extends JobRow, Omit<ClusterContext, 'user'> {
   readonly pods: readonly ClusterPod[];
   readonly events: readonly ClusterEvent[];
 }
+
+/** On the Job: the resources that the cluster has replaced, as a text for people. */
+export const replacedResourcesAnnotation = 'jobman/replaced-resources';

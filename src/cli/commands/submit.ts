@@ -12,11 +12,11 @@ import {
   jobObject,
   mainContainer,
   ownerLabels,
-  replacedResourcesAnnotation,
   replacedResources,
   type Submitter,
 } from '../../app/cluster/job-object.ts';
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
+import { replacedResourcesAnnotation } from '../../app/cluster/job-view.ts';
 import type { Cluster, ClusterContext } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {

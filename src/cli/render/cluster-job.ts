@@ -1,9 +1,8 @@
 // A job in a cluster, for `show` and `report`.
 
-import type { ClusterJobView } from '../../app/cluster/job-view.ts';
+import { replacedResourcesAnnotation, type ClusterJobView } from '../../app/cluster/job-view.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
-import { replacedResourcesAnnotation } from '../../app/cluster/job-object.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { formatAge, formatTimeOfDay, formatWhen, pluralize, escapeLine, type ReadingTime } from '../../app/format.ts';
 import { quote } from '../../catalogue/shell.ts';
