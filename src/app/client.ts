@@ -658,7 +658,7 @@ export interface Client {
   /** Removes the files of a finished job. */
   clean(ref: Ref, options?: OnBehalf): Promise<CommandResult>;
   /** The actor's own jobs whose files `clean` would remove. */
-  listCleanable(): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;
+  listCleanable(): Promise<readonly JobRow[]>;
   /**
    * The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages,
    * another actor those about own jobs.

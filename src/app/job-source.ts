@@ -10,6 +10,7 @@ import type {
   CommandOptions,
   CommandResult,
   JobList,
+  JobRow,
   JobView,
   ListQuery,
   MetricPointView,
@@ -94,6 +95,17 @@ export interface HistoryEntry {
   readonly event: ({ readonly seq: number } & Event) | null;
 }
 
+/** The jobs that a command is for if it names none. */
+export interface JobSelection {
+  readonly jobs: readonly FoundJob[];
+  /** A row for each of them. */
+  readonly rows: readonly JobRow[];
+  /** `3 jobs in lab/vision, 1 of them not yours`. */
+  readonly description: string;
+  /** A sentence for a selection without jobs. */
+  readonly nothing: string;
+}
+
 export interface PerformOptions extends CommandOptions {
   /** Ends the wait for the command. The result says how far it came. */
   readonly signal?: AbortSignal;
@@ -128,6 +140,12 @@ export interface JobSource {
   heldCapacity(job: FoundJob): Promise<string | null>;
   /** Gives a command, and waits until it is accepted; in a cluster until it is done. */
   perform(job: FoundJob, command: PerformedCommand, options: PerformOptions): AsyncIterable<CommandStep>;
+  /**
+   * The jobs of `--all`, in groups for one question each. `cancel`: own unfinished jobs, and those that hold capacity.
+   * `delete`: own finished jobs, and in a cluster all jobs of the namespace, or with `own` only own ones. `clean`: own jobs
+   * that have files.
+   */
+  select(command: 'cancel' | 'delete' | 'clean', own: boolean): Promise<readonly JobSelection[]>;
   ledgerJob(job: FoundJob): Promise<LedgerJob>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
   diffSide(job: FoundJob, attempt: number | null): Promise<DiffSide>;

@@ -5,6 +5,7 @@ import type { Duration, Instant } from '../core/model/time.ts';
 import type { ClusterParts } from './cluster/cluster-record.ts';
 import type { JobList, JobRow, ListQuery } from './client.ts';
 import { exitCode, isNotFoundError, JobmanError } from './errors.ts';
+import { pluralize } from './format.ts';
 import type { FoundJob, JobScope, JobSource } from './job-source.ts';
 import { isIdRef } from './refs.ts';
 import type { Services } from './services.ts';
@@ -69,6 +70,21 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
           : { failure: { ...others.failure, isPartial: !isScoped && own.rows.length > 0 } };
       const elsewhere = isScoped || query.all === true ? {} : { elsewhere: await findElsewhere(parts, list.rows) };
       return { ...list, ...failure, ...elsewhere };
+    },
+
+    async select(command, own) {
+      if (command === 'clean') {
+        const archive = await parts.clusterArchive();
+        const groups = [...(await (await store()).select(command, own))];
+        if (archive.isUsed) groups.push(...(await (await cluster()).select(command, own)));
+        const [jobs, rows] = [groups.flatMap((one) => one.jobs), groups.flatMap((one) => one.rows)];
+        return [{ jobs, rows, description: pluralize(jobs.length, 'finished job'), nothing: 'Nothing to clean.' }];
+      }
+      const isInCluster = command === 'delete' && (own || (await usesCluster()));
+      return [
+        ...(isInCluster ? await (await cluster()).select(command, own) : []),
+        ...(isInCluster && (own || isScoped) ? [] : await (await store()).select(command, own)),
+      ];
     },
 
     show: async (job, options) => (await sourceOf(job)).show(job, options),

@@ -263,7 +263,7 @@ function createCommands(
       const cleanable = await Array.fromAsync(jobs, async (job) =>
         (await isCleanable(home, job, actor)) ? [job] : [],
       );
-      return cleanable.flat().map(({ id, spec: { name } }) => ({ id, name }));
+      return cleanable.flat().map((job) => jobRow(job, now()));
     },
   };
 }

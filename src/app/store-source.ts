@@ -1,8 +1,9 @@
 // The jobs of the store, as a job source.
 
-import type { Client, JobView } from './client.ts';
-import { escapeLine, formatMachine } from './format.ts';
-import type { JobSource } from './job-source.ts';
+import type { Client, JobRow, JobView } from './client.ts';
+import { isFinishedPhase } from '../core/decide/phase.ts';
+import { escapeLine, formatMachine, pluralize } from './format.ts';
+import type { FoundJob, JobSelection, JobSource } from './job-source.ts';
 import { formatHourlyCost } from './phrases.ts';
 import { isIdRef } from './refs.ts';
 
@@ -11,7 +12,7 @@ export function createStoreSource(client: Client): JobSource {
     async find({ text, isName }, purpose) {
       const isId = isIdRef(text) && !isName;
       const id = isId ? text.padStart(6, '0') : await client.resolveName(text, purpose);
-      return { id, cluster: null, copy: null, note: null };
+      return storedJob(id);
     },
 
     list: (query) => client.list(query),
@@ -42,6 +43,12 @@ export function createStoreSource(client: Client): JobSource {
     async *perform({ id }, command, { signal: _signal, ...options }) {
       const result = await (command === 'clean' ? client.clean(id) : client.sendCommand(id, command, options));
       yield { kind: 'result', ...result };
+    },
+
+    async select(command) {
+      const selection =
+        command === 'clean' ? selectCleanable(await client.listCleanable()) : await selectOwn(client, command);
+      return [{ ...selection, jobs: selection.rows.map(({ id }) => storedJob(id)) }];
     },
 
     async ledgerJob(job) {
@@ -82,4 +89,29 @@ function heldCapacity(view: JobView): string | null {
   const cost = price === null ? null : formatHourlyCost(view, price);
   const held = `${formatMachine(view)}${cost === null ? '' : `, which costs ${cost}`}`;
   return `Job ${view.id} (${escapeLine(view.name)}) holds ${held}`;
+}
+
+function storedJob(id: string): FoundJob {
+  return { id, cluster: null, copy: null, note: null };
+}
+
+type Selection = Omit<JobSelection, 'jobs'>;
+
+function selectCleanable(rows: readonly JobRow[]): Selection {
+  return { rows, description: pluralize(rows.length, 'finished job'), nothing: 'Nothing to clean.' };
+}
+
+async function selectOwn(client: Client, command: 'cancel' | 'delete'): Promise<Selection> {
+  const all = (await client.list({ own: true, all: true })).rows.filter(({ desired }) => desired !== 'deleted');
+  if (command === 'delete') {
+    const rows = all.filter(({ phase }) => isFinishedPhase(phase));
+    return { rows, description: pluralize(rows.length, 'finished job'), nothing: 'You have no finished job.' };
+  }
+  const rows = all.filter(
+    ({ phase, desired, heldCapacity: held }) => desired !== 'cancelled' && (!isFinishedPhase(phase) || held !== null),
+  );
+  const description = rows.some(({ phase }) => isFinishedPhase(phase))
+    ? `${pluralize(rows.length, 'job')} (unfinished or holding capacity)`
+    : pluralize(rows.length, 'unfinished job');
+  return { rows, description, nothing: 'You have no unfinished job and no job that holds capacity.' };
 }

@@ -213,7 +213,7 @@ test('clean --all lists the jobs and asks; one job does not', async () => {
   const jobs = [jobView({ id: '000002', name: 'vit', phase: 'failed' }), jobView({ id: '000001' })];
   const refused = await jobman(['clean', '--all'], { jobs });
   assert.deepEqual([refused.code, refused.commands], [4, []]);
-  assert.equal(refused.err, '  000002  vit\njobman: Nothing was removed. Confirm with --yes.\n');
+  assert.match(refused.err, /^000002 .* vit .*\njobman: Nothing was removed\. Confirm with --yes\.\n$/m);
   assert.deepEqual((await jobman(['clean', '--all', '--yes'], { jobs })).commands, ['clean 000002']);
   const asked = await jobman(['clean', '--all'], { jobs, terminal, input: ['n'] });
   assert.deepEqual([asked.code, asked.commands], [1, []]);

@@ -362,7 +362,7 @@ suite('--all', () => {
     const { commands } = await jobman(['cancel', '--all', '--yes'], { jobs: [stopped] });
     assert.deepEqual(commands, ['cancel 000004', 'wake']);
     const { err } = await jobman(['cancel', '--all'], { jobs: [stopped], terminal, input: ['n'] });
-    assert.match(err, /000004 {2}kept {2}stopped, keeps its v4-16\n/);
+    assert.match(err, /^000004 .* kept .* stopped, holds v4-16/m);
   });
 
   test('of cancel means your unfinished jobs, of delete your finished ones', async () => {
@@ -374,7 +374,7 @@ suite('--all', () => {
   test('lists the jobs and asks', async () => {
     const asked = await jobman(['cancel', '--all'], { jobs, terminal, input: ['n'] });
     assert.deepEqual([asked.code, asked.commands], [1, []]);
-    assert.match(asked.err, /000003 {2}iris {2}running\n.*Cancel 1 unfinished job\? \[y\/N\]/s);
+    assert.match(asked.err, /^000003 .* iris .* running[^]*Cancel 1 unfinished job\? \[y\/N\]/m);
     const refused = await jobman(['cancel', '--all'], { jobs });
     assert.deepEqual([refused.code, refused.commands], [4, []]);
     assert.equal((await jobman(['cancel', '--all', '3'], { jobs })).code, 2);

@@ -61,7 +61,7 @@ suite('a job in a cluster', () => {
     const person = kube.adminUser(withoutLogArchive);
     await person.submit('mine', 'true');
     kube.kubectl('create', 'job', 'theirs', '--image=alpine', '--', 'true');
-    const shown = /theirs +- [^]*2 jobs in .*, 1 of them not yours: nothing was deleted\. Confirm with --yes/;
+    const shown = /theirs +- [^]*Nothing changed: 2 jobs in .*, 1 of them not yours\. Confirm with --yes/;
     const refused = await person.run('delete --all');
     assert.equal(refused.code, 4);
     assert.match(refused.stderr, shown);

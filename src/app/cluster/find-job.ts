@@ -40,11 +40,23 @@ export function createRecords(parts: ClusterParts, scope: JobScope | null, isSco
     throw new JobmanError(`Job ${job.id} was deleted meanwhile, and another job has its name.`, exitCode.notFound);
   }
 
+  function keep(record: ClusterRecord): ClusterRecord {
+    known.set(record.job.uid, record);
+    return record;
+  }
+
   return {
     async find(name: string, purpose: RefPurpose): Promise<ClusterRecord> {
-      const record = orThrow(await findJob(await search(), name, purpose));
-      known.set(record.job.uid, record);
-      return record;
+      return keep(orThrow(await findJob(await search(), name, purpose)));
+    },
+
+    keep,
+
+    /** The cluster of the scope. Throws JobmanError. */
+    async open(): Promise<Cluster> {
+      const opened = await clusters.open(scope ?? {});
+      if (opened instanceof JobmanError) throw opened;
+      return opened;
     },
 
     of: recordOf,
@@ -101,6 +113,7 @@ function createClusters({ cluster: openCluster }: Pick<Services, 'cluster'>, sco
   const own = async (): Promise<Cluster | JobmanError | null> => (scope === null ? null : open(scope));
   return {
     own,
+    open,
     async at({ context, namespace }: Pick<ClusterContext, 'context' | 'namespace'>): Promise<Cluster | JobmanError> {
       const current = await own();
       const isSame = current !== null && !(current instanceof JobmanError) && current.context().context === context;

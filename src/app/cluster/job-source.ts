@@ -21,39 +21,12 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
   const { io } = parts;
   const records = createRecords(parts, scope, isScoped);
 
-  async function costOf(uid: string): Promise<JobCost | null> {
-    const report = await (await parts.client()).cost({ by: 'job', jobs: [uid] });
-    return report.groups.length === 0 ? null : reportedJobCost(report);
-  }
-
   const source: JobSource = {
     find: async ({ text }, purpose) => (await records.find(text, purpose)).found,
 
     list: (query) => listClusterJobs(parts, query, scope),
 
-    async show(job, options): Promise<ClusterJobView> {
-      const record = await records.listed(job);
-      const { uid } = record.job;
-      const [observation, object, cost] = await Promise.all([observe(record), objectOf(record), costOf(uid)]);
-      const result = resultOf(record, observation, { now: io.now(), ...options });
-      const { user = null, ...at } = contextOf(record);
-      return {
-        ...(record.archived === null
-          ? clusterRow(record.job, at, io.now(), result)
-          : archivedRow(record.archived, io.now())),
-        backend: 'kubernetes',
-        why: clusterWhy(record.job, result),
-        cost,
-        ...at,
-        clusterUser: user,
-        archivedAt: record.archived?.observedAt ?? null,
-        goneAt: record.archived?.goneAt ?? null,
-        object,
-        job: observation.job,
-        pods: observation.pods,
-        events: observation.events,
-      };
-    },
+    show: async (job, options) => viewJob(parts, await records.listed(job), { now: io.now(), ...options }),
 
     async why(job) {
       const record = await records.listed(job);
@@ -88,6 +61,14 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
     async *perform(job, command, options) {
       const [record, { performOnCluster }] = await Promise.all([records.of(job), import('./perform.ts')]);
       yield* performOnCluster(parts, record, command, options);
+    },
+
+    async select(command, own) {
+      if (command === 'cancel') return [];
+      const { selectArchived, selectInNamespace } = await import('./select-jobs.ts');
+      const { records: selected, ...selection } =
+        command === 'clean' ? await selectArchived(parts) : await selectInNamespace(parts, await records.open(), own);
+      return [{ ...selection, jobs: selected.map((record) => records.keep(record).found) }];
     },
 
     async ledgerJob(job) {
@@ -146,6 +127,32 @@ async function observe({ job, cluster, archived }: ClusterRecord): Promise<Clust
 async function objectOf({ job, cluster, archived }: ClusterRecord): Promise<V1Job | null> {
   if (archived === null) return expectCluster(cluster).raw(job.name);
   return archived.object === null ? null : (JSON.parse(archived.object) as V1Job);
+}
+
+async function viewJob(parts: ClusterParts, record: ClusterRecord, reading: ReadingTime): Promise<ClusterJobView> {
+  const { job, archived } = record;
+  const [observation, object, cost] = await Promise.all([observe(record), objectOf(record), costOf(parts, job.uid)]);
+  const result = resultOf(record, observation, reading);
+  const { user = null, ...at } = contextOf(record);
+  return {
+    ...(archived === null ? clusterRow(job, at, reading.now, result) : archivedRow(archived, reading.now)),
+    backend: 'kubernetes',
+    why: clusterWhy(job, result),
+    cost,
+    ...at,
+    clusterUser: user,
+    archivedAt: archived?.observedAt ?? null,
+    goneAt: archived?.goneAt ?? null,
+    object,
+    job: observation.job,
+    pods: observation.pods,
+    events: observation.events,
+  };
+}
+
+async function costOf({ client }: ClusterParts, uid: string): Promise<JobCost | null> {
+  const report = await (await client()).cost({ by: 'job', jobs: [uid] });
+  return report.groups.length === 0 ? null : reportedJobCost(report);
 }
 
 function resultOf({ archived }: ClusterRecord, observation: ClusterObservation, reading: ReadingTime): ClusterResult {

@@ -1,8 +1,20 @@
-import { exitCode } from '../../app/errors.ts';
-import type { CommandStep, FoundJob, PerformedCommand, PerformOptions } from '../../app/job-source.ts';
-import type { Jobs } from '../../app/jobs.ts';
-import { printAnswer, type Cli } from '../context.ts';
+import { mapConcurrent } from '../../app/concurrency.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { pluralize } from '../../app/format.ts';
+import type {
+  CommandStep,
+  FoundJob,
+  JobScope,
+  JobSelection,
+  PerformedCommand,
+  PerformOptions,
+} from '../../app/job-source.ts';
+import { openJobs, type Jobs } from '../../app/jobs.ts';
+import { printAnswer, reportError, type Cli } from '../context.ts';
+import { createWaker, wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
+import { listLines } from '../render/list.ts';
+import { columnsOf, layoutOf } from '../screen.ts';
 import { confirm, untilConfirmed } from '../prompt.ts';
 
 /** Gives the command, asks for each required confirmation, and resolves with the exit code. */
@@ -29,11 +41,6 @@ async function confirmDelete(cli: Cli, held: string | null): Promise<boolean> {
   return isConfirmed;
 }
 
-/** Resolves with the exit code of the result. */
-export async function printSteps(cli: Cli, steps: AsyncIterable<CommandStep>): Promise<number> {
-  return printResult(cli, await lastStep(cli, steps));
-}
-
 type ResultStep = Extract<CommandStep, { readonly kind: 'result' }>;
 
 /** Prints the progress. */
@@ -51,4 +58,77 @@ function printResult(cli: Cli, result: ResultStep): number {
   if (result.exitCode !== exitCode.interrupted) return printAnswer(cli, result);
   cli.printStderr(result.message);
   return result.exitCode;
+}
+
+/** Concurrent commands: the API server of a cluster accepts many, its controllers handle few. */
+const maxConcurrent = 8;
+const maxRows = 50;
+const questions = { cancel: 'Cancel', delete: 'Delete', clean: 'Remove the files of' } as const;
+
+/** For `--all`: lists the jobs, asks, and gives the command to each. Resolves with the worst exit code. */
+export async function performOnAll(
+  cli: Cli,
+  scope: JobScope,
+  command: keyof typeof questions,
+  own = false,
+): Promise<number> {
+  const jobs = openJobs(cli.services, scope);
+  let worst: number = exitCode.ok;
+  try {
+    for (const selection of await jobs.select(command, own)) {
+      const code = await performOnSelection(cli, jobs, command, selection);
+      worst = Math.max(worst, code);
+    }
+    return worst;
+  } finally {
+    await jobs.close();
+  }
+}
+
+async function performOnSelection(
+  cli: Cli,
+  jobs: Jobs,
+  command: keyof typeof questions,
+  { jobs: selected, rows, description, nothing }: JobSelection,
+): Promise<number> {
+  if (selected.length === 0) {
+    cli.note(nothing);
+    return exitCode.ok;
+  }
+  if (!cli.yes) {
+    const layout = { ...layoutOf(cli), columns: columnsOf(cli.io.stderr), styler: cli.screen.styleErr };
+    const more = rows.length > maxRows ? [`and ${rows.length - maxRows} more`] : [];
+    const lines = [...listLines(rows.slice(0, maxRows), layout), ...more];
+    cli.io.stderr.write(lines.map((line) => `${line}\n`).join(''));
+  }
+  const refused = command === 'clean' ? 'Nothing was removed.' : `Nothing changed: ${description}.`;
+  if (!(await confirm(cli, `${questions[command]} ${description}?`, refused))) {
+    cli.note(refused);
+    return exitCode.failed;
+  }
+  return untilInterrupted(cli, (signal) => performOnEach(cli, jobs, command, selected, signal));
+}
+
+/** A failure does not stop the others; Ctrl-C does. */
+async function performOnEach(
+  cli: Cli,
+  jobs: Jobs,
+  command: PerformedCommand,
+  selected: readonly FoundJob[],
+  signal: AbortSignal,
+): Promise<number> {
+  const codes = await mapConcurrent(selected, maxConcurrent, async (job) => {
+    if (signal.aborted) return null;
+    try {
+      return printResult(cli, await lastStep(cli, jobs.perform(job, command, { signal })));
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      return reportError(error, cli, { job: job.id });
+    }
+  });
+  const left = codes.filter((code) => code === null).length;
+  if (left > 0) cli.printStderr(`The other ${pluralize(left, 'job')} did not change.`);
+  const isStoredDone = selected.some(({ cluster }, index) => cluster === null && codes[index] === exitCode.ok);
+  if (isStoredDone && command !== 'clean') await wakeController(cli, createWaker(cli));
+  return Math.max(...codes.map((code) => code ?? exitCode.ok));
 }
