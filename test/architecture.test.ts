@@ -17,7 +17,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   manifest: ['core', 'schema', 'setup'],
   setup: ['core'],
   app: ['core', 'schema', 'manifest', 'setup', 'reports'],
-  files: ['core', 'app', 'reports'],
+  files: ['core', 'schema', 'app', 'reports'],
   http: ['core'],
   controller: ['core', 'app', 'files', 'reports'],
   store: ['core', 'app', 'files', 'lab', 'reports'],
@@ -49,6 +49,8 @@ const pureRooms = ['catalogue', 'core', 'schema', 'manifest', 'setup', 'reports'
  * below.
  */
 const pureModules = ['node:path', 'node:path/posix', 'node:crypto'];
+/** Use cases read and write files, and start programs, through ports: a server has no files of its client. */
+const modulesOutsideApp = /^node:(?:fs|child_process|os|net|http|https)(?:\/|$)/;
 const impureGlobals = [
   'console',
   'crypto',
@@ -151,6 +153,8 @@ function problemsOf({ path, room, imports, touches }: Source): string[] {
       if (!isAllowed) problems.push(`src/${path} imports src/${target}, but ${room} may import ${listOf(allowed)}.`);
     } else if (pureRooms.includes(room) && specifier.startsWith('node:') && !pureModules.includes(specifier)) {
       problems.push(`src/${path} imports ${specifier}, but ${room} is pure: it takes values and returns values.`);
+    } else if (room === 'app' && modulesOutsideApp.test(specifier)) {
+      problems.push(`src/${path} imports ${specifier}, but app works through ports: implement one in files.`);
     } else if (room === 'core' || room === 'catalogue') {
       problems.push(`src/${path} imports ${specifier}, but ${room} imports no package.`);
     }
@@ -284,6 +288,12 @@ suite('the import reader sees', () => {
     assert.equal(seen('manifest/a.ts', "import { readFileSync } from 'node:fs'; readFileSync('x');").length, 1);
     assert.equal(seen('core/a.ts', "import { z } from 'zod'; z();").length, 1);
     assert.deepEqual(seen('manifest/a.ts', "import { z } from 'zod'; z();"), []);
+  });
+
+  test('files and programs in the use cases', () => {
+    assert.equal(seen('app/a.ts', "import { rm } from 'node:fs/promises'; rm('x');").length, 1);
+    assert.equal(seen('app/a.ts', "export const load = () => import('node:child_process');").length, 1);
+    assert.deepEqual(seen('app/a.ts', "import { join } from 'node:path'; join('x');"), []);
   });
 
   test('a file name without content', () => {

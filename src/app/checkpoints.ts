@@ -1,9 +1,6 @@
 // Checkpoint folders of all jobs, with their contents. jobman only lists them and names the command; people remove them.
 
-import { lstat, opendir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { emulatorProject } from '../core/model/spec.ts';
-import type { Instant } from '../core/model/time.ts';
 import {
   checkpointFolders,
   checkpointRows,
@@ -12,7 +9,6 @@ import {
   type FolderContents,
 } from '../reports/checkpoints.ts';
 import { mapConcurrent } from './concurrency.ts';
-import { isFileMissing, messageOf } from './errors.ts';
 import { quote } from '../catalogue/shell.ts';
 import type { Store } from './ports.ts';
 import {
@@ -39,6 +35,7 @@ export async function readCheckpoints(
   parts: {
     readonly store: Pick<Store, 'list'>;
     readonly portFor: StorageParts['portFor'];
+    readonly countFiles: CountFiles;
     /** The project whose login reads the buckets of jobs that run on this machine. */
     readonly project: string | null;
   },
@@ -57,7 +54,7 @@ export async function readCheckpoints(
     return port;
   };
   const read = await mapConcurrent(folders, maxConcurrentBuckets, async (folder) => {
-    const contents = await contentsOf(folder, portOf, track.options, problems);
+    const contents = await contentsOf(folder, { ...parts, portOf }, track.options, problems);
     track.finish();
     return [folder, contents, await prefixOf(folder, portOf)] as const;
   });
@@ -70,6 +67,9 @@ export async function readCheckpoints(
   };
 }
 
+/** The regular files of a folder of this machine; links are not followed. An absent folder is empty. */
+export type CountFiles = (root: string, options: CountOptions) => Promise<FolderContents>;
+
 type PortOf = (folder: CheckpointFolder) => Promise<StoragePort | undefined>;
 
 async function prefixOf(folder: CheckpointFolder, portOf: PortOf): Promise<string> {
@@ -80,7 +80,7 @@ async function prefixOf(folder: CheckpointFolder, portOf: PortOf): Promise<strin
 
 async function contentsOf(
   folder: CheckpointFolder,
-  portOf: PortOf,
+  { portOf, countFiles }: { readonly portOf: PortOf; readonly countFiles: CountFiles },
   options: CountOptions,
   problems: Map<string, StorageProblem>,
 ): Promise<FolderContents> {
@@ -99,41 +99,4 @@ async function contentsOf(
     if (count === null) return { unreadable: problem.message };
   }
   return count === null ? { unreadable: 'interrupted' } : { count };
-}
-
-/** The regular files of a folder of this machine; links are not followed. An absent folder is empty. */
-async function countFiles(root: string, { signal, onProgress }: CountOptions): Promise<FolderContents> {
-  let [bytes, objects] = [0, 0];
-  let newestAt: Instant | null = null;
-  const open = [root];
-  try {
-    const isFolder = await lstat(root).then(
-      (found) => found.isDirectory(),
-      (error: unknown) => (isFileMissing(error) ? null : Promise.reject(error)),
-    );
-    if (isFolder === null) return { count: { bytes, objects, newestAt, isPartial: false } };
-    if (!isFolder) return { unreadable: 'it is not a folder' };
-    for (let folder = open.pop(); folder !== undefined && !signal.aborted; folder = open.pop()) {
-      let [newBytes, newObjects] = [0, 0];
-      for await (const entry of await opendir(folder)) {
-        const path = join(folder, entry.name);
-        if (entry.isDirectory()) open.push(path);
-        else {
-          const { size, mtimeMs } = await lstat(path);
-          newBytes += size;
-          newObjects += 1;
-          newestAt = Math.max(newestAt ?? 0, Math.round(mtimeMs));
-        }
-      }
-      bytes += newBytes;
-      objects += newObjects;
-      onProgress?.(newObjects, newBytes);
-    }
-  } catch (error) {
-    // If a program deletes a file during the count, the count is incomplete.
-    return isFileMissing(error)
-      ? { count: { bytes, objects, newestAt, isPartial: true } }
-      : { unreadable: messageOf(error) };
-  }
-  return { count: { bytes, objects, newestAt, isPartial: open.length > 0 || signal.aborted } };
 }

@@ -1,35 +1,30 @@
 // Create: from a checked manifest to a stored job.
 
-import { randomUUID } from 'node:crypto';
-import { rename, rm, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { ownNames, type Actor } from '../core/model/user.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
-import { exitCode, JobmanError, StoreError, fileError } from './errors.ts';
+import { exitCode, JobmanError, StoreError } from './errors.ts';
 import { describeEvent } from './history.ts';
-import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
 import type { ClientParts } from './store-client.ts';
-import { fileModeIn, makeFolder, makeHome } from './files.ts';
-import type { StoredJob } from './ports.ts';
+import type { JobDraft, StoredJob } from './ports.ts';
 import { requirePermission } from './require-permission.ts';
 import { jobRow } from './views.ts';
-import { workdirFolder, workdirsOf } from './workdir.ts';
 
 /**
  * Checks the guards before it copies anything, and again in the transaction. Writes the snapshot before the job, so that
  * a full disk fails before anything is stored.
  */
 export async function createJob(parts: ClientParts, actor: Actor, request: CreateRequest): Promise<CreateAnswer> {
-  const { store, home, now } = parts;
+  const { store, now } = parts;
   const { manifest, onBehalfOf } = request;
   const [owner, by] = [onBehalfOf ?? actor.user, actor.user];
   requirePermission({ owner, spec: request.spec }, 'create', actor, onBehalfOf);
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
-  makeHome(home);
+  const folders = await parts.jobFolders();
+  folders.makeHome();
   await parts.isControllerRunning();
   await parts.prepareCloud?.(request.spec);
   const owners = owner === actor.user ? ownNames(actor) : [owner];
@@ -37,13 +32,13 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const guarded = { owner, spec, job: null };
   let check = await checkRequest(parts, guarded, request.confirmed);
   if (check.confirmation !== null) return { kind: 'confirmation_required', confirmation: check.confirmation };
-  const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
+  const draft = await folders.draft(owner, {
+    manifest,
+    secrets: secretValues(spec, request.env ?? {}),
+    workdir: spec.workdir?.from ?? null,
+  });
   let stored: StoredJob;
   try {
-    makeFolder(draft);
-    await writeFile(manifestFile(draft), manifest, { mode: fileModeIn(draft) });
-    if (spec.workdir !== undefined) await parts.freeze(spec.workdir.from, workdirFolder(draft, 1));
-    await storeSecrets(draft, spec, request.env ?? {});
     const { lab } = request;
     const job = { owner, by, spec, manifest, ...(lab !== undefined && { lab }) };
     for (;;) {
@@ -54,62 +49,42 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
       }
       check = await checkRequest(parts, guarded, request.confirmed);
       if (check.confirmation === null) continue;
-      await rm(draft, { recursive: true, force: true });
+      await draft.discard();
       return { kind: 'confirmation_required', confirmation: check.confirmation };
     }
   } catch (error) {
-    // An unwritable disk may refuse the removal too.
-    await rm(draft, { recursive: true, force: true }).catch(() => undefined);
-    throw error instanceof JobmanError ? error : fileError(dirname(draft), error);
+    await draft.discard();
+    throw error;
   }
   const { job } = stored;
-  await writeCopies(parts.logFiles, job, by, draft, folderOf(home, job));
+  await writeCopies(parts.logFiles, job, by, draft);
   await store.notify({ topic: 'job', id: job.id });
   return { kind: 'created', id: job.id, row: jobRow(job, now()), warnings: warningsFor(guarded, check, now()) };
 }
 
-/** Stored for the owner only: a resume may come days later, from a controller with another environment. */
-async function storeSecrets(folder: string, spec: JobSpec, env: NonNullable<CreateRequest['env']>): Promise<void> {
-  for (const [name, source] of Object.entries(spec.command.secrets ?? {})) {
-    if (source.kind !== 'environment') continue;
+/** Stored with the job: a resume may come days later, from a controller with another environment. */
+function secretValues(spec: JobSpec, env: NonNullable<CreateRequest['env']>): Readonly<Record<string, string>> {
+  const sources = Object.entries(spec.command.secrets ?? {});
+  const values = sources.flatMap(([name, source]) => {
+    if (source.kind !== 'environment') return [];
     const value = env[source.variable];
-    if (value === undefined)
-      throw new JobmanError(
-        `The secret ${name} needs the environment variable ${source.variable}, which is not set.`,
-        exitCode.usage,
-      );
-    const file = secretFile(folder, name);
-    makeFolder(dirname(file));
-    await writeFile(file, value, { mode: 0o600 });
-  }
+    if (value !== undefined) return [[name, value] as const];
+    throw new JobmanError(
+      `The secret ${name} needs the environment variable ${source.variable}, which is not set.`,
+      exitCode.usage,
+    );
+  });
+  return Object.fromEntries(values);
 }
 
 /** The job exists by now: the controller rewrites its copies with the next event. */
-async function writeCopies(
-  logFiles: ClientParts['logFiles'],
-  job: Job,
-  by: string,
-  draft: string,
-  folder: string,
-): Promise<void> {
+async function writeCopies(logFiles: ClientParts['logFiles'], job: Job, by: string, draft: JobDraft): Promise<void> {
   try {
-    await moveDraft(draft, folder);
+    await draft.moveTo(job);
     const created: Event = { kind: 'created', at: job.createdAt, by };
     await logFiles.note(job, 'job', created.at, describeEvent(created, job));
     await logFiles.mirror(job, [created]);
   } catch (error) {
-    if (!(fileError(folder, error) instanceof StoreError)) throw error;
-  }
-}
-
-/** If the controller has already created the job's folder, the snapshot moves into it. */
-async function moveDraft(draft: string, folder: string): Promise<void> {
-  try {
-    await rename(draft, folder);
-  } catch {
-    await rename(manifestFile(draft), manifestFile(folder));
-    await rename(dirname(secretFile(draft, '')), dirname(secretFile(folder, ''))).catch(() => undefined);
-    await rename(workdirsOf(draft), workdirsOf(folder)).catch(() => undefined);
-    await rm(draft, { recursive: true, force: true });
+    if (!(error instanceof StoreError)) throw error;
   }
 }

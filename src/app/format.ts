@@ -219,3 +219,13 @@ export function formatStatus({
 }): string {
   return held === null ? phase : `${phase}, holds ${held}`;
 }
+
+/** A safe path component. Two names may give the same one; the job's id keeps their folders apart. */
+export function asFileName(name: string): string {
+  if (safeNamePattern.test(name)) return name;
+  const sanitized = name.replaceAll(/[^\p{L}\p{N}._@-]/gu, '_').replace(/^\.+/, '_');
+  return sanitized === '' ? '_' : sanitized;
+}
+
+/** Matches nearly every name. Compiling the pattern for all Unicode letters takes a millisecond. */
+const safeNamePattern = /^[\w@-][\w.@-]*$/;

@@ -420,6 +420,35 @@ export interface JobFiles {
   workersWith(job: Job, of: Omit<CopiedOutput, 'worker'> | { readonly step: string }): readonly WorkerId[];
 }
 
+/** Creates, changes and removes the folders of jobs. Throws StoreError. */
+export interface JobFolders {
+  /** Creates the home if it is missing. Throws StoreError if other users can write to it. */
+  makeHome(): void;
+  /** Writes the files of a job that does not exist yet. After an error nothing is left. */
+  draft(owner: string, files: DraftFiles): Promise<JobDraft>;
+  /** Copies a working directory under that number. Throws JobmanError with the problem and the next step. */
+  copyWorkdir(job: Job, from: string, copy: number): Promise<void>;
+  removeWorkdirFiles(job: Job, copy: number): Promise<void>;
+  has(job: Job): Promise<boolean>;
+  /** Removes its files, and the run folders of its local programs. False if there were none. */
+  remove(job: Job): Promise<boolean>;
+}
+
+export interface DraftFiles {
+  readonly manifest: string;
+  /** Values by name. Only the owner may read them. */
+  readonly secrets: Readonly<Record<string, string>>;
+  /** The folder to copy; null without one. */
+  readonly workdir: string | null;
+}
+
+export interface JobDraft {
+  /** Also if the controller has created the job's folder already. */
+  moveTo(job: Job): Promise<void>;
+  /** Never rejects. */
+  discard(): Promise<void>;
+}
+
 /** The copies of a job's working directory, numbered from 1. */
 export interface WorkdirCopies {
   folderOf(job: Job, copy: number): string;
@@ -430,7 +459,7 @@ export interface WorkdirCopies {
   /** Null if the files are not kept. */
   files(job: Job, copy: number): Promise<WorkdirFiles | null>;
   /** The content of a file, or the target of a link after an arrow. Undefined without such a file. */
-  read(job: Job, copy: number, path: string): Promise<Buffer | undefined>;
+  read(job: Job, copy: number, path: string): Buffer | undefined;
 }
 
 /** By path below the working directory. A link is described by its target. */

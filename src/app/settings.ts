@@ -3,7 +3,6 @@
 // The same files hold the settings of Kubernetes jobs, in a separate table (cluster/settings.ts): a mistake there must
 // not affect commands for TPUs.
 
-import { readFileSync } from 'node:fs';
 import { projectIdPattern } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
 import { grantEnd } from '../core/policy/grants.ts';
@@ -43,9 +42,8 @@ import {
   type SettingsTable,
   type SettingValues,
 } from '../schema/settings.ts';
-import { exitCode, isFileMissing, JobmanError, fileError } from './errors.ts';
+import { exitCode, JobmanError } from './errors.ts';
 import { databaseVariable, isDatabaseUrl } from './database-url.ts';
-import { settingsFile } from './files.ts';
 import { hostsKind } from './hosts.ts';
 import { notifyTable, recipientsRule } from './notifications/settings.ts';
 import { correctRegion, matchesKnownZone, suggestZone } from '../catalogue/zones.ts';
@@ -369,6 +367,8 @@ export interface SettingsLayer {
   readonly path: string;
   readonly name: string;
   readonly text: string;
+  /** True for the file of the home. */
+  readonly isOwn: boolean;
 }
 
 export interface SettingsFiles {
@@ -376,27 +376,6 @@ export interface SettingsFiles {
   /** The template that came with the program, which its owner may have edited; null without one. */
   readonly template?: string | null;
   readonly explicit?: string | undefined;
-}
-
-/** Later files override earlier ones. Throws JobmanError without `explicit`, StoreError for an unreadable file. */
-export async function settingsLayers({
-  home,
-  template = null,
-  explicit,
-}: SettingsFiles): Promise<readonly SettingsLayer[]> {
-  const own = settingsFile(home);
-  const files = [
-    ...(template === null ? [] : [{ path: template, name: 'template' }]),
-    { path: own, name: 'settings.json' },
-    ...(explicit === undefined ? [] : [{ path: explicit, name: explicit }]),
-  ];
-  const layers: SettingsLayer[] = [];
-  for (const { path, name } of files) {
-    const text = await readOptional(path);
-    if (text !== undefined) layers.push({ path, name, text });
-    else if (path === explicit) throw new JobmanError(`There is no settings file ${path}.`, exitCode.usage);
-  }
-  return layers;
 }
 
 /** The values in force, and the source of each: a file or a variable. A default is in neither. */
@@ -407,11 +386,11 @@ export interface LayeredValues {
 
 /** `parse` also gets the values of the layers below. */
 export async function readLayers(
-  files: SettingsFiles,
+  layers: readonly SettingsLayer[],
   parse: (layer: SettingsLayer, below: SettingValues) => Promise<SettingValues>,
 ): Promise<{ readonly values: Map<string, unknown>; readonly sources: Map<string, string> }> {
   const [values, sources] = [new Map<string, unknown>(), new Map<string, string>()];
-  for (const layer of await settingsLayers(files)) {
+  for (const layer of layers) {
     for (const [key, value] of await parse(layer, values)) {
       values.set(key, value);
       sources.set(key, layer.name);
@@ -420,9 +399,13 @@ export async function readLayers(
   return { values, sources };
 }
 
-type GivenSettings = SettingsFiles & { readonly env: Readonly<Record<string, string | undefined>> };
+interface GivenSettings {
+  /** Later ones override earlier ones. */
+  readonly layers: readonly SettingsLayer[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
 
-/** Throws JobmanError with every problem and its position; StoreError for an unreadable file. */
+/** Throws JobmanError with every problem and its position. */
 export async function loadSettings(given: GivenSettings & { readonly cores: number }): Promise<Settings> {
   return defaultSettings(given.cores, (await layeredSettings(given)).values);
 }
@@ -435,12 +418,14 @@ export function mistakesOf(error: unknown): readonly string[] {
 
 /** Throws like `loadSettings`. */
 export async function layeredSettings(given: GivenSettings): Promise<LayeredValues> {
-  const { values, sources } = await readLayers(given, async ({ text, path }, below) => {
+  const { values, sources } = await readLayers(given.layers, async ({ text, path, isOwn }, below) => {
     const parsed = await parseSettings(text, path, below.get('notify.channels'));
-    const own = settingsFile(given.home);
-    // Commands that need no other setting read only this file.
-    if (parsed.has('database') && path !== own)
-      throw new JobmanError(`${path} must not set "database". Set it in ${own}.`, exitCode.usage);
+    // Commands that need no other setting read only the home's own file.
+    if (parsed.has('database') && !isOwn)
+      throw new JobmanError(
+        `${path} must not set "database". Set it in the settings.json of the home.`,
+        exitCode.usage,
+      );
     return parsed;
   });
   const problems: string[] = [];
@@ -463,16 +448,6 @@ function parseVariable({ kind }: SettingKey, text: string): unknown {
   const position: SourcePosition = { in: 'set', set: text };
   const value = kind.isText === true ? text : Number(text);
   return kind.read({ kind: 'scalar', value, source: text, position }, [], newFindings());
-}
-
-export async function readOptional(path: string): Promise<string | undefined> {
-  try {
-    // Synchronous: fs/promises would load a part of Node and start its threads for a small file.
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    if (isFileMissing(error)) return undefined;
-    throw fileError(path, error);
-  }
 }
 
 /** `channels` are those of the files below this one. Throws JobmanError with every problem. */

@@ -10,25 +10,23 @@ import type { Instant } from '../core/model/time.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
-import { folderOf } from './job-folder.ts';
-import type { JobFiles, JobFilter, LocalFolders, LogFiles, Store, StoredJob } from './ports.ts';
+import type { JobFiles, JobFilter, JobFolders, LocalFolders, LogFiles, Store, StoredJob } from './ports.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
-import type { Freeze } from './workdir.ts';
 
 const maxFinishedShown = 50;
 
 export interface ClientParts {
   readonly store: Store;
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
-  readonly home: string;
   readonly files: JobFiles;
   readonly folders: LocalFolders;
+  /** Loaded on the first write. */
+  readonly jobFolders: () => Promise<JobFolders>;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   readonly grants: () => Promise<readonly Grant[]>;
-  readonly freeze: Freeze;
   /** Starts what the cloud of a new job needs on this machine: the TPU emulator. */
   readonly prepareCloud?: (spec: JobSpec) => Promise<void>;
   readonly slots: () => Promise<number>;
@@ -141,7 +139,7 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
 
     async readWorkdirFile(ref, copy, path) {
       const job = await findReadable(ref);
-      const content = await files.workdirs.read(job, copy, path);
+      const content = files.workdirs.read(job, copy, path);
       if (content !== undefined) return content;
       const { JobmanError, exitCode } = await import('./errors.ts');
       throw new JobmanError(
@@ -216,14 +214,14 @@ function createCommands(
   parts: ClientParts,
   find: Find,
 ): Pick<Client, 'sendCommand' | 'planStep' | 'recordStep' | 'clean' | 'listCleanable'> {
-  const { store, home, logFiles, now } = parts;
+  const { store, jobFolders, logFiles, now } = parts;
   async function createWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
     const [{ checkAction }, { recopyWorkdir }] = await Promise.all([
       import('../core/policy/permissions.ts'),
       import('./workdir.ts'),
     ]);
     const { answer } = checkAction(job, verb, actor, options);
-    return answer === 'allow' ? recopyWorkdir(parts, job, folderOf(home, job)) : undefined;
+    return answer === 'allow' ? recopyWorkdir(await jobFolders(), job) : undefined;
   }
   return {
     async sendCommand(ref, verb, options) {
@@ -254,14 +252,14 @@ function createCommands(
 
     async clean(ref, options) {
       const [{ job }, { cleanFiles }] = await Promise.all([find(ref, 'change'), import('./clean.ts')]);
-      return cleanFiles(home, job, await whoAmI(), options);
+      return cleanFiles(await jobFolders(), job, await whoAmI(), options);
     },
 
     async listCleanable() {
-      const [actor, { isCleanable }] = await Promise.all([whoAmI(), import('./clean.ts')]);
+      const [actor, { isCleanable }, folders] = await Promise.all([whoAmI(), import('./clean.ts'), jobFolders()]);
       const { jobs } = await store.list({ owners: ownNames(actor), maxFinished: null, includeRemoved: true });
       const cleanable = await Array.fromAsync(jobs, async (job) =>
-        (await isCleanable(home, job, actor)) ? [job] : [],
+        (await isCleanable(folders, job, actor)) ? [job] : [],
       );
       return cleanable.flat().map((job) => jobRow(job, now()));
     },

@@ -1,7 +1,6 @@
 // Version check: the result of the last check for a newer jobman, and the time of the next. A separate process checks
 // and writes a file, so that a command reads only the file and never waits.
 
-import { readFileSync } from 'node:fs';
 import { day, minute, type Duration, type Instant } from '../core/model/time.ts';
 
 export interface VersionNotes {
@@ -30,10 +29,10 @@ const noNotes: VersionNotes = {
   repository: null,
 };
 
-/** Empty notes for an unreadable file, and for notes without a time in milliseconds or about another repository. */
-export function readVersionNotes(file: string, repository: string | null): VersionNotes {
+/** Empty notes for no or an invalid text, and for notes without a time in milliseconds or about another repository. */
+export function parseVersionNotes(text: string, repository: string | null): VersionNotes {
   try {
-    const notes = { ...noNotes, ...(JSON.parse(readFileSync(file, 'utf8')) as Partial<VersionNotes>) };
+    const notes = { ...noNotes, ...(JSON.parse(text) as Partial<VersionNotes>) };
     return notes.repository === repository && Number.isFinite(notes.lastCheck) ? notes : noNotes;
   } catch {
     return noNotes;

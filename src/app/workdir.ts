@@ -1,10 +1,8 @@
 // Workdir: the copies of a working directory in the job's folder.
 
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { workdirCopyOf, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { JobFiles } from './ports.ts';
+import type { JobFiles, JobFolders } from './ports.ts';
 import type { WorkdirCopyView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 
@@ -26,23 +24,6 @@ export interface FrozenWorkdir {
 /** Throws JobmanError with the problem and the next step. */
 export type Freeze = (from: string, to: string) => Promise<FrozenWorkdir>;
 
-export function workdirsOf(jobFolder: string): string {
-  return join(jobFolder, 'workdir');
-}
-
-/** Contains `files/`, `about.json`, and `changes.diff` if there are changes. Copies count from 1. */
-export function workdirFolder(jobFolder: string, copy: number): string {
-  return join(workdirsOf(jobFolder), String(copy));
-}
-
-export function workdirAbout(folder: string): string {
-  return join(folder, 'about.json');
-}
-
-export function workdirDiff(folder: string): string {
-  return join(folder, 'changes.diff');
-}
-
 export function workdirViews({ workdirs }: JobFiles, job: Job): readonly WorkdirCopyView[] {
   const copies = Array.from({ length: workdirCopyOf(job) ?? 0 }, (_, index) => index + 1);
   return copies.flatMap((copy) => {
@@ -53,9 +34,8 @@ export function workdirViews({ workdirs }: JobFiles, job: Job): readonly Workdir
 
 /** `removePrevious` deletes the files of the previous copy. Throws JobmanError. */
 export async function recopyWorkdir(
-  { freeze }: { readonly freeze: Freeze },
+  folders: JobFolders,
   job: Job,
-  folder: string,
 ): Promise<{ readonly copy: number; readonly removePrevious: () => Promise<void> }> {
   const { workdir } = job.spec;
   const last = workdirCopyOf(job);
@@ -65,10 +45,6 @@ export async function recopyWorkdir(
       exitCode.usage,
     );
   const copy = last + 1;
-  // A refused resume may have left a copy with that number.
-  await rm(workdirFolder(folder, copy), { recursive: true, force: true });
-  await freeze(workdir.from, workdirFolder(folder, copy));
-  const removePrevious = (): Promise<void> =>
-    rm(join(workdirFolder(folder, last), 'files'), { recursive: true, force: true });
-  return { copy, removePrevious };
+  await folders.copyWorkdir(job, workdir.from, copy);
+  return { copy, removePrevious: () => folders.removeWorkdirFiles(job, last) };
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { exitCode, exitCodeAfter } from '../app/errors.ts';
-import { packageFolder } from '../app/files.ts';
+import { packageFolder } from '../files/files.ts';
 import { quote } from '../catalogue/shell.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { LabServices } from '../lab/lab.ts';

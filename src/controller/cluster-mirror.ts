@@ -4,7 +4,7 @@
 
 import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
 import { clusterLabels } from '../app/cluster/job-object.ts';
-import type { ArchivedLogWriter } from '../app/cluster/archived-logs.ts';
+import type { ArchivedLogWriter } from '../files/archived-logs.ts';
 import type { ClusterStore, WatchedContext } from '../app/cluster/archive.ts';
 import { exitCode, isNotFoundError, JobmanError, messageOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';

@@ -7,7 +7,7 @@ import {
   type ClusterLogQuery,
   type ClusterPod,
 } from '../app/cluster/cluster.ts';
-import type { ArchivedLogWriter } from '../app/cluster/archived-logs.ts';
+import type { ArchivedLogWriter } from '../files/archived-logs.ts';
 import {
   goneEvent,
   mergeObservations,

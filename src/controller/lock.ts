@@ -5,7 +5,7 @@ import { closeSync, openSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StoreError, fileError } from '../app/errors.ts';
-import { fileModeIn, readRegularFile } from '../app/files.ts';
+import { fileModeIn, readRegularFile } from '../files/files.ts';
 import type { Instant } from '../core/model/time.ts';
 
 /** Returns the release function, or undefined when another process holds the lock. */

@@ -8,7 +8,7 @@ import { readFileSync, rmSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { makeHome, writeAtomically } from '../app/files.ts';
+import { makeHome, writeAtomically } from '../files/files.ts';
 import type { WakeUp, WakeUpListener } from '../app/ports.ts';
 import { createController, type ControllerOptions, type ExitReason } from './controller.ts';
 import { formatProgram, takeLock, type ControllerFile } from './lock.ts';

@@ -2,8 +2,8 @@
 
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { fileStateOf, readFilePart, readPieces } from '../app/files.ts';
-import { arrivalsFile, folderOf, noteFile, outputFile, stepFile } from '../app/job-folder.ts';
+import { fileStateOf, readFilePart, readPieces } from './files.ts';
+import { arrivalsFile, folderOf, noteFile, outputFile, stepFile } from './job-folder.ts';
 import type { JobFile, JobFiles } from '../app/ports.ts';
 import { workdirCopiesIn } from './workdir-copies.ts';
 import type { Job } from '../core/model/job.ts';

@@ -1,5 +1,5 @@
 import { readdirSync, statSync } from 'node:fs';
-import { readRegularFile } from '../app/files.ts';
+import { readRegularFile } from './files.ts';
 import type { LocalFolders } from '../app/ports.ts';
 
 export const localFolders: LocalFolders = {

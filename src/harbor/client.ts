@@ -3,7 +3,7 @@
 
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import { parseShape, type Shape, type ShapeValue } from '../app/json.ts';
-import { readRegularFile } from '../app/files.ts';
+import { readRegularFile } from '../files/files.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
 import { certificateProblem, NoReply, type Reply } from '../http/reply.ts';
 import { createHttpClient, isOverloaded, type Environment, type HttpClient, type RetryPolicy } from '../http/client.ts';

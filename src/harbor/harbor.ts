@@ -2,7 +2,7 @@
 
 import { mapConcurrent } from '../app/concurrency.ts';
 import type { CachedResult, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
-import type { AnswerCache } from '../app/answer-cache.ts';
+import type { AnswerCache } from '../files/answer-cache.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { type Duration, type Instant, minute, parseInstant } from '../core/model/time.ts';

@@ -2,7 +2,7 @@
 
 import { isAbsolute, join } from 'node:path';
 import { isFileMissing, messageOf } from '../app/errors.ts';
-import { readRegularFile } from '../app/files.ts';
+import { readRegularFile } from '../files/files.ts';
 
 /** The folders and variables that a source refers to. */
 export interface SecretContext {

@@ -10,8 +10,8 @@ import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, rmdir, stat } from '
 import { basename, dirname, join, posix, resolve } from 'node:path';
 import { isFileMissing, messageOf } from '../app/errors.ts';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/worker-access.ts';
-import { makeFolder } from '../app/files.ts';
-import { removeFolder } from '../app/clean.ts';
+import { makeFolder } from '../files/files.ts';
+import { removeFolder } from '../files/job-folders.ts';
 import { createOutputBuffer } from './process.ts';
 
 export type StartSession = (request: SessionRequest) => Session;

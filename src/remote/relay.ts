@@ -11,7 +11,7 @@ import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { WebSocket } from 'ws';
 import type { Session, SessionEnd, SessionRequest } from '../app/worker-access.ts';
-import { fileModeIn, makeFolder } from '../app/files.ts';
+import { fileModeIn, makeFolder } from '../files/files.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { maxDataBytes, deferSession } from './session.ts';
 

@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import type * as Ssh2Module from 'ssh2';
 import type { ParsedKey } from 'ssh2';
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
-import { fileModeIn, isGroupShared, makeFolder } from '../app/files.ts';
+import { fileModeIn, isGroupShared, makeFolder } from '../files/files.ts';
 
 export interface OwnKey {
   readonly file: string;

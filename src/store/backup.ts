@@ -3,7 +3,7 @@
 import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { messageOf } from '../app/errors.ts';
-import { fileModeIn } from '../app/files.ts';
+import { fileModeIn } from '../files/files.ts';
 import type { Clock } from '../app/ports.ts';
 import { day, hour, second, type Instant, type Duration } from '../core/model/time.ts';
 import { copyInto, findCorruption, openForReading } from './sqlite.ts';

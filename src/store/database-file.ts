@@ -5,7 +5,7 @@
 import { statSync, realpathSync } from 'node:fs';
 import { dirname, basename, join } from 'node:path';
 import { StoreError } from '../app/errors.ts';
-import { makeHome } from '../app/files.ts';
+import { makeHome } from '../files/files.ts';
 import { refuseTruncated, toStoreError } from './database-errors.ts';
 import {
   clearOnFailure,

@@ -4,7 +4,7 @@ import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { fileModeIn } from '../app/files.ts';
+import { fileModeIn } from '../files/files.ts';
 import { sql, type Database, type Statement } from './sql.ts';
 
 export const inMemory = ':memory:';

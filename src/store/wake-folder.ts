@@ -7,7 +7,7 @@ import { readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { fileError } from '../app/errors.ts';
-import { fileModeIn, makeFolder } from '../app/files.ts';
+import { fileModeIn, makeFolder } from '../files/files.ts';
 import type { WakeUp, WakeUpListener } from '../app/ports.ts';
 
 /** Controllers of earlier versions read these names too. */

@@ -23,7 +23,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
   let files: Promise<LogFiles> | undefined;
   /** Loaded on the first write, because lists do not need it. */
   const logFiles = () =>
-    (files ??= import('../app/log-files.ts').then(({ createLogFiles }) =>
+    (files ??= import('../files/log-files.ts').then(({ createLogFiles }) =>
       createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     ));
   let startMessages: string[] = [];
@@ -31,7 +31,6 @@ export function createLocalClients(services: Services): (requested: UserName | n
   const parts: ClientParts = {
     store,
     notifications: store.notifications,
-    home,
     files: createJobFiles(home),
     folders: localFolders,
     logFiles: {
@@ -40,9 +39,15 @@ export function createLocalClients(services: Services): (requested: UserName | n
     },
     now: () => io.now(),
     pricePerHour: (spec) => hourlyPrice(services, spec),
-    async freeze(from, to) {
-      const { freeze } = await import('../remote/workdir/freeze.ts');
-      return freeze({ from, to, excluded: home, env: io.env, at: io.now() });
+    async jobFolders() {
+      const { createJobFolders } = await import('../files/job-folders.ts');
+      return createJobFolders({
+        home,
+        async freeze(from, to) {
+          const { freeze } = await import('../remote/workdir/freeze.ts');
+          return freeze({ from, to, excluded: home, env: io.env, at: io.now() });
+        },
+      });
     },
     async prepareCloud(spec) {
       if (spec.capacity.kind !== 'tpu') return;

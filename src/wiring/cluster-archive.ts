@@ -7,7 +7,7 @@ import type { ClusterArchive } from '../app/cluster/commands.ts';
 import type { ArchivedJob } from '../app/cluster/archive.ts';
 import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
-import { settingsFile } from '../app/files.ts';
+import { settingsFile } from '../files/files.ts';
 import type { JobmanStore } from '../store/store.ts';
 import { submittedMarker, databaseOf, hasDatabase } from './paths.ts';
 
@@ -85,7 +85,7 @@ export function createClusterArchive(services: Services): ClusterArchive {
     job: (uid) => reading<ArchivedJob | undefined>((store) => store.clusters.job(uid), undefined),
     events: (uid) => reading((store) => store.clusters.events(uid), []),
     async logs({ job, pods, logs }) {
-      const { archivedLogPath, archiveFolder } = await import('../app/cluster/archived-logs.ts');
+      const { archivedLogPath, archiveFolder } = await import('../files/archived-logs.ts');
       const folder = archiveFolder(home, job);
       const known = new Map(logs.map((log) => [archivedLogPath(folder, log.pod, log.container), log]));
       for (const pod of pods) {
@@ -99,7 +99,11 @@ export function createClusterArchive(services: Services): ClusterArchive {
         const path = join(folder, name);
         if (!known.has(path)) known.set(path, { pod, container, state: 'open' });
       }
-      return [...known].flatMap(([path, log]) => (existsSync(path) ? [{ ...log, path }] : []));
+      return [...known].flatMap(([path, log]) => (existsSync(path) ? [log] : []));
+    },
+    async *readLog(job, { pod, container }, query) {
+      const { archivedLogPath, archiveFolder, readArchivedLog } = await import('../files/archived-logs.ts');
+      yield* readArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container), query);
     },
     async recordDeleted(uid) {
       if (!isUsed) return;
@@ -111,7 +115,7 @@ export function createClusterArchive(services: Services): ClusterArchive {
       if (isUsed) await writing((store) => store.clusters.hide(uid));
     },
     async remove({ job }) {
-      const { removeArchivedLogs } = await import('../app/cluster/archived-logs.ts');
+      const { removeArchivedLogs } = await import('../files/archived-logs.ts');
       await removeArchivedLogs(home, job);
       await writing((store) => store.clusters.remove(job.uid));
     },

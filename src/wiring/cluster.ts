@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs';
 import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
-import { fileModeIn, makeFolder } from '../app/files.ts';
+import { fileModeIn, makeFolder } from '../files/files.ts';
 import type { Services } from '../app/services.ts';
 import { createCluster } from '../backends/kubernetes/cluster.ts';
 import { readKubeContext } from '../backends/kubernetes/kubeconfig.ts';

@@ -4,10 +4,10 @@ import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Cluster } from '../app/cluster/cluster.ts';
-import { archivedLogPath, archiveFolder, openArchivedLog } from '../app/cluster/archived-logs.ts';
+import { archivedLogPath, archiveFolder, openArchivedLog } from '../files/archived-logs.ts';
 import type { WatchedContext } from '../app/cluster/archive.ts';
 import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
-import { createLogFiles } from '../app/log-files.ts';
+import { createLogFiles } from '../files/log-files.ts';
 import type { Store, Clock } from '../app/ports.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
@@ -226,10 +226,14 @@ function openClusterMirror(
 
   /** Commands report wrong settings; here they must not stop the archive. */
   async function keepsLogs(): Promise<boolean> {
-    const { loadClusterSettings } = await import('../app/cluster/settings.ts');
+    const [{ loadClusterSettings }, { settingsLayers }] = await Promise.all([
+      import('../app/cluster/settings.ts'),
+      import('../files/settings-files.ts'),
+    ]);
     try {
       const template = templateFile(io.launcher.at(-1) ?? '');
-      return (await loadClusterSettings({ home, template, userHome: io.userHome })).settings.kubernetes.keepLogs;
+      const layers = await settingsLayers({ home, template });
+      return (await loadClusterSettings({ layers, userHome: io.userHome })).settings.kubernetes.keepLogs;
     } catch (error) {
       log(`cannot read the cluster settings: ${messageOf(error)}`);
       return true;

@@ -42,7 +42,7 @@ import {
 } from '../app/doctor.ts';
 import { withTimeout } from '../app/concurrency.ts';
 import { JobmanError, messageOf, StoreError } from '../app/errors.ts';
-import { isGroupShared, ownUid, packageFolder, settingsFile } from '../app/files.ts';
+import { isGroupShared, ownUid, packageFolder, settingsFile } from '../files/files.ts';
 import { asClause, pluralize } from '../app/format.ts';
 import { heldTpus } from '../app/held-tpus.ts';
 import { parseShape } from '../app/json.ts';
@@ -50,7 +50,8 @@ import { heldPhrase } from '../app/notifications/digest.ts';
 import { configuredRecipients, recipientProblem } from '../app/notifications/recipients.ts';
 import type { QuotaCache, QuotaReport } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
-import { settingsLayers, settingsWarnings, type Settings } from '../app/settings.ts';
+import { settingsWarnings, type Settings } from '../app/settings.ts';
+import { settingsLayers } from '../files/settings-files.ts';
 import { maxFinishedJobs, tpuScopes, tpuSpecs } from '../app/tpus.ts';
 import { NoLoginError } from '../backends/tpu/api.ts';
 import { quote } from '../catalogue/shell.ts';

@@ -1,7 +1,7 @@
 // The Harbor registry of the settings, with its login.
 
 import { join } from 'node:path';
-import { createAnswerCache } from '../app/answer-cache.ts';
+import { createAnswerCache } from '../files/answer-cache.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { ImagePort } from '../app/images.ts';
 import type { Services } from '../app/services.ts';

@@ -19,8 +19,8 @@ import {
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { exitCode, JobmanError, messageOf, fileError } from '../app/errors.ts';
-import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../app/job-folder.ts';
-import { fileModeIn, isGroupShared, makeFolder, sharedFolderMode, withRegularFile } from '../app/files.ts';
+import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../files/job-folder.ts';
+import { fileModeIn, isGroupShared, makeFolder, sharedFolderMode, withRegularFile } from '../files/files.ts';
 import { isControllerRunning } from '../controller/lock.ts';
 import { classifyLog } from '../lab/import-job-folders.ts';
 import { type LabHome, sharedMode, type WrongMode } from '../lab/lab.ts';

@@ -4,8 +4,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
 import { databaseVariable } from '../app/database-url.ts';
 import { exitCode, fileError, isFileMissing, JobmanError } from '../app/errors.ts';
-import { packageFolder, settingsFile } from '../app/files.ts';
-import { localFoldersOf } from '../app/job-folder.ts';
+import { packageFolder, settingsFile } from '../files/files.ts';
+import { localFoldersOf } from '../files/job-folder.ts';
 import type { Io } from '../app/services.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
 

@@ -7,7 +7,7 @@ import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { exitCode, fileError, JobmanError } from '../app/errors.ts';
-import { fileModeIn, makeFolder } from '../app/files.ts';
+import { fileModeIn, makeFolder } from '../files/files.ts';
 import type { Io } from '../app/services.ts';
 import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';

@@ -1,7 +1,7 @@
 // Quota: the parts of `jobman quota` and of the check of `create`.
 
 import { join } from 'node:path';
-import { createAnswerCache } from '../app/answer-cache.ts';
+import { createAnswerCache } from '../files/answer-cache.ts';
 import { observeQuota, quotaCheckTimeout, quotaWarnings, type QuotaCache, type QuotaReport } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
 import type { TpuQuery } from '../app/tpus.ts';

@@ -8,7 +8,7 @@ import { userEnvVariable } from '../app/actor.ts';
 import type { Client } from '../app/client.ts';
 import type { LoadedClusterSettings } from '../app/cluster/settings.ts';
 import type { Io } from '../app/services.ts';
-import type { Settings, SettingsFiles } from '../app/settings.ts';
+import type { Settings, SettingsFiles, SettingsLayer } from '../app/settings.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
 import { submittedMarker, homeOf, databaseOf, hasDatabase, templateFile } from './paths.ts';
@@ -21,9 +21,14 @@ export function createServices(io: Io): LabServices {
   let files: SettingsFiles | undefined;
   let lab: Promise<Lab> | undefined;
 
+  async function readLayers(): Promise<readonly SettingsLayer[]> {
+    const { settingsLayers } = await import('../files/settings-files.ts');
+    return settingsLayers(services.settingsFiles());
+  }
+
   async function freshSettings(): Promise<Settings> {
-    const { loadSettings } = await import('../app/settings.ts');
-    return loadSettings({ ...services.settingsFiles(), env: io.env, cores: availableParallelism() });
+    const [{ loadSettings }, layers] = await Promise.all([import('../app/settings.ts'), readLayers()]);
+    return loadSettings({ layers, env: io.env, cores: availableParallelism() });
   }
 
   const services: LabServices = {
@@ -52,7 +57,9 @@ export function createServices(io: Io): LabServices {
 
     clusterSettings: () =>
       (clusterSettings ??= import('./cluster.ts')
-        .then(({ loadClusterSettings }) => loadClusterSettings({ ...services.settingsFiles(), userHome: io.userHome }))
+        .then(async ({ loadClusterSettings }) =>
+          loadClusterSettings({ layers: await readLayers(), userHome: io.userHome }),
+        )
         .catch((error: unknown) => {
           // A display that stays open reads them again: the file may be repaired meanwhile.
           clusterSettings = undefined;
@@ -86,7 +93,7 @@ export function createServices(io: Io): LabServices {
 
     async controller() {
       const { createControllerService } = await import('./controller-service.ts');
-      const { settingsFile } = await import('../app/files.ts');
+      const { settingsFile } = await import('../files/files.ts');
       const { explicit, template } = services.settingsFiles();
       return createControllerService({
         io,

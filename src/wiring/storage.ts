@@ -1,6 +1,7 @@
 // Storage: the adapters of `jobman storage`, built from settings.
 
 import { readCheckpoints } from '../app/checkpoints.ts';
+import { countFiles } from '../files/count-files.ts';
 import { readStorage, type StorageParts, type StoragePort, type StorageReader } from '../app/storage.ts';
 import type { Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -28,7 +29,8 @@ export async function createStorageReader(services: Services): Promise<StorageRe
   const { project } = settings.tpu;
   return {
     read: (query, options) => withStore(open(), (store) => readStorage({ store, ...parts }, query, options)),
-    checkpoints: (options) => withStore(open(), (store) => readCheckpoints({ store, portFor, project }, options)),
+    checkpoints: (options) =>
+      withStore(open(), (store) => readCheckpoints({ store, portFor, project, countFiles }, options)),
   };
 }
 

@@ -1,11 +1,10 @@
 // TPU: the backend for jobs and the lab's TPU operations, both over Google's API and SSH, built from settings.
 
 import { readFile } from 'node:fs/promises';
-import { folderOf, secretFile } from '../app/job-folder.ts';
+import { folderOf, secretFile, workdirFolder } from '../files/job-folder.ts';
 import type { Backend } from '../app/ports.ts';
 import type { Services, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { workdirFolder } from '../app/workdir.ts';
 import { createMachines } from '../backends/machines.ts';
 import { createTpuCapacity } from '../backends/tpu/capacity.ts';
 import { createTpuOperations } from '../backends/tpu/operations/tpu-operations.ts';

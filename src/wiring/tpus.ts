@@ -1,6 +1,6 @@
 // TPUs: the parts of `jobman tpus` and `jobman gc`: the store and the API of every project, without SSH or machines.
 
-import { addToSetting } from '../app/change-settings.ts';
+import { addToSetting } from '../files/change-settings.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';

@@ -5,14 +5,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LoadedClusterSettings } from '../app/cluster/settings.ts';
 import { messageOf } from '../app/errors.ts';
-import { makeFolder, settingsFile, writeAtomically } from '../app/files.ts';
+import { makeFolder, settingsFile, writeAtomically } from '../files/files.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { SettingsFiles } from '../app/settings.ts';
 import {
   defaultCheckInterval,
   isCheckDue,
   checkVersionArgument,
-  readVersionNotes,
+  parseVersionNotes,
   versionNotice,
   type VersionNotes,
 } from '../app/version-check.ts';
@@ -34,7 +34,7 @@ export function newerVersion(services: Services): string | null {
   const repository = repositoryIn(files);
   if (repository === null) return null;
   const file = lastCheckFile(home);
-  const notes = readVersionNotes(file, repository);
+  const notes = readNotes(file, repository);
   try {
     if (isCheckDue(notes, io.now())) {
       makeFolder(home);
@@ -68,7 +68,7 @@ export function knownNewerVersion(services: Services): string | null {
   const repository = repositoryIn(services.settingsFiles());
   return repository === null
     ? null
-    : versionNotice(readVersionNotes(lastCheckFile(services.home), repository), services.io.version);
+    : versionNotice(readNotes(lastCheckFile(services.home), repository), services.io.version);
 }
 
 /** The section contains no objects. */
@@ -100,7 +100,7 @@ export async function checkVersion(services: Services): Promise<void> {
   } catch (error) {
     found.lastError = messageOf(error);
   }
-  const notes = { ...readVersionNotes(file, repository), repository, ...found, lastCheck: io.now() };
+  const notes = { ...readNotes(file, repository), repository, ...found, lastCheck: io.now() };
   writeAtomically(file, JSON.stringify(notes));
 }
 
@@ -109,7 +109,7 @@ type SourceSettings = LoadedClusterSettings['settings']['newVersion'];
 
 async function remoteVersionOf(io: Io, { repository, packageJsonPath }: SourceSettings): Promise<string | null> {
   if (repository === null) return null;
-  const { remoteVersion } = await import('../app/version-source.ts');
+  const { remoteVersion } = await import('../files/version-source.ts');
   const signal = AbortSignal.timeout(checkTimeout);
   const fetch = (address: string, bytes: number): Promise<Buffer> => download(io, address, bytes, signal);
   return remoteVersion({ repository, packageJsonPath: packageJsonPath ?? 'package.json', fetch, signal });
@@ -138,4 +138,14 @@ export async function download(
   } finally {
     client.close();
   }
+}
+
+function readNotes(file: string, repository: string | null): VersionNotes {
+  let text = '';
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch {
+    // Without notes the source was never checked.
+  }
+  return parseVersionNotes(text, repository);
 }

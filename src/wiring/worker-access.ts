@@ -116,7 +116,7 @@ async function createOwnBackends(services: Services): Promise<Backends> {
   const { io, home } = services;
   const [{ createBackends, createClock }, { createLogFiles }, settings] = await Promise.all([
     import('./backends.ts'),
-    import('../app/log-files.ts'),
+    import('../files/log-files.ts'),
     services.settings(),
   ]);
   return createBackends({

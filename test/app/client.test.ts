@@ -6,15 +6,16 @@ import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
 import { JobmanError, StoreError } from '../../src/app/errors.ts';
-import { attemptFile, jobFolder } from '../../src/app/job-folder.ts';
+import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import { clientFor } from '../../src/app/store-client.ts';
-import { createLogFiles } from '../../src/app/log-files.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
+import { createJobFolders } from '../../src/files/job-folders.ts';
 import { localFolders } from '../../src/files/local-folders.ts';
 import { openWorld } from '../support/world.ts';
 import {
@@ -59,13 +60,13 @@ function openFixture(t: TestContext): Fixture {
         },
       },
       notifications: store.notifications,
-      home,
       files: createJobFiles(home),
       folders: localFolders,
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
       now: () => fixture.clock,
       pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
-      freeze: () => Promise.reject(new Error('no folder is copied here')),
+      jobFolders: async () =>
+        createJobFolders({ home, freeze: () => Promise.reject(new Error('no folder is copied here')) }),
       grants: () => Promise.resolve([]),
       isControllerRunning: () => Promise.resolve(true),
       slots: () => Promise.resolve(2),

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { JobmanError } from '../../src/app/errors.ts';
-import { remoteVersion } from '../../src/app/version-source.ts';
+import { remoteVersion } from '../../src/files/version-source.ts';
 import { createGoogleApiClient } from '../../src/backends/tpu/api.ts';
 import { createHarborClient } from '../../src/harbor/client.ts';
 import { createHttpClient, type HttpRequest } from '../../src/http/client.ts';

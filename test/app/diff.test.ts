@@ -100,9 +100,9 @@ test('files are compared by content, links by target; binary files by size and h
   const differences = await compareSides(
     side({ files: { copy: 1, byPath: (await workdirs.files(of, 1)) ?? {} } }),
     side({ files: { copy: 2, byPath: (await workdirs.files(of, 2)) ?? {} } }),
-    async (_side, copy, path) => (await workdirs.read(of, copy, path)) ?? assert.fail(path),
+    async (_side, copy, path) => workdirs.read(of, copy, path) ?? assert.fail(path),
   );
-  assert.equal(await workdirs.read(of, 1, '../about.json'), undefined);
+  assert.equal(workdirs.read(of, 1, '../about.json'), undefined);
   assert.deepEqual(keysOf(differences), ['files link', 'files new.txt', 'files src/train.py', 'files weights.bin']);
   assert.match(JSON.stringify(differences[1]), /"left":null,"right":"5 bytes, SHA-256 [0-9a-f]{12}"/);
   assert.match(JSON.stringify(differences[2]), /-lr = 0\.1\\n\+lr = 0\.2/);
@@ -264,7 +264,7 @@ suite('jobs of the store', () => {
       await compareSides(
         one,
         other,
-        async (_side, copy, path) => (await jobFiles.workdirs.read(job, copy, path)) ?? assert.fail(path),
+        async (_side, copy, path) => jobFiles.workdirs.read(job, copy, path) ?? assert.fail(path),
       ),
     ).filter((key) => !key.startsWith('result'));
     assert.deepEqual(keys, ['workdir commit', 'workdir changed', 'files train.py']);

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
+import { loadSettings } from '../support/settings.ts';
 import { mkdirSync, writeFileSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
 import { hostsOf } from '../../src/app/hosts.ts';
-import { defaultSettings, loadSettings, settingKeys, settingsWarnings } from '../../src/app/settings.ts';
+import { defaultSettings, settingKeys, settingsWarnings } from '../../src/app/settings.ts';
 import { openWorld } from '../support/world.ts';
-import { addToSetting, setSetting, unsetSetting } from '../../src/app/change-settings.ts';
+import { addToSetting, setSetting, unsetSetting } from '../../src/files/change-settings.ts';
 
 function settingsIn(t: TestContext, text?: string) {
   const { home } = openWorld(t);
@@ -169,7 +170,7 @@ test('a zone that Google may have added is a warning with its position, a known 
   const zones = ['us-central2-b', 'us-central3-b', 'europe-*', 'africa-*'];
   const text = JSON.stringify({ grants: zones.map((zone) => ({ zone })) });
   assert.deepEqual(
-    (await settingsWarnings({ path, name: 'settings.json', text })).map((line) => line.replace(path, '')),
+    (await settingsWarnings({ path, name: 'settings.json', text, isOwn: true })).map((line) => line.replace(path, '')),
     [
       ':1:45 grants[1].zone: "us-central3-b" matches no zone with TPUs that jobman knows (did you mean "us-central1-b"?)',
       ':1:90 grants[3].zone: "africa-*" matches no zone with TPUs that jobman knows',

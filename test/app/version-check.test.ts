@@ -9,11 +9,11 @@ import { suite, test } from 'node:test';
 import {
   compareVersions,
   isCheckDue,
-  readVersionNotes,
+  parseVersionNotes,
   versionNotice,
   type VersionNotes,
 } from '../../src/app/version-check.ts';
-import { remoteVersion } from '../../src/app/version-source.ts';
+import { remoteVersion } from '../../src/files/version-source.ts';
 import { download } from '../../src/wiring/version-check.ts';
 import { openWorld, type World } from '../support/world.ts';
 
@@ -74,14 +74,11 @@ suite('the notes', () => {
     );
     assert.equal(isCheckDue({ ...notes, intervalMs: 1 }, now + 59_999), false, 'no interval is shorter than a minute');
   });
-  test('whose time is no number do not delay the next check', (t) => {
-    const file = join(openWorld(t).folder, 'version.json');
-    for (const lastCheck of ['2026-11-22T01:00:00.000Z', null, { at: now }]) {
-      writeFileSync(file, JSON.stringify({ ...notes, lastCheck }));
-      assert.equal(isCheckDue(readVersionNotes(file, null), now), true, JSON.stringify(lastCheck));
-    }
-    writeFileSync(file, JSON.stringify(notes));
-    assert.equal(isCheckDue(readVersionNotes(file, null), now), false);
+  test('whose time is no number do not delay the next check', () => {
+    const isDue = (text: string) => isCheckDue(parseVersionNotes(text, null), now);
+    for (const lastCheck of ['2026-11-22T01:00:00.000Z', null, { at: now }])
+      assert.equal(isDue(JSON.stringify({ ...notes, lastCheck })), true, JSON.stringify(lastCheck));
+    assert.equal(isDue(JSON.stringify(notes)), false);
   });
   test('give a message if the other version is newer', () => {
     assert.equal(versionNotice(notes, '1.9.0'), 'jobman 1.10.0 is available; this is 1.9.0.');

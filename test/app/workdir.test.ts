@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { clientFor } from '../../src/app/store-client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
-import { createLogFiles } from '../../src/app/log-files.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
 import { freeze } from '../../src/remote/workdir/freeze.ts';
 import { workdirStep } from '../../src/setup/files.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
+import { createJobFolders } from '../../src/files/job-folders.ts';
 import { localFolders } from '../../src/files/local-folders.ts';
 import { spec, tpu } from '../core/world.ts';
 import { aMember } from '../support/builders.ts';
@@ -26,13 +27,16 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
   const client = clientFor(async () => aMember('ada'), {
     store,
     notifications: store.notifications,
-    home: world.home,
     files: createJobFiles(world.home),
     folders: localFolders,
     logFiles: createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) }),
     now: () => Date.now(),
     pricePerHour: () => null,
-    freeze: (from, to) => freeze({ from, to, excluded: world.home, env: world.env, at: Date.now() }),
+    jobFolders: async () =>
+      createJobFolders({
+        home: world.home,
+        freeze: (from, to) => freeze({ from, to, excluded: world.home, env: world.env, at: Date.now() }),
+      }),
     grants: () => Promise.resolve([]),
     isControllerRunning: () => Promise.resolve(true),
     slots: () => Promise.resolve(1),

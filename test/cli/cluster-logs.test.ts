@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { readArchivedLog } from '../../src/files/archived-logs.ts';
 import type { ClusterArchive } from '../../src/app/cluster/commands.ts';
 import type { Cluster, ClusterJob, ClusterLogQuery, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
@@ -127,7 +128,8 @@ suite('logs', () => {
       ...emptyArchive,
       isUsed: true,
       job: async () => kept,
-      logs: async () => [{ pod: gone.name, container: 'main', state: 'complete', path }],
+      logs: async () => [{ pod: gone.name, container: 'main', state: 'complete' }],
+      readLog: (_job, _log, query) => readArchivedLog(path, query),
     };
     const ask = (fake: Cluster, args: readonly string[], having = archive) =>
       jobman(args, {
@@ -153,7 +155,7 @@ suite('logs', () => {
     } as object as Cluster;
     const away = await ask(silent, ['logs', 'train'], {
       ...archive,
-      logs: async () => [{ pod: evicted.name, container: 'main', state: 'complete', path }],
+      logs: async () => [{ pod: evicted.name, container: 'main', state: 'complete' }],
     });
     assert.equal(away.out, 'kept line\n');
     const over = aClusterJob({

@@ -1,10 +1,10 @@
 // Every command accepts the common flags before and after its arguments, also by its other names.
 
+import { loadSettings } from '../support/settings.ts';
 import assert from 'node:assert/strict';
 import { mock, suite, test } from 'node:test';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { loadSettings } from '../../src/app/settings.ts';
 import type { JobmanCommand } from '../../src/cli/command.ts';
 import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
 import type { Cli } from '../../src/cli/context.ts';

@@ -1,4 +1,5 @@
 /** `jobman report`: a job and its files in; a page, or an archive without secrets out. */
+import { readArchivedLog } from '../../src/files/archived-logs.ts';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -420,7 +421,8 @@ suite('a job of a cluster', () => {
     events: async () => [
       { key: 'gone', at: clusterNoon + hour, message: 'deleted from the cluster; the archive keeps it' },
     ],
-    logs: async () => [{ pod: 'train-a', container: 'main', state: 'complete' as const, path }],
+    logs: async () => [{ pod: 'train-a', container: 'main', state: 'complete' as const }],
+    readLog: () => readArchivedLog(path),
   });
   const archived = anArchivedJob({ job, pods: [pod], object, goneAt: clusterNoon + hour });
 

@@ -1,4 +1,5 @@
 /** `jobman submit` without a cluster: what is typed, and the Job that it becomes; and the same from a manifest. */
+import { loadClusterSettings } from '../support/settings.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import type { ErrorOutput } from '../../src/cli/outputs.ts';
 import assert from 'node:assert/strict';
@@ -8,7 +9,7 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { stringify } from 'yaml';
-import { loadClusterSettings, type LoadedClusterSettings } from '../../src/app/cluster/settings.ts';
+import { type LoadedClusterSettings } from '../../src/app/cluster/settings.ts';
 import { root } from '../support/root.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';

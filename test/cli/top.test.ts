@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobActivity } from '../../src/app/activity.ts';
-import { archivedLogPath, archiveFolder } from '../../src/app/cluster/archived-logs.ts';
+import { archivedLogPath, archiveFolder } from '../../src/files/archived-logs.ts';
 import type { ClusterJob, ClusterPod, PodUsage } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { topRows, workerKey, type TopRow } from '../../src/app/top.ts';

@@ -10,8 +10,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { suite, test, type TestContext } from 'node:test';
 import type { Client, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { attemptFile, jobFolder } from '../../src/app/job-folder.ts';
-import { createLogFiles } from '../../src/app/log-files.ts';
+import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import type { Verb } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -23,6 +23,7 @@ import { owns, type Actor, type Role, type UserName } from '../../src/core/model
 import { permissionOf, permissions, type JobOperation, type Permission } from '../../src/core/policy/permissions.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
+import { createJobFolders } from '../../src/files/job-folders.ts';
 import { localFolders } from '../../src/files/local-folders.ts';
 import {
   aMember,
@@ -260,13 +261,13 @@ function openContractWorld(t: TestContext): ContractWorld {
     clientFor(async () => actor, {
       store,
       notifications: store.notifications,
-      home,
       files: createJobFiles(home),
       folders: localFolders,
       logFiles,
       now: () => noon + 2 * hour,
       pricePerHour: () => null,
-      freeze: () => Promise.reject(new Error('no folder is copied here')),
+      jobFolders: async () =>
+        createJobFolders({ home, freeze: () => Promise.reject(new Error('no folder is copied here')) }),
       grants: () => Promise.resolve([]),
       isControllerRunning: () => Promise.resolve(true),
       slots: () => Promise.resolve(2),

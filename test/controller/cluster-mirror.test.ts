@@ -12,12 +12,7 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createChance } from '../../sim/chance.ts';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
-import {
-  archivedLogPath,
-  archiveFolder,
-  openArchivedLog,
-  readArchivedLog,
-} from '../../src/app/cluster/archived-logs.ts';
+import { archivedLogPath, archiveFolder, openArchivedLog, readArchivedLog } from '../../src/files/archived-logs.ts';
 import { mayBeActive, archivedPhase, type ClusterStore, type WatchedContext } from '../../src/app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Clock } from '../../src/app/ports.ts';

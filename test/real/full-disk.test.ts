@@ -8,7 +8,7 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writ
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { StoreError } from '../../src/app/errors.ts';
-import { createLogFiles } from '../../src/app/log-files.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
 import { openStore } from '../../src/store/store.ts';
 import { localSpec, noon } from '../support/builders.ts';

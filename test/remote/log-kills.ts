@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attemptFile, folderOf } from '../../src/app/job-folder.ts';
-import { createLogFiles } from '../../src/app/log-files.ts';
+import { attemptFile, folderOf } from '../../src/files/job-folder.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
 import type { MirrorTask } from './mirror-child.ts';
 
 const child = join(import.meta.dirname, 'mirror-child.ts');

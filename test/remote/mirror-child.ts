@@ -5,7 +5,7 @@
  */
 import { createLocalMachines } from '../../src/backends/local/machines.ts';
 import { createMachines } from '../../src/backends/machines.ts';
-import { createLogFiles } from '../../src/app/log-files.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
 import type { LogFiles, MachinePort, WorkerRef } from '../../src/app/ports.ts';
 import { createLogMirror } from '../../src/controller/log-mirror.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';

@@ -1,5 +1,6 @@
 // The client of this machine: jobs that start the TPU emulator, and users who may act for a job's owner.
 
+import { loadSettings } from '../support/settings.ts';
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -8,7 +9,6 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { JobmanError } from '../../src/app/errors.ts';
 import type { Io, Services } from '../../src/app/services.ts';
-import { loadSettings } from '../../src/app/settings.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createLocalClients } from '../../src/wiring/client.ts';
 import { aUser } from '../support/lab-builders.ts';

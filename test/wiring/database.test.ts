@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { withoutDatabasePassword } from '../../src/app/database-url.ts';
 import { JobmanError } from '../../src/app/errors.ts';
-import { loadSettings } from '../../src/app/settings.ts';
+import { loadSettings } from '../support/settings.ts';
 import { databaseOf } from '../../src/wiring/paths.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -51,7 +51,7 @@ test('a wrong URL in the settings is reported without its password', async (t) =
   writeFileSync(join(folder, 'more.json'), JSON.stringify({ database: url }));
   assert.match(
     (await load({}, join(folder, 'more.json'))) ?? '',
-    /more\.json must not set "database"\. Set it in .*home/,
+    /more\.json must not set "database"\. Set it in the settings\.json of the home/,
   );
 });
 

@@ -1,14 +1,14 @@
 // The TPU emulator starts when a job of it is observed, and not for orphan collection.
 
+import { loadSettings } from '../support/settings.ts';
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLogFiles } from '../../src/app/log-files.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
 import type { Io } from '../../src/app/services.ts';
-import { loadSettings } from '../../src/app/settings.ts';
 import { createTpuBackend } from '../../src/wiring/tpu.ts';
 import { tpuRef } from '../backends/tpu/support/refs.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,10 +1,10 @@
 /** The check for a newer version: a command reads a file, and starts at most one check per interval. */
 
+import { loadClusterSettings } from '../support/settings.ts';
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { loadClusterSettings } from '../../src/app/cluster/settings.ts';
 import type { Services } from '../../src/app/services.ts';
 import type { VersionNotes } from '../../src/app/version-check.ts';
 import { checkVersion, newerVersion } from '../../src/wiring/version-check.ts';

@@ -1,6 +1,7 @@
 // Commands on a cluster job. The cluster's own fields do the work: stop sets `suspend`, start clears it, rerun creates
 // a new Job of the same spec. Values in, values out.
 
+import type { Instant } from '../../core/model/time.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import { formatVerdict } from '../../core/model/job.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
@@ -8,10 +9,6 @@ import type { ClusterJob, ClusterContext } from './cluster.ts';
 import { ownLabels, type Submitter, withoutClusterKeys } from './job-object.ts';
 import type { ClusterJobEvent, ArchivedJob, ArchivedLog, ArchiveQuery } from './archive.ts';
 import { clusterPhase } from './job-result.ts';
-
-interface ArchivedLogFile extends ArchivedLog {
-  readonly path: string;
-}
 
 /** Every method may throw StoreError. */
 export interface ClusterArchive {
@@ -30,8 +27,14 @@ export interface ClusterArchive {
   job(uid: string): Promise<ArchivedJob | undefined>;
   /** Oldest first. */
   events(uid: string): Promise<readonly ClusterJobEvent[]>;
-  /** All log copies with a file, including those that the database does not know yet. */
-  logs(job: ArchivedJob): Promise<readonly ArchivedLogFile[]>;
+  /** All copies of logs, including those that the database does not know yet. */
+  logs(job: ArchivedJob): Promise<readonly ArchivedLog[]>;
+  /** Whole lines, byte for byte as printed, or with the timestamps of the cluster. */
+  readLog(
+    job: Pick<ClusterJob, 'name' | 'uid'>,
+    log: Pick<ArchivedLog, 'pod' | 'container'>,
+    query: { readonly tail?: number; readonly since?: Instant; readonly timestamps?: true },
+  ): AsyncIterable<Uint8Array>;
   recordDeleted(uid: string): Promise<void>;
   /** Takes an archived job off the list. Its logs and history remain available by its name until `clean`. */
   hide(uid: string): Promise<void>;

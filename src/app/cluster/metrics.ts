@@ -3,7 +3,6 @@
 
 import type { MetricPointView, MetricsQuery, MetricsView } from '../client.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
-import { readPieces } from '../files.ts';
 import { metricPointsOfPods, metricsOfPods, type PodLog } from '../metrics.ts';
 import type { ArchivedJob } from './archive.ts';
 import type { Cluster, ClusterJob, ClusterPod } from './cluster.ts';
@@ -50,8 +49,8 @@ async function podLogs(
     if (main === undefined) return undefined;
     if (live !== null && current.includes(pod))
       return main.state === 'waiting' ? undefined : live.logs(pod.name, main.name, { timestamps: true });
-    const file = copies.find((one) => one.pod === pod.name && one.container === main.name);
-    return file === undefined ? undefined : readPieces(file.path);
+    const log = copies.find((one) => one.pod === pod.name && one.container === main.name);
+    return log && archive.readLog(job, log, { timestamps: true });
   };
   const logs = [...deleted, ...current]
     .filter(isOfWorker)

@@ -22,7 +22,7 @@ import {
   type ValueOf,
 } from '../../schema/kinds.ts';
 import { keysOfTable, defineSetting, settingsOf, type SettingsOf, type SettingValues } from '../../schema/settings.ts';
-import { ownSections, parseSettingValues, readLayers, type LayeredValues, type SettingsFiles } from '../settings.ts';
+import { ownSections, parseSettingValues, readLayers, type LayeredValues, type SettingsLayer } from '../settings.ts';
 import { minCheckInterval } from '../version-check.ts';
 import { isExtended, readFlavor, type Flavor } from './flavor.ts';
 
@@ -188,10 +188,11 @@ export interface LoadedClusterSettings extends Pick<LayeredValues, 'sources'> {
 export const clusterSettingKeys = keysOfTable(table);
 
 /** Throws JobmanError with every problem and its position. `~/` in a path is `userHome`. */
-export async function loadClusterSettings(
-  given: SettingsFiles & { readonly userHome: string },
-): Promise<LoadedClusterSettings> {
-  const { values, sources } = await readLayers(given, ({ text, path }, below) =>
+export async function loadClusterSettings(given: {
+  readonly layers: readonly SettingsLayer[];
+  readonly userHome: string;
+}): Promise<LoadedClusterSettings> {
+  const { values, sources } = await readLayers(given.layers, ({ text, path }, below) =>
     parseClusterSettings(text, path, given.userHome, below),
   );
   return { settings: clusterSettingsOf(values), sources };

@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import { type Duration, minute, second } from '../../core/model/time.ts';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
-import { readRegularFile } from '../../app/files.ts';
+import { readRegularFile } from '../../files/files.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { NoReply, type StreamReply, type Reply } from '../../http/reply.ts';
 import {

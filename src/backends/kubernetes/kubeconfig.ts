@@ -8,7 +8,7 @@ import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { ClusterOptions } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
-import { readRegularFile } from '../../app/files.ts';
+import { readRegularFile } from '../../files/files.ts';
 import { matchesShape, type Shape, type ShapeValue } from '../../app/json.ts';
 
 export interface KubeconfigSources {

@@ -7,7 +7,7 @@ import { type Instant, minute, parseInstant, second } from '../../core/model/tim
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { formatTime } from '../../app/format.ts';
 import type { KubeContext, KubeExec } from './kubeconfig.ts';
-import { readRegularFile } from '../../app/files.ts';
+import { readRegularFile } from '../../files/files.ts';
 import { parseShape, type Shape } from '../../app/json.ts';
 import { runLoginProgram } from '../../http/login-program.ts';
 import {

@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SshHost } from '../../app/worker-access.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
-import { makeFolder } from '../../app/files.ts';
+import { makeFolder } from '../../files/files.ts';
 import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
 import type { Host } from '../../core/model/job.ts';
 import type { TpuSpec } from '../../core/model/spec.ts';

@@ -13,7 +13,7 @@ import { abortOnSignal } from '../interrupt.ts';
 import { createLogPrinter, expectClusterFlags, type LogPrinter, wantedPieces } from './log-printer.ts';
 import { containerOf } from './pods.ts';
 import { mainContainer, podsOf, observeJob } from '../../app/cluster/observe-job.ts';
-import { withoutTimestamps, lineTime, readArchivedLog } from '../../app/cluster/archived-logs.ts';
+import { withoutTimestamps, lineTime } from '../../files/archived-logs.ts';
 
 /** `first`: after a change. Each check lists the job's pods. */
 const checkInterval: { readonly first: Duration; readonly max: Duration } = { first: second, max: 5 * second };
@@ -91,14 +91,12 @@ type PodName = Pick<ClusterPod, 'name' | 'index'>;
 type PrintLog = (pod: PodName, container: string, pieces: AsyncIterable<Uint8Array>) => Promise<boolean>;
 
 /** The archived logs of one job, read when needed. */
-function createArchivedCopies(cli: Cli, { uid }: ClusterJob, isInCluster: boolean, flags: LogsFlags) {
+function createArchivedCopies(cli: Cli, job: ClusterJob, isInCluster: boolean, flags: LogsFlags) {
   let hasNoted = !isInCluster;
   const read = async () => {
     const archive = await cli.services.clusterArchive();
-    const archived = archive.isUsed && flags.previous !== true ? await archive.job(uid) : undefined;
-    return archived === undefined
-      ? { pods: [], files: [] }
-      : { pods: archived.pods, files: await archive.logs(archived) };
+    const archived = archive.isUsed && flags.previous !== true ? await archive.job(job.uid) : undefined;
+    return { archive, pods: archived?.pods ?? [], logs: archived === undefined ? [] : await archive.logs(archived) };
   };
   let copies: ReturnType<typeof read> | undefined;
   const load = () => (copies ??= read());
@@ -109,8 +107,8 @@ function createArchivedCopies(cli: Cli, { uid }: ClusterJob, isInCluster: boolea
   return {
     /** Names of pods with archived logs that the cluster no longer has, oldest first. */
     async deletedPods(existing: readonly ClusterPod[]): Promise<readonly string[]> {
-      const { pods, files } = await load();
-      const wanted = files.filter(({ container }) => flags.container === undefined || container === flags.container);
+      const { pods, logs } = await load();
+      const wanted = logs.filter(({ container }) => flags.container === undefined || container === flags.container);
       const names = new Set([...pods.map(({ name }) => name), ...wanted.map(({ pod }) => pod)]);
       return [...names].filter(
         (name) =>
@@ -121,22 +119,22 @@ function createArchivedCopies(cli: Cli, { uid }: ClusterJob, isInCluster: boolea
     },
     /** Without a name, the container that jobman creates. False if the archive has no such log. */
     async print(name: string, print: PrintLog, container = flags.container): Promise<boolean> {
-      const { pods, files } = await load();
+      const { archive, pods, logs } = await load();
       const pod = pods.find((one) => one.name === name);
-      const all = files.filter((file) => file.pod === name);
+      const all = logs.filter((log) => log.pod === name);
       const main = mainContainer(pod?.containers ?? [])?.name ?? all[0]?.container;
       const wanted = container ?? (flags.allContainers === true ? undefined : main);
-      const chosen = wanted === undefined ? all : all.filter((file) => file.container === wanted);
+      const chosen = wanted === undefined ? all : all.filter((log) => log.container === wanted);
       if (chosen.length === 0) return false;
       if (!hasNoted) cli.note(`The cluster no longer has this log; this is from the archive.`);
       hasNoted = true;
-      for (const file of chosen) {
-        await print({ name, index: pod?.index ?? null }, file.container, readArchivedLog(file.path, query));
-        if (file.state === 'truncated')
-          cli.note(`Pod ${name} was deleted before the end of the output of ${file.container} was archived.`);
+      for (const log of chosen) {
+        await print({ name, index: pod?.index ?? null }, log.container, archive.readLog(job, log, query));
+        if (log.state === 'truncated')
+          cli.note(`Pod ${name} was deleted before the end of the output of ${log.container} was archived.`);
       }
       if (container === undefined && chosen.length < all.length) {
-        const names = all.map((file) => file.container).join(', ');
+        const names = all.map((log) => log.container).join(', ');
         cli.note(`${name} had several containers (${names}); this is ${main}. --container chooses another.`);
       }
       return true;

@@ -1,4 +1,4 @@
-import { setSetting, unsetSetting } from '../../app/change-settings.ts';
+import { setSetting, unsetSetting } from '../../files/change-settings.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
 import { hostOf, hostsOf, ownHost } from '../../app/hosts.ts';

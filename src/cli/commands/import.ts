@@ -4,7 +4,7 @@ import { lstatSync, readdirSync, readSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
-import { withRegularFile } from '../../app/files.ts';
+import { withRegularFile } from '../../files/files.ts';
 import type { ImportLine } from '../../lab/import-old-data.ts';
 import {
   readOldJobFolders,

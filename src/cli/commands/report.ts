@@ -2,9 +2,9 @@ import { closeSync, existsSync, fchmodSync, fstatSync, openSync, rmSync, writeFi
 import { basename, resolve } from 'node:path';
 import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { escapeForTerminal } from '../../app/format.ts';
-import { knownSecrets, type SecretSources } from '../../app/known-secrets.ts';
+import { knownSecrets, type SecretSources } from '../../files/known-secrets.ts';
 import { createRedactor } from '../../catalogue/redact.ts';
-import { settingsLayers } from '../../app/settings.ts';
+import { settingsLayers } from '../../files/settings-files.ts';
 import { jobPage, type JobPage } from '../../reports/job-page.ts';
 import { type Cli, type GlobalFlags } from '../context.ts';
 import type { FoundJob } from '../../app/job-source.ts';

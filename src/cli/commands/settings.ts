@@ -1,10 +1,11 @@
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
-import type { SettingChange } from '../../app/change-settings.ts';
+import type { SettingChange } from '../../files/change-settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatList } from '../../app/format.ts';
 import { formatUse } from '../../app/notifications/recipients.ts';
-import { layeredSettings, settingKeys, settingsLayers, settingsWarnings } from '../../app/settings.ts';
-import { settingsFile } from '../../app/files.ts';
+import { layeredSettings, settingKeys, settingsWarnings } from '../../app/settings.ts';
+import { settingsLayers } from '../../files/settings-files.ts';
+import { settingsFile } from '../../files/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
@@ -40,7 +41,7 @@ async function get(cli: Cli, key: string): Promise<number> {
   const rows = await allRows(cli);
   const row = rows.find((one) => one.key === key) ?? rows.flatMap((one) => entryOf(one, key))[0];
   if (row === undefined) {
-    const { unknownSetting } = await import('../../app/change-settings.ts');
+    const { unknownSetting } = await import('../../files/change-settings.ts');
     throw unknownSetting(
       key,
       rows.map((one) => one.key),
@@ -62,7 +63,7 @@ function entryOf(row: Row, key: string): readonly Row[] {
 }
 
 async function set(cli: Cli, key: string, value: string): Promise<number> {
-  const { setSetting } = await import('../../app/change-settings.ts');
+  const { setSetting } = await import('../../files/change-settings.ts');
   const change = await setSetting(cli.services.settingsFiles(), key, value);
   await printChange(cli, key, `Set ${key}.`, change);
   if (change.removed.length > 0) {
@@ -76,14 +77,14 @@ async function set(cli: Cli, key: string, value: string): Promise<number> {
 }
 
 async function add(cli: Cli, key: string, value: string): Promise<number> {
-  const [{ addToSetting }, rows] = await Promise.all([import('../../app/change-settings.ts'), allRows(cli)]);
+  const [{ addToSetting }, rows] = await Promise.all([import('../../files/change-settings.ts'), allRows(cli)]);
   const inForce = rows.find((one) => one.key === key)?.value;
   const change = await addToSetting(cli.services.settingsFiles(), key, value, inForce);
   return printChange(cli, key, change.changed ? `Added ${value} to ${key}.` : `${key} already has ${value}.`, change);
 }
 
 async function unset(cli: Cli, key: string): Promise<number> {
-  const { unsetSetting } = await import('../../app/change-settings.ts');
+  const { unsetSetting } = await import('../../files/change-settings.ts');
   const change = await unsetSetting(cli.services.settingsFiles(), key);
   const isSetting = settingKeys.some((one) => one.key === key);
   const sentence = isSetting ? `${key} has its default value again.` : `Removed ${key}.`;
@@ -123,7 +124,7 @@ interface Row {
 
 async function allRows(cli: Cli): Promise<readonly Row[]> {
   const { io, services } = cli;
-  const { sources } = await layeredSettings({ ...services.settingsFiles(), env: io.env });
+  const { sources } = await layeredSettings({ layers: await settingsLayers(services.settingsFiles()), env: io.env });
   return [...rowsOf(settingKeys, await services.settings(), sources), ...(await clusterRows(cli))];
 }
 

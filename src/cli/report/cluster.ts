@@ -1,8 +1,7 @@
 // The parts of a report that only a job of a cluster has.
 
 import type { ClusterJobView } from '../../app/cluster/job-view.ts';
-import { readArchivedLog } from '../../app/cluster/archived-logs.ts';
-import type { Cluster, ClusterContainer, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { ClusterContainer, ClusterPod } from '../../app/cluster/cluster.ts';
 import type { ClusterRecord } from '../../app/cluster/cluster-record.ts';
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import { mainContainer } from '../../app/cluster/job-object.ts';
@@ -18,13 +17,14 @@ const maxLogs = 16;
 
 export async function clusterParts(
   archive: ClusterArchive,
-  { archived, cluster, job }: ClusterRecord,
+  record: ClusterRecord,
   { object, pods, goneAt }: ClusterJobView,
   now: Instant,
 ): Promise<ReportParts> {
+  const { archived, job } = record;
   const copy = archived ?? (archive.isUsed ? await archive.job(job.uid) : undefined);
   const copies = copy === undefined ? [] : await archive.logs(copy);
-  const { logs, problems } = await logsOf(archived === null ? cluster : null, pods, copies);
+  const { logs, problems } = await logsOf(archive, record, pods, copies);
   const { stringify } = await import('yaml');
   const manifest = object === null ? null : stringify(object);
   return {
@@ -53,7 +53,8 @@ interface PodLogs {
 
 /** From the cluster while it has the pod, otherwise from the archive. The newest pods come first. */
 async function logsOf(
-  cluster: Cluster | null,
+  archive: ClusterArchive,
+  { archived, cluster, job }: ClusterRecord,
   pods: readonly ClusterPod[],
   copies: Awaited<ReturnType<ClusterArchive['logs']>>,
 ): Promise<PodLogs> {
@@ -70,12 +71,13 @@ async function logsOf(
     const copy = copies.find((one) => one.pod === pod && one.container === container);
     let text = '';
     try {
-      if (cluster !== null && !isWaiting) text = await textOf(cluster.logs(pod, container, { tail }));
+      if (archived === null && cluster !== null && !isWaiting)
+        text = await textOf(cluster.logs(pod, container, { tail }));
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       if (copy === undefined) problems.push(`The log of ${pod} could not be read: ${error.message}`);
     }
-    if (text === '' && copy !== undefined) text = await textOf(readArchivedLog(copy.path, { tail }));
+    if (text === '' && copy !== undefined) text = await textOf(archive.readLog(job, copy, { tail }));
     if (text !== '') logs.push({ name: `${pod}_${container}`, text });
   }
   return { logs, problems };

@@ -1,10 +1,10 @@
 // The parts of a report, before secrets are removed.
 
 import { formatAmount, formatDuration } from '../../app/format.ts';
-import type { SecretSources } from '../../app/known-secrets.ts';
+import type { SecretSources } from '../../files/known-secrets.ts';
 import type { LogRef } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
-import { readFileEnd } from '../../app/files.ts';
+import { readFileEnd } from '../../files/files.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';

@@ -1,7 +1,7 @@
 // The active jobs of a cluster and their pods for `top`. While the cluster does not answer, the last ones stay.
 
 import type { Cluster, ClusterJob, ClusterPod, PodUsage } from '../../app/cluster/cluster.ts';
-import { archivedLogPath, archiveFolder, lastArchivedLine } from '../../app/cluster/archived-logs.ts';
+import { archivedLogPath, archiveFolder, lastArchivedLine } from '../../files/archived-logs.ts';
 import { mainContainer } from '../../app/cluster/job-object.ts';
 import { clusterPhase, clusterSummary } from '../../app/cluster/job-result.ts';
 import { parseQuantity, quantityNumber } from '../../app/cluster/quantity.ts';

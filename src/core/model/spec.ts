@@ -200,7 +200,7 @@ export type ResumeFrom =
 
 /**
  * Source of a secret. `file`: a file of the owner, absolute. `environment`: a variable of the user who creates the job;
- * its value is then kept in the job's folder (`secretFile` of app/job-folder.ts).
+ * its value is then kept in the job's folder (`secretFile` of files/job-folder.ts).
  */
 export type SecretSource =
   | { readonly kind: 'file'; readonly path: string }

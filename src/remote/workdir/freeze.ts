@@ -6,8 +6,9 @@ import { lstat, readdir, realpath, rm, writeFile } from 'node:fs/promises';
 import { relative } from 'node:path';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
-import { fileModeIn, makeFolder } from '../../app/files.ts';
-import { workdirAbout, workdirDiff, type FrozenWorkdir } from '../../app/workdir.ts';
+import { fileModeIn, makeFolder } from '../../files/files.ts';
+import type { FrozenWorkdir } from '../../app/workdir.ts';
+import { workdirAbout, workdirDiff } from '../../files/job-folder.ts';
 import { minute, type Instant } from '../../core/model/time.ts';
 import { runProcess } from '../process.ts';
 

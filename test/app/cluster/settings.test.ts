@@ -1,16 +1,12 @@
 /** Settings of Kubernetes jobs: layers, mistakes with their position, and the shipped template. */
+import { loadClusterSettings, loadSettings } from '../../support/settings.ts';
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import {
-  clusterSettingKeys,
-  loadClusterSettings,
-  clusterSettingsOf,
-  parseClusterSettings,
-} from '../../../src/app/cluster/settings.ts';
+import { clusterSettingKeys, clusterSettingsOf, parseClusterSettings } from '../../../src/app/cluster/settings.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
-import { clusterSections, loadSettings } from '../../../src/app/settings.ts';
+import { clusterSections } from '../../../src/app/settings.ts';
 import { settingAt } from '../../../src/schema/settings.ts';
 import { root } from '../../support/root.ts';
 import { openWorld } from '../../support/world.ts';

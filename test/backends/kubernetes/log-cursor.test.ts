@@ -7,7 +7,7 @@ import { openWorld } from '../../support/world.ts';
 import { createLogCursor } from '../../../src/backends/kubernetes/log-cursor.ts';
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openArchivedLog, readArchivedLog } from '../../../src/app/cluster/archived-logs.ts';
+import { openArchivedLog, readArchivedLog } from '../../../src/files/archived-logs.ts';
 
 interface Line {
   readonly ns: number;

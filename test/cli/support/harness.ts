@@ -135,6 +135,7 @@ export const emptyArchive: ClusterArchive = {
   job: async () => undefined,
   events: async () => [],
   logs: async () => [],
+  async *readLog() {},
   recordDeleted: async () => undefined,
   hide: async () => undefined,
   remove: async () => undefined,

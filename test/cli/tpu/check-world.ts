@@ -4,7 +4,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { createJobFiles } from '../../../src/files/job-files.ts';
-import { attemptFile, jobFolder } from '../../../src/app/job-folder.ts';
+import { attemptFile, jobFolder } from '../../../src/files/job-folder.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
 import { minute } from '../../../src/core/model/time.ts';

@@ -18,6 +18,7 @@ import type { LabStore } from '../../../src/lab/lab-store.ts';
 import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { openStore } from '../../../src/store/store.ts';
 import { createJobFiles } from '../../../src/files/job-files.ts';
+import { createJobFolders } from '../../../src/files/job-folders.ts';
 import { localFolders } from '../../../src/files/local-folders.ts';
 import { aUser } from '../../support/lab-builders.ts';
 import { aMember, endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
@@ -65,13 +66,13 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   const parts: ClientParts = {
     store,
     notifications: store.notifications,
-    home,
     files: createJobFiles(home),
     folders: localFolders,
     logFiles: { note: async () => undefined, mirror: async () => undefined },
     now: () => now,
     pricePerHour: () => null,
-    freeze: () => Promise.reject(new Error('no folder is copied here')),
+    jobFolders: async () =>
+      createJobFolders({ home, freeze: () => Promise.reject(new Error('no folder is copied here')) }),
     grants: () => Promise.resolve([]),
     isControllerRunning: () => Promise.resolve(true),
     slots: async () => 2,

@@ -3,10 +3,10 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setSetting } from '../../../app/change-settings.ts';
+import { setSetting } from '../../../files/change-settings.ts';
 import { exitCode, JobmanError, messageOf } from '../../../app/errors.ts';
 import { escapeLine } from '../../../app/format.ts';
-import { readRegularFile } from '../../../app/files.ts';
+import { readRegularFile } from '../../../files/files.ts';
 import { checkCount, runChecks, type LabState } from '../../../lab/doctor.ts';
 import {
   applyImport,

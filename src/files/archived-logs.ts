@@ -5,11 +5,11 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { parseInstant, second, type Instant } from '../../core/model/time.ts';
-import { fileError } from '../errors.ts';
-import { fileModeIn, makeFolder, readFileEnd, readPieces } from '../files.ts';
-import { lastLineOf } from '../program-output.ts';
-import type { ClusterJob } from './cluster.ts';
+import { parseInstant, second, type Instant } from '../core/model/time.ts';
+import { fileError } from '../app/errors.ts';
+import { fileModeIn, makeFolder, readFileEnd, readPieces } from './files.ts';
+import { lastLineOf } from '../app/program-output.ts';
+import type { ClusterJob } from '../app/cluster/cluster.ts';
 
 /** Contains the name for people, and the uid because another job may get the same name. */
 export function archiveFolder(home: string, { name, uid }: Pick<ClusterJob, 'name' | 'uid'>): string {
@@ -111,13 +111,16 @@ export function lastArchivedLine(path: string): { readonly line: string; readonl
 export interface ArchivedLogQuery {
   readonly tail?: number;
   readonly since?: Instant;
+  /** With those of the cluster, and the lines in parts. The rest of the query is ignored. */
+  readonly timestamps?: true;
 }
 
 /** Yields whole lines, byte for byte as printed, without timestamps; nothing for an absent file. */
 export async function* readArchivedLog(
   path: string,
-  { tail, since }: ArchivedLogQuery = {},
+  { tail, since, timestamps }: ArchivedLogQuery = {},
 ): AsyncIterable<Uint8Array> {
+  if (timestamps === true) return yield* readPieces(path);
   let partialLine: Buffer = Buffer.alloc(0);
   const last: Buffer[] = [];
   for await (const piece of readPieces(path)) {

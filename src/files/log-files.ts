@@ -2,7 +2,7 @@
 // a line or a small file, a thread costs ten times the work.
 
 import { formatWorker } from '../core/model/spec.ts';
-import { jsonText, specOutline } from './json.ts';
+import { jsonText, specOutline } from '../app/json.ts';
 import { randomUUID } from 'node:crypto';
 import {
   appendFileSync,
@@ -20,11 +20,11 @@ import type { WorkerId } from '../core/model/spec.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { formatArrivals } from '../core/model/arrival-times.ts';
 import type { Instant } from '../core/model/time.ts';
-import { escapeLine } from './format.ts';
-import { fileError, isFileMissing } from './errors.ts';
+import { escapeLine } from '../app/format.ts';
+import { fileError, isFileMissing } from '../app/errors.ts';
 import { arrivalsFile, attemptFile, folderOf, newestLink, noteFile, outputFile, stepFile } from './job-folder.ts';
 import { fileModeIn, makeFolder, readFileEnd, writeAtomically } from './files.ts';
-import type { CopiedOutput, LogFiles, StoredEvent } from './ports.ts';
+import type { CopiedOutput, LogFiles, StoredEvent } from '../app/ports.ts';
 
 const tailBytes = 64 * 1024;
 

@@ -13,8 +13,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { asFileName } from '../../src/app/job-folder.ts';
-import { createLogFiles } from '../../src/app/log-files.ts';
+import { asFileName } from '../../src/app/format.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
 import type { StoredEvent } from '../../src/app/ports.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { openWorld } from '../support/world.ts';

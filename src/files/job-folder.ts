@@ -1,9 +1,10 @@
 // Job folder: the paths of a job's files. ARCHITECTURE.md describes the layout; only this file builds these paths.
 
 import { join } from 'node:path';
+import { asFileName } from '../app/format.ts';
 import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
-import type { CopiedOutput } from './ports.ts';
+import type { CopiedOutput } from '../app/ports.ts';
 
 export function jobFolder(home: string, owner: string, id: string): string {
   return join(home, 'jobs', asFileName(owner), id);
@@ -53,6 +54,23 @@ export function arrivalsFile(copy: string): string {
   return `${copy.replace(/\.log$/, '')}.times`;
 }
 
+export function workdirsOf(jobFolder: string): string {
+  return join(jobFolder, 'workdir');
+}
+
+/** Contains `files/`, `about.json`, and `changes.diff` if there are changes. Copies count from 1. */
+export function workdirFolder(jobFolder: string, copy: number): string {
+  return join(workdirsOf(jobFolder), String(copy));
+}
+
+export function workdirAbout(folder: string): string {
+  return join(folder, 'about.json');
+}
+
+export function workdirDiff(folder: string): string {
+  return join(folder, 'changes.diff');
+}
+
 export function newestLink(folder: string, worker: WorkerId): string {
   return `${logFolder(folder)}/command_worker_${worker}.log`;
 }
@@ -65,13 +83,3 @@ export function folderOf(home: string, job: Job): string {
 export function localFoldersOf(home: string, owner: string, id: string): readonly string[] {
   return [jobFolder(home, owner, id), join(home, 'runs', id)];
 }
-
-/** A safe path component. Two names may give the same one; the job's id keeps their folders apart. */
-export function asFileName(name: string): string {
-  if (safeNamePattern.test(name)) return name;
-  const sanitized = name.replaceAll(/[^\p{L}\p{N}._@-]/gu, '_').replace(/^\.+/, '_');
-  return sanitized === '' ? '_' : sanitized;
-}
-
-/** Matches nearly every name. Compiling the pattern for all Unicode letters takes a millisecond. */
-const safeNamePattern = /^[\w@-][\w.@-]*$/;

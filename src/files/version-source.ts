@@ -4,7 +4,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { exitCode, JobmanError } from './errors.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
 import { readRegularFile } from './files.ts';
 
 export interface VersionSource {

@@ -7,10 +7,11 @@ import { isDeepStrictEqual } from 'node:util';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { quote } from '../catalogue/shell.ts';
 import type { SettingKey } from '../schema/settings.ts';
-import { exitCode, JobmanError, fileError, usageError } from './errors.ts';
-import { formatList } from './format.ts';
+import { exitCode, JobmanError, fileError, usageError } from '../app/errors.ts';
+import { formatList } from '../app/format.ts';
 import { lockOf, makeFolder, replaceIfUnchanged, settingsFile } from './files.ts';
-import { clusterSections, readOptional, settingKeys, parseSettings, type SettingsFiles } from './settings.ts';
+import { readOptional } from './settings-files.ts';
+import { clusterSections, settingKeys, parseSettings, type SettingsFiles } from '../app/settings.ts';
 
 type Content = Readonly<Record<string, unknown>>;
 

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { removeFolder } from '../../src/app/clean.ts';
-import { makeFolder } from '../../src/app/files.ts';
+import { removeFolder } from '../../src/files/job-folders.ts';
+import { makeFolder } from '../../src/files/files.ts';
 
 /** Creates a folder in each round, below the same missing parents as the others, at the same time. */
 const maker = `
@@ -25,7 +25,7 @@ const maker = `
 test('two processes can create the same folders at the same time', async () => {
   const base = mkdtempSync(join(tmpdir(), 'jobman-make-folder-'));
   const turns = new SharedArrayBuffer(4);
-  const module = new URL('../../src/app/files.ts', import.meta.url).href;
+  const module = new URL('../../src/files/files.ts', import.meta.url).href;
   try {
     const results = await Promise.all(
       [0, 1].map(

@@ -26,8 +26,8 @@ import {
 } from 'node:fs';
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import type { FilePart, FileState } from './ports.ts';
-import { StoreError, fileError, fileStoreError, isFileMissing } from './errors.ts';
+import type { FilePart, FileState } from '../app/ports.ts';
+import { StoreError, fileError, fileStoreError, isFileMissing } from '../app/errors.ts';
 
 /** Mode of a shared folder: setgid, full access for owner and group, none for others. */
 export const sharedFolderMode = 0o2770;
