@@ -58,14 +58,17 @@ export async function createTmux(options: TmuxOptions): Promise<TmuxWindows> {
       });
   }
 
-  /** The session's first window is a shell, as users expect, at index 0 whatever their `base-index` is. */
+  /**
+   * The session's first window is a shell, as users expect, at index 0 whatever their `base-index` is. One sequence of
+   * commands, because another program may open the window at the `base-index` in between.
+   */
   async function makeSession(session: string): Promise<void> {
-    const options = '-d -x 200 -y 50 -P -F #{window_index}'.split(' ');
-    const made = await tmux(['new-session', '-s', escapeFormat(session), ...options]);
-    if (made.exitCode !== 0 && errorOutput(made).includes('duplicate session')) return;
-    if (made.exitCode !== 0) throw tmuxError(`create the session ${session}`, made);
-    const index = textOf(made.stdout).trim();
-    if (index !== '0') await tmux(['move-window', '-s', `=${session}:${index}`, '-t', `=${session}:0`]);
+    const made = await tmux(
+      ['new-session', '-s', escapeFormat(session), '-d', '-x', '200', '-y', '50'],
+      ['move-window', '-s', `=${session}:`, '-t', `=${session}:0`],
+    );
+    if (made.exitCode === 0 || /duplicate session|same index: 0/u.test(errorOutput(made))) return;
+    throw tmuxError(`create the session ${session}`, made);
   }
 
   return {
