@@ -3,19 +3,10 @@
 
 import { usageError } from '../app/errors.ts';
 import { compareQuantities, parseQuantity, zero } from '../app/cluster/quantity.ts';
-import {
-  isVariableName,
-  readGpus,
-  readJobName,
-  readLabel,
-  readObjectName,
-  readSecret,
-  readToleration,
-  readVolume,
-  type ParseResult,
-} from '../manifest/kubernetes-values.ts';
+import { isVariableName, type ParseResult } from '../manifest/kubernetes-values.ts';
 
-function createParser<T>(read: (text: string) => ParseResult<T>): (text: string) => T {
+/** The parser of a flag whose value has the form that it has in a manifest. */
+export function parserOf<T>(read: (text: string) => ParseResult<T>): (text: string) => T {
   return (text) => {
     const reading = read(text);
     if ('value' in reading) return reading.value;
@@ -25,16 +16,6 @@ function createParser<T>(read: (text: string) => ParseResult<T>): (text: string)
   };
 }
 
-export const parseJobName = createParser(readJobName);
-
-export const parseObjectName = createParser(readObjectName);
-
-export const parseGpus = createParser(readGpus);
-
-export const parseVolume = createParser(readVolume);
-
-export const parseSecret = createParser(readSecret);
-
 export function parseAmount(text: string): string {
   const quantity = parseQuantity(text);
   if (quantity === undefined || compareQuantities(quantity, zero) <= 0) {
@@ -42,10 +23,6 @@ export function parseAmount(text: string): string {
   }
   return text;
 }
-
-export const parseLabel = createParser(readLabel);
-
-export const parseToleration = createParser(readToleration);
 
 export function parsePodCount(text: string): number {
   if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('expected a whole number from 1 on');

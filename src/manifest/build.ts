@@ -41,11 +41,8 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   const workdirSource = readWorkdirSource(sections, job.workdir, context);
   const isCopied = workdirSource !== undefined;
   const modules = readModules(sections, choice, context).map((one) =>
-    one.name === 'docker' && isCopied ? withWorkdirCopy(sections, one) : one,
+    one.name === 'docker' ? withContainerWorkdir(sections, one, isCopied) : one,
   );
-  const docker = modules.find((one) => one.name === 'docker');
-  if (docker !== undefined && !isCopied && choice.environments.includes('docker'))
-    checkContainerWorkdir(sections, docker);
   const runsOn = command.runs_on === 'here' ? 'controller' : 'workers';
   checkRunsOn(sections, runsOn, choice);
   if (choice.modules.includes('gcsfuse')) checkBuckets(sections, capacity);
@@ -58,33 +55,17 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   const checkpoints = readCheckpoints(sections, job, placement, context);
   const resumeFrom = readResumeFrom(sections, job.resume_from, runsOnController, context);
   const notify = readNotify(sections, context);
-  const rules = buildRecoverySpec(sections, job.loop, capacity);
-  addWarnings(sections, {
-    job,
-    capacity,
-    modules,
-    runsOn,
-    checkpointDir: checkpoints.checkpointDir,
-    recovery: rules,
-    isSetupOnly,
-    command,
-    context,
-  });
+  const recovery = buildRecoverySpec(sections, job.loop, capacity);
+  const { checkpointDir } = checkpoints;
+  addWarnings({ sections, job, capacity, modules, runsOn, checkpointDir, recovery, isSetupOnly, command, context });
   const env = { ...job.env, ...command.env };
   const secrets = readSecretSources(sections, job.secrets ?? {}, env, context);
   if (capacity === undefined || (command.run === undefined && !isSetupOnly)) return undefined;
 
-  const run = isSetupOnly ? '' : (command.run ?? '');
-  const script = isSetupOnly
-    ? ''
-    : wrapCommand(
-        run,
-        modules.filter((one) => one.name === 'docker' || one.name === 'conda' || one.name === 'venv'),
-        {
-          plain: Object.keys(env),
-          secret: Object.keys(secrets),
-        },
-      );
+  const { run = '' } = command;
+  const environments = modules.filter((one) => one.name === 'docker' || one.name === 'conda' || one.name === 'venv');
+  const variables = { plain: Object.keys(env), secret: Object.keys(secrets) };
+  const script = isSetupOnly ? '' : wrapCommand(run, environments, variables);
   const tags = [...(job.tags ?? []), ...(capacity.kind === 'tpu' ? capacity.networkTags : [])];
   // Users filter by name and tags, which are stored before the node's full name exists.
   const withNodeName = (text: string): string =>
@@ -112,7 +93,7 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
     },
     ...(isCopied && { workdir: { from: workdirSource } }),
     ...(notify !== undefined && { notify }),
-    recovery: rules,
+    recovery,
     limits: {
       maxRuntimeMs: job.max_runtime ?? null,
       silenceTimeoutMs: job.silence_timeout ?? null,
@@ -129,29 +110,27 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   };
 }
 
-function withWorkdirCopy(sections: Sections, docker: DockerModule): DockerModule {
-  const wanted = docker.workdir ?? '.';
-  const workdir = isRooted(wanted) ? wanted : join(containerWorkdir, wanted);
+/** The folder of the container in which the command starts, in the copy of `job.workdir` if there is one. */
+function withContainerWorkdir(sections: Sections, docker: DockerModule, isCopied: boolean): DockerModule {
+  const section = sections.read('command')?.workdir === undefined ? 'docker' : 'command';
+  const refuse = (message: string) => sections.problem([section, 'workdir'], message);
+  const { workdir: wanted } = docker;
+  if (!isCopied) {
+    // Docker would refuse every start, after the attempt has waited for its TPU.
+    if (wanted !== null && !isRooted(wanted))
+      refuse(
+        `${wanted} is a relative path, which needs job.workdir; write a path that begins with / (or with ~ for the login folder), or set job.workdir`,
+      );
+    return docker;
+  }
+  const inside = join(containerWorkdir, wanted ?? '.');
+  if (wanted !== null && isRooted(wanted)) return { ...docker, hasWorkdirCopy: true };
   // Docker creates a missing folder, so the program would silently start in an empty one.
-  if (!isRooted(wanted) && !`${workdir}/`.startsWith(`${containerWorkdir}/`))
-    sections.problem(
-      [sectionOfWorkdir(sections), 'workdir'],
+  if (!`${inside}/`.startsWith(`${containerWorkdir}/`))
+    refuse(
       `${wanted} is outside the copy of job.workdir; for another folder of the container write a path that begins with /`,
     );
-  return { ...docker, hasWorkdirCopy: true, workdir };
-}
-
-/** Docker accepts only an absolute folder and would refuse every start, after the attempt has waited for its TPU. */
-function checkContainerWorkdir(sections: Sections, { workdir }: DockerModule): void {
-  if (workdir === null || isRooted(workdir)) return;
-  sections.problem(
-    [sectionOfWorkdir(sections), 'workdir'],
-    `${workdir} is a relative path, which needs job.workdir; write a path that begins with / (or with ~ for the login folder), or set job.workdir`,
-  );
-}
-
-function sectionOfWorkdir(sections: Sections): 'command' | 'docker' {
-  return sections.read('command')?.workdir === undefined ? 'docker' : 'command';
+  return { ...docker, hasWorkdirCopy: true, workdir: inside };
 }
 
 /** True for a path from the root or from the worker's login folder, which is mounted at the same path. */

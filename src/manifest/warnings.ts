@@ -21,6 +21,7 @@ import type { Sections } from './sections.ts';
 const preemptionNotice = 30 * second;
 
 interface ManifestParts {
+  readonly sections: Sections;
   readonly job: Partial<Section<'job'>>;
   readonly capacity: CapacitySpec | undefined;
   readonly modules: readonly SetupModule[];
@@ -30,19 +31,21 @@ interface ManifestParts {
   readonly isSetupOnly: boolean;
   readonly command: Partial<Section<'command'>>;
   readonly context: ManifestContext;
-  /** A warning about a key of `job`. */
-  readonly warn: (key: keyof Section<'job'>, message: string) => void;
 }
 
-export function addWarnings(sections: Sections, given: Omit<ManifestParts, 'warn'>): void {
-  const parts: ManifestParts = { ...given, warn: (key, message) => sections.warning(['job', key], message) };
-  if (given.capacity !== undefined) warnAboutUnused(sections, given.capacity.kind);
-  warnAboutCheckpoints(sections, parts);
-  warnAboutLimits(sections, parts);
-  warnAboutFinish(sections, parts);
-  warnAboutRules(sections, parts);
-  warnAboutSecrets(sections, parts);
-  warnAboutMissingFiles(sections, parts);
+/** Warns about a key of `job`. */
+type Warn = (key: keyof Section<'job'>, message: string) => void;
+
+export function addWarnings(parts: ManifestParts): void {
+  const { sections, capacity } = parts;
+  const warn: Warn = (key, message) => sections.warning(['job', key], message);
+  if (capacity !== undefined) warnAboutUnused(sections, capacity.kind);
+  warnAboutCheckpoints(parts, warn);
+  warnAboutLimits(parts, warn);
+  warnAboutFinish(parts, warn);
+  warnAboutRules(parts);
+  warnAboutSecrets(parts);
+  warnAboutMissingFiles(parts);
 }
 
 /** Warns about the sections and keys of the manifest that do not apply to a job of this kind. */
@@ -59,7 +62,7 @@ export function warnAboutUnused(sections: Sections, kind: JobKind): void {
 const secretName = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD)$/i;
 
 /** `job.env` is copied into the job's folder and to every worker, where other users may read it. */
-function warnAboutSecrets(sections: Sections, { job }: ManifestParts): void {
+function warnAboutSecrets({ sections, job }: ManifestParts): void {
   for (const [name, value] of Object.entries(job.env ?? {})) {
     // A path names the location of a secret and is not the secret itself.
     if (!secretName.test(name) || value === '' || /^[/~.]/.test(value)) continue;
@@ -71,10 +74,7 @@ function warnAboutSecrets(sections: Sections, { job }: ManifestParts): void {
 }
 
 /** A file next to the manifest that the first command names, and that a new TPU does not have. */
-function warnAboutMissingFiles(
-  sections: Sections,
-  { capacity, modules, runsOn, command, context }: ManifestParts,
-): void {
+function warnAboutMissingFiles({ sections, capacity, modules, runsOn, command, context }: ManifestParts): void {
   if (capacity?.kind !== 'tpu' || capacity.ownership === 'persistent' || capacity.startupScript !== null) return;
   if (runsOn === 'controller' || sections.has(['job', 'workdir']) || command.workdir !== undefined) return;
   // The file may be in the image, or among files that could not be read.
@@ -101,8 +101,8 @@ function filesOfFirstCommand(run: string): readonly string[] {
 }
 
 function warnAboutCheckpoints(
-  sections: Sections,
-  { job, capacity, modules, runsOn, checkpointDir, recovery, isSetupOnly, warn }: ManifestParts,
+  { sections, job, capacity, modules, runsOn, checkpointDir, recovery, isSetupOnly }: ManifestParts,
+  warn: Warn,
 ): void {
   if (isSetupOnly) return;
   if (job.checkpoint_dir?.includes(nodeNamePlaceholder) === true) {
@@ -162,7 +162,7 @@ function resumesElsewhere({ rules, budget }: RecoverySpec): boolean {
   return first?.answer.then === 'resume' && budget.preemptions > 0;
 }
 
-function warnAboutLimits(sections: Sections, { job, capacity, warn }: ManifestParts): void {
+function warnAboutLimits({ sections, job, capacity }: ManifestParts, warn: Warn): void {
   const { max_runtime: runtime, silence_timeout: silence, stop_grace: grace } = job;
   if (runtime !== undefined && grace !== undefined && runtime < grace)
     warn(
@@ -182,7 +182,7 @@ function warnAboutLimits(sections: Sections, { job, capacity, warn }: ManifestPa
     warn('budget', 'has no effect: a persistent TPU costs the job nothing');
 }
 
-function warnAboutFinish(sections: Sections, { job, capacity, isSetupOnly, warn }: ManifestParts): void {
+function warnAboutFinish({ sections, job, capacity, isSetupOnly }: ManifestParts, warn: Warn): void {
   if (isSetupOnly && job.loop !== undefined) warn('loop', 'has no effect: the job runs no command');
   const isKept = job.on_finish === 'keep' || (isSetupOnly && job.on_finish === undefined);
   if (capacity?.kind !== 'local' && job.keep_for !== undefined && !isKept && !isInvalid(sections, job, 'on_finish'))
@@ -213,7 +213,7 @@ function isInvalid(sections: Sections, job: Partial<Section<'job'>>, key: keyof 
   return job[key] === undefined && sections.has(['job', key]);
 }
 
-function warnAboutRules(sections: Sections, { job, capacity }: ManifestParts): void {
+function warnAboutRules({ sections, job, capacity }: ManifestParts): void {
   // When a rule could not be read, the list is incomplete and the checks below would be wrong.
   const rules = sections.isValid('recovery') ? (sections.read('recovery')?.rules ?? []) : [];
   for (const [index, rule] of rules.entries()) {
