@@ -11,6 +11,7 @@ import { formatLoad, describeMachine } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
 import { measureDetection } from './detection.ts';
 import { measureLists, measurePreemption } from './preemption.ts';
+import { measurePasses } from './passes.ts';
 import { measureQuota } from './quota.ts';
 import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
@@ -30,6 +31,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   detection: measureDetection,
   lists: measureLists,
   takeover: measureTakeover,
+  passes: measurePasses,
   tpus: measureTpus,
   top: measureTop,
   quota: measureQuota,

@@ -1,8 +1,9 @@
 // The real controller, rules and store in the simulator, with many running jobs that each hold a TPU. Time is
 // simulated, so the results are equal on every machine.
 
-import type { Backend, CapacityPort, Clock } from '../src/app/ports.ts';
+import type { Backend, CapacityPort, Clock, Commit, Store } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
+import type { JobSpec } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance, type Chance, noFaults } from '../sim/chance.ts';
@@ -24,13 +25,23 @@ export interface SimulatedJobs {
   readonly releasedAt: ReadonlyMap<string, number>;
   /** Number of list requests to the cloud; each lists the only zone. */
   readonly listCount: () => number;
+  readonly store: Store;
+  /** The commits of the controller, in their order. */
+  readonly commits: readonly Commit[];
   readonly close: () => Promise<void>;
 }
 
-/** Simulates five minutes. With `linesDrop` connections to a lost machine close; otherwise they become silent. */
+/**
+ * Simulates five minutes. With `linesDrop` connections to a lost machine close; otherwise they become silent. Each TPU has
+ * that many workers, and sets up that many steps on each.
+ */
 export async function openSimulatedJobs(
   count: number,
-  { linesDrop }: { readonly linesDrop: boolean },
+  {
+    linesDrop,
+    workers = 1,
+    steps = 0,
+  }: { readonly linesDrop: boolean; readonly workers?: number; readonly steps?: number },
 ): Promise<SimulatedJobs> {
   const chance = createChance(1);
   const timeline = createTimeline();
@@ -40,6 +51,15 @@ export async function openSimulatedJobs(
     at: (at, call) => timeline.after(Math.max(0, at - (epoch + timeline.now)), call),
   };
   const store = openStore({ file: ':memory:', installation: 'pretnd' });
+  const commits: Commit[] = [];
+  const recording: typeof store = {
+    ...store,
+    async commit(commit) {
+      const result = await store.commit(commit);
+      if (result === 'committed') commits.push(commit);
+      return result;
+    },
+  };
   const releasedAt = new Map<string, number>();
   const parts: PortOptions = {
     world,
@@ -53,7 +73,7 @@ export async function openSimulatedJobs(
       orphanReleased: () => undefined,
     },
     installation: 'pretnd',
-    workersOf: () => 1,
+    workersOf: () => workers,
   };
   const hosts = createMachinePort({
     ...parts,
@@ -89,7 +109,7 @@ export async function openSimulatedJobs(
     machines: cloud.machines,
   };
   const controller = createController({
-    store: controllerProcess.wrap(store),
+    store: controllerProcess.wrap(recording),
     backendOf: (spec) => (spec.capacity.kind === 'local' ? localBackend : cloud),
     clock: controllerProcess.clock(clock),
     logFiles: controllerProcess.wrap(createLogCopies({ isFull: false }, chance.fork('disk'))),
@@ -103,11 +123,11 @@ export async function openSimulatedJobs(
     idleExitMs: null,
   });
   for (let index = 0; index < count; index += 1) {
-    await store.insert({ owner: 'owner', spec: simulatedSpec(`job-${index}`, 'spot'), manifest: '', at: clock.now() });
+    await store.insert({ owner: 'owner', spec: specOf(index, steps), manifest: '', at: clock.now() });
   }
   controller.start();
 
-  const isAllRunning = (): boolean => world.runs.filter((one) => one.startedAt !== null).length >= count;
+  const isAllRunning = (): boolean => world.runs.filter((one) => one.startedAt !== null).length >= count * workers;
   await timeline.run(2 * 60 * minute, isAllRunning);
   if (!isAllRunning()) throw new Error('not all jobs are running');
   await timeline.run(timeline.now + 5 * minute, () => false);
@@ -117,9 +137,21 @@ export async function openSimulatedJobs(
     chance,
     releasedAt,
     listCount: () => listCount,
+    store,
+    commits,
     async close() {
       controllerProcess.crash();
       await store.close();
     },
   };
+}
+
+function specOf(index: number, count: number): JobSpec {
+  const step = { check: null, apply: 'true', files: [], timeoutMs: minute };
+  const steps = Array.from({ length: count }, (_, number) => ({
+    ...step,
+    name: `step-${number}`,
+    key: `step-${number}`,
+  }));
+  return { ...simulatedSpec(`job-${index}`, 'spot'), steps };
 }

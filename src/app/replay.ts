@@ -7,7 +7,7 @@ import type { Action, Subject } from '../core/model/decision.ts';
 import type { Event } from '../core/model/event.ts';
 import { stepsOf, type Job } from '../core/model/job.ts';
 import type { AllocationStatus, Observed, Outcome, RunStatus, WorkerStatus } from '../core/model/observation.ts';
-import { omittedText, type RecordedPass } from '../core/model/recorded-pass.ts';
+import { actionsOf, omittedText, outcomesOf, type RecordedPass } from '../core/model/recorded-pass.ts';
 import { formatWorker, type WorkerId } from '../core/model/spec.ts';
 import { minute, type Instant } from '../core/model/time.ts';
 import type { PassDifference, PassList, PassQuery, PassView } from './client.ts';
@@ -54,7 +54,7 @@ function viewOf(
 ): Omit<PassView, 'attempt' | 'differences'> {
   const pass = inputs?.pass;
   const seen = inputs === null ? [] : seenIn(inputs.pass, inputs.before, previous?.inputs?.pass);
-  const decided = [...describeEvents(events, job), ...describeActions(Object.values(pass?.actions ?? {}))];
+  const decided = [...describeEvents(events, job), ...describeActions(pass === undefined ? [] : actionsOf(pass))];
   return {
     pass: seq,
     at,
@@ -79,7 +79,7 @@ function describeEvents(events: readonly Event[], job: Job): readonly string[] {
 /** Without the facts that the previous pass has seen too. */
 function seenIn(pass: RecordedPass, job: Job, previous: RecordedPass | undefined): readonly string[] {
   const before = new Set(previous === undefined ? [] : describeFacts(previous, job));
-  return [...pass.outcomes.map(describeOutcome), ...describeFacts(pass, job).filter((fact) => !before.has(fact))];
+  return [...outcomesOf(pass).map(describeOutcome), ...describeFacts(pass, job).filter((fact) => !before.has(fact))];
 }
 
 function describeFacts({ facts, now }: RecordedPass, job: Job): readonly string[] {
@@ -233,7 +233,7 @@ function describePart(part: Difference['part'], value: Json, job: Job): readonly
     case 'events':
       return describeEvents(value as unknown as readonly Event[], job);
     case 'actions':
-      return describeActions(Object.values(value as unknown as RecordedPass['actions']));
+      return describeActions(actionsOf({ actions: value as unknown as RecordedPass['actions'] }));
     case 'wakeAt':
       return [describeNext(value as Instant | null)];
     case 'job':

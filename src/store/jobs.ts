@@ -20,7 +20,7 @@ import type {
 } from '../app/ports.ts';
 import { newJob } from '../core/model/job.ts';
 import type { Job } from '../core/model/job.ts';
-import { subjectKey } from '../core/model/decision.ts';
+import { subjectKey, subjectOf } from '../core/model/decision.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
@@ -33,7 +33,7 @@ import { locationColumns, writeCapacityAnswers, writeLocations, type LocationCol
 import { writeNotices } from './notifications.ts';
 import { passEntry, writePass } from './passes.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
-import { numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
+import { numberOf, jobOf, objectOf } from './stored-job.ts';
 import { completeUsage, writeUsage } from './usage.ts';
 
 export async function insertJob(

@@ -64,7 +64,8 @@ export function passEntry(commit: Commit, before: Before, status: string): PassE
   }
   const seq = (last?.seq ?? 0) + 1;
   const next: LastPass = { seq, revision, pass: record?.pass ?? null, repeats: 0, repeatedAt: null };
-  const back = deltaOf(stateOf(status, next), stateOf(before.status, isLinked ? last : null));
+  const [after, old] = status === before.status ? ['{}', '{}'] : [status, before.status];
+  const back = deltaOf(stateOf(after, next), stateOf(old, isLinked ? last : null));
   return {
     lastPass: JSON.stringify(next),
     row: {
@@ -92,8 +93,9 @@ function stateOf(status: string, last: LastPass | null): Json {
   return { job: objectOf<JsonObject>(status), pass: pass as unknown as Json, repeats, repeatedAt };
 }
 
-/** Expired rows that one commit removes, so that no commit takes long after a holiday. */
-const maxExpired = 100;
+/** Every so many commits of a job remove expired rows, and no more than that, so that none takes long after a holiday. */
+const expiryInterval = 20;
+const maxExpired = 200;
 
 /** Also removes the passes beyond the limits of the record. */
 export async function writePass(db: Database, job: number, { record }: Commit, { row }: PassEntry): Promise<void> {
@@ -104,7 +106,9 @@ export async function writePass(db: Database, job: number, { record }: Commit, {
     insert into pass (job, seq, at, situation, events_before, events_after, is_linked, back)
     values (${job}, ${seq}, ${at}, ${situation}, ${eventsBefore}, ${eventsAfter}, ${isLinked}, ${back})`.execute(db);
   if (record === null || record === undefined) return;
-  await sql`delete from pass where job = ${job} and seq <= ${seq - record.maxCount}`.execute(db);
+  const newestRemoved = seq - record.maxCount;
+  if (newestRemoved > 0) await sql`delete from pass where job = ${job} and seq <= ${newestRemoved}`.execute(db);
+  if (seq % expiryInterval !== 1) return;
   await sql`
     delete from pass where (job, seq) in (
       select job, seq from pass where at < ${record.since} order by at limit ${maxExpired}

@@ -1,9 +1,8 @@
-// Stored job: turns the numbers and texts of the database into ids, actions and jobs. Keep it small: the lab's commands
+// Stored job: turns the numbers and texts of the database into ids and jobs. Keep it small: the lab's commands
 // load it too.
 
 import { withLifecycle, type AllocationFields, type Job } from '../core/model/job.ts';
-import type { JobSpec, WorkerId } from '../core/model/spec.ts';
-import type { Subject } from '../core/model/decision.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 
 type StoredStatus = Omit<Job, 'spec' | 'allocations'> & { readonly allocations: readonly AllocationFields[] };
 
@@ -27,27 +26,4 @@ export function numberOf(id: string): number | undefined {
 
 export function idOf(number: number): string {
   return String(number).padStart(6, '0');
-}
-
-/** Undefined for a key of another version of jobman. */
-export function subjectOf(key: string): Subject | undefined {
-  const [kind = '', first = '', second = '', ...rest] = key.split('/');
-  const third = rest.join('/');
-  switch (kind) {
-    case 'request':
-    case 'release':
-      return { kind, allocation: Number(first) };
-    case 'step':
-      return { kind, allocation: Number(first), worker: Number(second), step: third };
-    case 'start':
-      return { kind, attempt: Number(first), worker: workerOf(second) };
-    case 'stop':
-      return { kind, attempt: Number(first), worker: workerOf(second), signal: third === 'kill' ? 'kill' : 'stop' };
-    default:
-      return undefined;
-  }
-}
-
-function workerOf(text: string): WorkerId {
-  return text === 'controller' ? text : Number(text);
 }

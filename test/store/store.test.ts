@@ -188,7 +188,7 @@ function storeSuite(name: string, open: OpenPair): void {
         ]);
         const [first, , third] = await other.passes('000001');
         assert.deepEqual(first?.inputs?.before, job);
-        assert.deepEqual(first?.inputs?.pass.actions, { 'request/1': request });
+        assert.deepEqual(first?.inputs?.pass.actions, { 'request/1': {} });
         assert.deepEqual(first?.inputs?.pass.facts, { admitted: true, allocations: {}, workers: {} });
         assert.deepEqual(third?.inputs?.after, (await store.load('000001'))?.job);
       });
@@ -209,11 +209,13 @@ function storeSuite(name: string, open: OpenPair): void {
         const decision = { job: second.job, events: [silent], actions: [], wakeAt: undefined };
         const recorded = recordPass(observation, decision, { now: noon, version: '1.0.0' });
         await commit(second, { events: [silent], record: { pass: recorded, maxCount: 9, since: noon } });
-        assert.equal((await store.passes('000002')).length, 1);
-        for (const number of [2, 3, 4]) await pass(number, { events: [silent] }, { maxCount: 3, since: noon + minute });
+        for (let number = 2; number <= 21; number += 1) {
+          assert.equal((await store.passes('000002')).length, 1);
+          await pass(number, { events: [silent] }, { maxCount: 3, since: noon + minute });
+        }
         assert.deepEqual(
           (await steps()).map(({ seq }) => seq),
-          [2, 3, 4],
+          [19, 20, 21],
         );
         assert.deepEqual(await store.passes('000002'), []);
       });

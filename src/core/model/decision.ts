@@ -36,7 +36,7 @@ export type Action =
   | (SubjectOf<'start'> & { readonly allocation: number; readonly bootId?: string })
   | (SubjectOf<'stop'> & { readonly allocation: number });
 
-/** A unique key for maps and rows: `start/2/0`. Only the store parses it. */
+/** A unique key for maps and rows: `start/2/0`. `subjectOf` parses it. */
 export function subjectKey(subject: Subject): string {
   switch (subject.kind) {
     case 'request':
@@ -49,6 +49,29 @@ export function subjectKey(subject: Subject): string {
     case 'stop':
       return `stop/${subject.attempt}/${subject.worker}/${subject.signal}`;
   }
+}
+
+/** Undefined for a key of another version of jobman. */
+export function subjectOf(key: string): Subject | undefined {
+  const [kind = '', first = '', second = '', ...rest] = key.split('/');
+  const third = rest.join('/');
+  switch (kind) {
+    case 'request':
+    case 'release':
+      return { kind, allocation: Number(first) };
+    case 'step':
+      return { kind, allocation: Number(first), worker: Number(second), step: third };
+    case 'start':
+      return { kind, attempt: Number(first), worker: workerOf(second) };
+    case 'stop':
+      return { kind, attempt: Number(first), worker: workerOf(second), signal: third === 'kill' ? 'kill' : 'stop' };
+    default:
+      return undefined;
+  }
+}
+
+function workerOf(text: string): WorkerId {
+  return text === 'controller' ? text : Number(text);
 }
 
 /** Does nothing until that time. Without a time the job waits for a command, a slot or the end of a release. */

@@ -1,8 +1,8 @@
 // Recorded pass: the inputs and the decision of one pass as JSON, from which `reconcile` can decide again (replay.ts).
 // Facts and actions have keys, so that the difference between two passes is small.
 
-import { subjectKey } from './decision.ts';
-import type { Action, Decision } from './decision.ts';
+import { subjectKey, subjectOf } from './decision.ts';
+import type { Action, Decision, Subject } from './decision.ts';
 import type { AllocationStatus, Observation, Observed, Outcome, Unknown, WorkerStatus } from './observation.ts';
 import type { WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
@@ -16,11 +16,14 @@ export interface RecordedPass {
   readonly version: string;
   readonly now: Instant;
   readonly facts: RecordedFacts;
-  readonly outcomes: readonly Outcome[];
-  /** By `subjectKey`. */
-  readonly actions: Readonly<Record<string, Action>>;
+  readonly outcomes: readonly RecordedOutcome[];
+  /** By `subjectKey`, the other fields of each action. */
+  readonly actions: Readonly<Record<string, object>>;
   readonly wakeAt: Instant | null;
 }
+
+/** `subject` is its `subjectKey`. */
+type RecordedOutcome = Omit<Outcome, 'subject'> & { readonly subject: string };
 
 interface RecordedFacts extends Omit<Observation, 'allocations' | 'workers' | 'outcomes'> {
   /** By ordinal. */
@@ -52,8 +55,8 @@ export function recordPass(
         workers.map(({ allocation, worker, observed }) => [`${allocation}/${worker}`, withoutTime(observed)]),
       ),
     },
-    outcomes,
-    actions: Object.fromEntries(actions.map((action) => [subjectKey(action), action])),
+    outcomes: outcomes.map((outcome) => ({ ...outcome, subject: subjectKey(outcome.subject) })),
+    actions: Object.fromEntries(actions.map((action) => [subjectKey(action), fieldsOf(action)])),
     wakeAt: wakeAt ?? null,
   };
   const { spec: _, ...status } = job;
@@ -68,7 +71,37 @@ function withoutTime(observed: Observed<WorkerStatus>): RecordedWorker {
   return observed.kind === 'unknown' ? observed : { kind: 'known', value: observed.value };
 }
 
-export function observationOf({ now, facts, outcomes }: RecordedPass): Observation {
+/** The fields that are no part of the subject. */
+function fieldsOf(action: Action): object {
+  switch (action.kind) {
+    case 'request':
+    case 'release':
+      return {};
+    case 'step':
+      return { attempt: action.attempt };
+    case 'start':
+      return { allocation: action.allocation, bootId: action.bootId };
+    case 'stop':
+      return { allocation: action.allocation };
+  }
+}
+
+function subjectIn(key: string): Subject {
+  const subject = subjectOf(key);
+  if (subject === undefined) throw new Error(`the recorded pass has an unknown action: ${key}`);
+  return subject;
+}
+
+export function actionsOf({ actions }: Pick<RecordedPass, 'actions'>): readonly Action[] {
+  return Object.entries(actions).map(([key, fields]) => ({ ...subjectIn(key), ...fields }) as Action);
+}
+
+export function outcomesOf({ outcomes }: RecordedPass): readonly Outcome[] {
+  return outcomes.map((outcome) => ({ ...outcome, subject: subjectIn(outcome.subject) }));
+}
+
+export function observationOf(pass: RecordedPass): Observation {
+  const { now, facts } = pass;
   const { allocations, workers, ...rest } = facts;
   return {
     ...rest,
@@ -84,7 +117,7 @@ export function observationOf({ now, facts, outcomes }: RecordedPass): Observati
         };
       })
       .toSorted((one, other) => orderOf(one.worker) - orderOf(other.worker)),
-    outcomes,
+    outcomes: outcomesOf(pass),
   };
 }
 

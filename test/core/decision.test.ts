@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { subjectKey, type Subject } from '../../src/core/model/decision.ts';
-import { subjectOf } from '../../src/store/stored-job.ts';
+import { subjectKey, subjectOf, type Subject } from '../../src/core/model/decision.ts';
 
 test('the key of every subject is parsed back, and a key of another version is ignored', () => {
   const subjects: readonly Subject[] = [
