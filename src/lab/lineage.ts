@@ -2,7 +2,6 @@
 // another TPU it is the first attempt of a job that names its parent. Both belong to one lineage: the `12 < 11 < 9` of
 // `tpu check`, and the source of a program's checkpoint.
 
-import type { JobView } from '../app/client.ts';
 import type { Attempt } from '../core/model/job.ts';
 import { isFinishedPhase, type Phase } from '../core/decide/phase.ts';
 import type { WindowWithJob, LabJob, LabStore, LabWindow, WindowReport } from './lab-store.ts';
@@ -18,21 +17,9 @@ export interface Lineages {
   readonly windows: ReadonlyMap<string, LabWindow>;
 }
 
-/** The part of a stored job or of its view that a lineage needs. */
+/** The part of a job that a lineage needs. */
 export interface JobAttempts {
   readonly attempts: readonly Pick<Attempt, 'startMode' | 'startedByOwner' | 'stage' | 'startedAt'>[];
-}
-
-export function attemptsOf(view: Pick<JobView, 'attempts'> | undefined): JobAttempts | null {
-  if (view === undefined) return null;
-  return {
-    attempts: view.attempts.map(({ startedBy, startMode, stage, startedAt }) => ({
-      startedByOwner: startedBy === 'owner',
-      startMode,
-      stage,
-      startedAt,
-    })),
-  };
 }
 
 /** `000042/3`. */

@@ -6,8 +6,8 @@ import { createReadStream, existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { basename, isAbsolute, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client, JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
+import type { Job } from '../../../core/model/job.ts';
 import { emulatorProject } from '../../../core/model/spec.ts';
 import { minute, second } from '../../../core/model/time.ts';
 import {
@@ -19,7 +19,7 @@ import {
   unconfirmedReason,
 } from '../../../lab/attempt-plan.ts';
 import type { Pane } from '../../../lab/lab.ts';
-import { type Lineages, readLineages, attemptsOf } from '../../../lab/lineage.ts';
+import { type Lineages, readLineages } from '../../../lab/lineage.ts';
 import type { WindowWithJob, LabJob, WindowReport } from '../../../lab/lab-store.ts';
 import { beginShellCode, wrapperPrograms } from '../../../lab/run-script.ts';
 import type { TpuOperations } from '../../../lab/tpu-operations.ts';
@@ -53,14 +53,14 @@ async function beginAttempt(cli: TpuCli, labJob: LabJob, attempt: number, runFol
   const { env } = cli.io;
   const { store } = cli.lab;
   const id = labJob.job;
-  const client = await cli.services.client();
   const lineages = await readLineages(store, [labJob]);
-  const views = await readViews(client, lineages);
+  const states = await store.jobStates(labJob.user, [...lineages.jobs.keys()]);
+  const jobs = new Map(states.map((job) => [job.id, job]));
   const plan = planAttempt({
     job: labJob,
     attempt,
     lineages,
-    jobOf: (job) => attemptsOf(views.get(job)),
+    jobOf: (job) => jobs.get(job) ?? null,
     hasCheckpoints,
   });
   checkFolder(plan, labJob);
@@ -73,7 +73,7 @@ async function beginAttempt(cli: TpuCli, labJob: LabJob, attempt: number, runFol
   // `reserved`.
   if (attempt > 1) await bookAttempt(cli, labJob, 'running', (sentence) => printLine(cli, sentence));
   const pane = await openTmuxWindow(cli, labJob, { session, window: window.window, attempt, runFolder });
-  const cloud = await emulatorAccess(cli, views.get(id));
+  const cloud = await emulatorAccess(cli, jobs.get(id));
   const folder = join(runFolder, 'bin');
   const { launcher } = cli.io;
   await writePrograms(
@@ -116,19 +116,6 @@ function ownAttempt({ io: { env } }: TpuCli, isValid: boolean): { readonly id: s
 
 function printLine(cli: TpuCli, sentence: string): void {
   cli.io.stderr.write(`-- ${sentence}\n`);
-}
-
-async function readViews(client: Client, { jobs }: Lineages): Promise<ReadonlyMap<string, JobView>> {
-  const views = new Map<string, JobView>();
-  for (const job of jobs.keys()) {
-    try {
-      views.set(job, await client.show(job));
-    } catch (error) {
-      // A deleted job ends its lineage and is no error.
-      if (!(error instanceof JobmanError) || error.code !== exitCode.notFound) throw error;
-    }
-  }
-  return views;
 }
 
 /** Programs name their saved state `checkpoint...`, `ckpt...` or `step_...`. An unreadable folder has none. */
@@ -245,9 +232,9 @@ async function openTmuxWindow(
 /** Settings that let Google's own tools reach the TPU emulator; undefined for any other TPU. */
 async function emulatorAccess(
   cli: TpuCli,
-  view: JobView | undefined,
+  job: Job | undefined,
 ): Promise<{ readonly sshPort: number; readonly exports: Readonly<Record<string, string>> } | undefined> {
-  const capacity = view?.spec.capacity;
+  const capacity = job?.spec.capacity;
   if (capacity?.kind !== 'tpu' || capacity.project !== emulatorProject) return undefined;
   if ((await cli.services.settings()).tpu.endpoint !== null) return undefined;
   const { url, sshPort } = await (await cli.services.emulator()).status();

@@ -10,7 +10,7 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { escapeLine, formatStatus } from '../../../app/format.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { formatUsage, readBookings } from '../../../lab/tpu-usage.ts';
-import { stageOf, attemptsOf } from '../../../lab/lineage.ts';
+import { stageOf } from '../../../lab/lineage.ts';
 import { parseName } from '../../../lab/names.ts';
 import { directoryOf, type LabUser } from '../../../lab/users.ts';
 import type { LabJob } from '../../../lab/lab-store.ts';
@@ -267,6 +267,7 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
   await claim.prepare();
   const spec = retargetSpec(view.spec, specContext, labJob);
   const { job: parent, user: _user, ...same } = labJob;
+  const job = (await cli.lab.store.jobStates(user.name, [parent])).find(({ id }) => id === parent);
   const { id, window } = await createLabJob(cli, parts.client, {
     user,
     spec,
@@ -275,7 +276,7 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
       ...same,
       tpu: tpu.name,
       parent: { job: parent, attempt: newest, startMode },
-      baseStage: startMode === 'resume' ? stageOf(labJob, attemptsOf(view) ?? { attempts: [] }, newest) + 1 : 0,
+      baseStage: startMode === 'resume' && job !== undefined ? stageOf(labJob, job, newest) + 1 : 0,
     },
     claim,
     notes: null,
