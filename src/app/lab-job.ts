@@ -33,8 +33,6 @@ export interface RunBooking {
 
 export interface LabEntry {
   readonly job: Omit<LabJob, 'job' | 'user'>;
-  /** All jobs of the lab when the TPU was checked. A later job on the TPU is a conflict. */
-  readonly knownJobs: readonly string[];
   /** Null if the booking sheet is not a table of the database. */
   readonly booking: RunBooking | null;
 }

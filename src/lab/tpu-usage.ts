@@ -28,19 +28,16 @@ export interface TpuUsage {
 export interface JobsByTpu {
   /** Jobs under way on the TPU: the lab's, except the job `without`, and those of manifests. */
   on(tpu: string, without?: string): Pick<TpuUsage, 'jobs' | 'otherJobs'>;
-  /** All jobs of the lab at the time of reading, including finished ones. */
-  readonly known: readonly string[];
 }
 
 export async function readJobsByTpu(client: Pick<Client, 'list' | 'show'>, store: LabStore): Promise<JobsByTpu> {
   const [{ rows }, jobs] = await Promise.all([client.list({}), store.jobs()]);
-  const known = jobs.map(({ job }) => job);
+  const ofLab = new Set(jobs.map(({ job }) => job));
   const live = new Map(rows.filter(({ phase }) => !isFinishedPhase(phase)).map((row) => [row.id, row]));
   const newest = newestWindows(await store.windows({ jobs: [...live.keys()], cleared: true }));
-  const others = [...live.values()].filter(({ id, backend }) => backend === 'tpu' && !known.includes(id));
+  const others = [...live.values()].filter(({ id, backend }) => backend === 'tpu' && !ofLab.has(id));
   const views = await Promise.all(others.map(({ id }) => client.show(id)));
   return {
-    known,
     on: (tpu, without) => ({
       jobs: jobs.flatMap((job) => {
         const row = live.get(job.job);

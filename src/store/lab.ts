@@ -400,20 +400,12 @@ async function addLabJob(db: Database, { job, user, ...details }: LabJob): Promi
     values (${jobNumber(job)}, ${user}, ${parentNumber(details)}, ${JSON.stringify(details)})`.execute(db);
 }
 
-/** Throws JobmanError (4) if another command has created a job on the TPU, or booked it, since it was checked. */
+/** Throws JobmanError (4) if another command has booked the TPU since it was checked. */
 export async function addLabEntry(
   db: Database,
   { id, owner, createdAt }: Job,
-  { job, knownJobs, booking }: LabEntry,
+  { job, booking }: LabEntry,
 ): Promise<void> {
-  const newestKnown = Math.max(0, ...jobNumbers(knownJobs));
-  const winner = (await readLabJobs(db, sql`job > ${newestKnown}`)).find((one) => one.tpu === job.tpu);
-  if (winner !== undefined)
-    throw new JobmanError(
-      `Job ${winner.job} of ${winner.user} has just started on ${job.tpu}. Yours was not started.`,
-      exitCode.conflict,
-      ['Run the command again to take the TPU.'],
-    );
   await addLabJob(db, { ...job, job: id, user: owner });
   await openWindow(db, id, 1, createdAt);
   if (booking === null) return;

@@ -85,7 +85,6 @@ export async function readUsage(
   },
 ): Promise<{
   readonly usage: TpuUsage;
-  readonly known: readonly string[];
   readonly booking: Booking | null;
   /** Sentences about a sheet, and about workers, that did not answer. */
   readonly sheetWarnings: readonly string[];
@@ -102,7 +101,6 @@ export async function readUsage(
   const { holders, warnings } = hasWorkers ? await readHolders(tpus, tpu, folders, signal) : none;
   return {
     usage: { jobs, otherJobs, booking: othersBooking(sheet.bookings, tpu.name, user), holders },
-    known: jobsByTpu.known,
     booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
     sheetWarnings: sheet.warnings,
     workerWarnings: warnings,
@@ -112,8 +110,6 @@ export async function readUsage(
 export interface TpuClaim {
   /** Null if the TPU does not exist. */
   readonly zone: string | null;
-  /** All jobs of the lab at the time of the claim. A later job on the TPU is a conflict. */
-  readonly knownJobs: readonly string[];
   readonly booking: Booking | null;
   /** Ends the confirmed jobs and programs, and creates the TPU if needed. Nothing changes before this call. */
   prepare(): Promise<void>;
@@ -137,7 +133,7 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
     ]);
   const action = provisionActionFor(state.state, called);
   const found = await readUsage(cli, parts, tpu, { user, hasWorkers: action === null, without: request.job });
-  const { usage, known, booking, sheetWarnings, workerWarnings } = found;
+  const { usage, booking, sheetWarnings, workerWarnings } = found;
   for (const sentence of [...sheetWarnings, ...workerWarnings]) cli.note(escapeLine(sentence));
   // `capitalize` must not change the name, so the sentence begins with something else.
   const actionSentence =
@@ -160,7 +156,6 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   }
   return {
     zone: state.state === 'absent' ? null : state.zone,
-    knownJobs: known,
     booking,
     async prepare() {
       const report = (line: string): void => cli.note(line);

@@ -20,7 +20,7 @@ interface NewLabJob {
   readonly spec: JobSpec;
   readonly manifest: string;
   readonly labJob: Omit<LabJob, 'job' | 'user'>;
-  readonly claim: Pick<TpuClaim, 'knownJobs' | 'booking'>;
+  readonly claim: Pick<TpuClaim, 'booking'>;
   readonly notes: string | null;
 }
 
@@ -34,7 +34,7 @@ export async function createLabJob(
   const booking = runBooking(user, claim, notes);
   // A spreadsheet cannot take part in the transaction.
   const isLocal = (await cli.lab.site()).spreadsheet === null;
-  const lab = { job: labJob, knownJobs: claim.knownJobs, booking: isLocal ? booking : null };
+  const lab = { job: labJob, booking: isLocal ? booking : null };
   const answer = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab });
   if (answer.kind !== 'created') {
     const reasons = answer.confirmation.reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`);

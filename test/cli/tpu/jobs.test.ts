@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { defaultSettings } from '../../../src/app/settings.ts';
 import type { TpuSpec } from '../../../src/core/model/spec.ts';
 import { aReport } from '../../support/lab-builders.ts';
 import { readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../../support/builders.ts';
@@ -118,6 +119,21 @@ suite('run', () => {
     assert.match(refused.err, new RegExp(`Job ${id} \\(vit\\) of ada is queued on v2-32-6`));
     assert.equal((await world.tpu(['run', 'v2-32-6', 'xibo', '--yes'])).code, 0);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
+  });
+
+  test('a job that takes the TPU after it was checked is a conflict', async (t) => {
+    const world = await openLabJobWorld(t);
+    const own = { project: 'lab', zone: 'us-central2-b', name: six, ownership: 'persistent' };
+    const capacity = { ...tpuSpec().capacity, ...own } as TpuSpec;
+    const defaults = defaultSettings(2);
+    const settings = async () => {
+      await createConfirmed(world.client, { spec: tpuSpec({ capacity }), manifest: '', onBehalfOf: 'ada' });
+      return { ...defaults, tpu: { ...defaults.tpu, project: 'lab' } };
+    };
+    const { code, err } = await world.tpu(['run', 'v2-32-6', 'xibo', '-f'], { services: { settings } });
+    assert.equal(code, exitCode.conflict, err);
+    assert.match(err, /Nothing was started\. .* of ada, .*\n.*Run the command again to take the TPU/);
+    assert.equal(await jobCount(world), 1);
   });
 
   test('-f takes the TPU and -apply creates it without a question', async (t) => {
