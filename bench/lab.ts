@@ -80,15 +80,8 @@ async function writeLab(home: Pick<Home, 'path'>): Promise<void> {
     }
     for (let index = 0; index < tpuCount; index += 1) {
       const name = `lab-tpuvm-v2-32-${index}`;
-      await record.changeTpu(name, () => ({
-        name,
-        project: null,
-        zone: 'europe-west4-a',
-        accelerator: 'v2-32',
-        pricing: 'preemptible',
-        runtimeVersion: null,
-      }));
-      await record.setTpuAlias(`v2-32-${index}`, name);
+      const facts = { zone: 'europe-west4-a', pricing: 'preemptible' } as const;
+      await record.changeTpu(name, { kind: 'register', facts }, `v2-32-${index}`);
     }
     const cleared: { job: string; attempt: number }[] = [];
     for (const [index, { id, owner }] of jobs.entries()) {

@@ -284,7 +284,7 @@ export async function runLab(options: LabOptions): Promise<LabResult> {
 
   for (const user of plan.users) await record.addUser(user);
   for (const { workers, ...tpu } of plan.tpus) {
-    await record.changeTpu(tpu.name, () => tpu);
+    await record.changeTpu(tpu.name, { kind: 'add', tpu });
     const { name, zone } = tpu;
     requestMachine(world, newMachine({ name, labels: null, isPersistent: true, workers, at: 0, zone: zone ?? '' }));
   }

@@ -185,7 +185,7 @@ function planTpus({ tpus, addLine, changes }: Plan, file: Json, aliases: Readonl
       const tpu: LabTpu = { name, project: null, zone, accelerator, pricing, runtimeVersion: null };
       tpus.set(name, tpu);
       addLine('import', `TPU ${name}`, `${accelerator}, ${pricing}, ${zone ?? 'zone unknown'}`);
-      changes.push((store) => store.changeTpu(name, (existing) => existing ?? tpu));
+      changes.push((store) => store.changeTpu(name, { kind: 'add', tpu }));
     }
   }
 }

@@ -8,6 +8,7 @@ import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ImportedJob } from './imported-job.ts';
+import type { TpuCommands } from './service.ts';
 import type { LabUser } from './users.ts';
 import type { LabTpu } from './tpus.ts';
 import type { BookingRow } from './bookings.ts';
@@ -33,7 +34,7 @@ export interface LabEvent<Kind extends Event['kind'] = Event['kind']> {
   readonly event: Extract<Event, { readonly kind: Kind }>;
 }
 
-export interface LabStore {
+export interface LabStore extends TpuCommands {
   users(): Promise<readonly LabUser[]>;
   /** Throws JobmanError (4) if the name, id, session or a login is taken. */
   addUser(user: Omit<LabUser, 'id'> & { readonly id: number | null }): Promise<LabUser>;
@@ -44,15 +45,12 @@ export interface LabStore {
 
   tpus(): Promise<readonly LabTpu[]>;
   tpuAliases(): Promise<ReadonlyMap<string, string>>;
-  changeTpu(name: string, change: (tpu: LabTpu | null) => LabTpu | null): Promise<void>;
-  /** Sets an alias, or removes it with null. */
-  setTpuAlias(alias: string, name: string | null): Promise<void>;
 
   addJob(job: LabJob): Promise<void>;
   /** Returns the id. Not safe to repeat. */
   addImportedJob(past: ImportedJob): Promise<string>;
   /** Throws JobmanError (3) if the lab does not know the job. */
-  changeJob(job: string, change: (job: LabJob) => LabJob): Promise<LabJob>;
+  tagJob(job: string, tag: string): Promise<void>;
   job(job: string): Promise<LabJob | null>;
   jobs(user?: string): Promise<readonly LabJob[]>;
   /** The user's unfinished jobs, and the jobs with these ids, including removed ones. Their specs are outlines. */

@@ -1,6 +1,10 @@
 // The lab's TPUs: registered facts and short names.
 
+import { usageError } from '../app/errors.ts';
+import { escapeLine } from '../app/format.ts';
 import { findAccelerator, generationOf, parseSpelling } from '../catalogue/accelerators.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
+import type { TpuChange, TpuFacts } from './service.ts';
 
 /** A persistent TPU that the lab shares. The lab itself decides who may use it. */
 export interface LabTpu {
@@ -50,6 +54,49 @@ export function tpuFromName(name: string): LabTpu | null {
   const type = isTpuName(name) ? acceleratorFromName(name) : null;
   if (type === null) return null;
   return { name, project: null, zone: null, accelerator: type, pricing: pricingFromName(name), runtimeVersion: null };
+}
+
+/** The facts of a command line. Throws JobmanError (2). */
+export function parseTpuFacts(name: string, given: Readonly<Record<string, string | undefined>>): TpuFacts {
+  const { zone, type, pricing, project, version: runtimeVersion } = given;
+  if (!isTpuName(name))
+    throw usageError(`\`${escapeLine(name)}\` is not a TPU name: at most 63 lower-case letters, digits and dashes.`);
+  if (zone !== undefined && !/^[a-z]+(-[a-z]+)+\d+-[a-z]$/.test(zone))
+    throw usageError(`\`${escapeLine(zone)}\` is not a zone such as us-central2-b.`);
+  const accelerator = type === undefined ? undefined : parseAccelerator(type);
+  if (accelerator === null) throw usageError(`\`${escapeLine(type ?? '')}\` is not a TPU type such as v2-32 or v5e-8.`);
+  // The command's row allows no other pricing.
+  return omitUndefined({
+    zone,
+    accelerator,
+    pricing: pricing as LabTpu['pricing'] | undefined,
+    project,
+    runtimeVersion,
+  });
+}
+
+const unknownFields = { project: null, zone: null, pricing: 'ondemand', runtimeVersion: null } as const;
+
+/** Null: not registered. Throws JobmanError (2) if the type of a new TPU is not known. */
+export function changedTpu(name: string, stored: LabTpu | null, change: TpuChange): LabTpu | null {
+  switch (change.kind) {
+    case 'register': {
+      const { facts } = change;
+      const { accelerator } = facts;
+      const named = accelerator === undefined ? null : { ...unknownFields, name, accelerator };
+      const base = stored ?? tpuFromName(name) ?? named;
+      if (base !== null) return { ...base, ...facts };
+      throw usageError(
+        `The name ${name} does not contain the type of the TPU. Add it: type=v2-32. Nothing was changed.`,
+      );
+    }
+    case 'observe_zone':
+      return stored && { ...stored, zone: stored.zone ?? change.zone };
+    case 'set_pricing':
+      return stored && { ...stored, pricing: change.pricing };
+    case 'add':
+      return stored ?? change.tpu;
+  }
 }
 
 /** The only TPU whose full name ends in `-` and the suffix (`v2-32-preemptible-1`), as names are shown. */

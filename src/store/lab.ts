@@ -11,7 +11,7 @@ import type { Instant } from '../core/model/time.ts';
 import { bookRun, createLocalSheet, type BookingRow } from '../lab/bookings.ts';
 import type { ImportedJob } from '../lab/imported-job.ts';
 import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport } from '../lab/lab-store.ts';
-import type { LabTpu } from '../lab/tpus.ts';
+import { changedTpu, type LabTpu } from '../lab/tpus.ts';
 import { lowestFreeId, type LabUser } from '../lab/users.ts';
 import { requireRow } from './counters.ts';
 import type { RunOperation } from './database.ts';
@@ -45,20 +45,20 @@ export function labStore(read: RunOperation, write: RunOperation, options: Impor
   return {
     ...registryStore(read, write),
     addJob: (job) => write((db) => addLabJob(db, job)),
-    changeJob: (job, change) =>
-      write((db) =>
-        untilWritten(async () => {
+    tagJob: (job, tag) =>
+      write(async (db) => {
+        await untilWritten(async () => {
           const row = await requireLabJobRow(db, job);
-          const { job: _, user, ...details } = change(labJobOfRow(row));
+          const details = { ...(JSON.parse(row.details) as LabJobDetails), tag } satisfies LabJobDetails;
           const isWritten = await wroteRow(
             db,
             sql`
-              update lab_job set parent = ${parentNumber(details)}, details = ${JSON.stringify(details)}
-              where job = ${jobNumber(job)} and details = ${row.details} returning job`,
+              update lab_job set details = ${JSON.stringify(details)}
+              where job = ${row.job} and details = ${row.details} returning job`,
           );
-          return isWritten ? { job, user, ...details } : undefined;
-        }),
-      ),
+          return isWritten ? row : undefined;
+        });
+      }),
     job: (job) => read(async (db) => (await readLabJobs(db, sql`job = ${numberOf(job) ?? null}`))[0] ?? null),
     jobs: (user) => read((db) => readLabJobs(db, ownerIs(user))),
     jobStates: (user, ids) =>
@@ -202,19 +202,24 @@ function registryStore(read: RunOperation, write: RunOperation) {
           select alias, tpu from lab_tpu_alias order by alias`.execute(db);
         return new Map(rows.map(({ alias, tpu }) => [alias, tpu]));
       }),
-    changeTpu: (name, change) =>
-      write((db) =>
-        untilWritten(async () => {
-          const [stored = null] = await readTpus(db, sql`name = ${name}`);
-          const statement = tpuChange(name, stored, change(stored));
-          return statement === null || (await wroteRow(db, statement)) ? name : undefined;
-        }),
-      ).then(() => undefined),
-    setTpuAlias: (alias, name) =>
+    changeTpu: (name, change, alias) =>
       write(async (db) => {
-        await sql`delete from lab_tpu_alias where alias = ${alias}`.execute(db);
-        if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
+        const { tpu } = await untilWritten(async () => {
+          const [stored = null] = await readTpus(db, sql`name = ${name}`);
+          const changed = changedTpu(name, stored, change);
+          if (changed === null || (await wroteRow(db, tpuChange(stored, changed)))) return { tpu: changed };
+          return undefined;
+        });
+        if (alias !== undefined) await writeTpuAlias(db, alias, name);
+        return tpu;
       }),
+    removeTpu: (name) =>
+      write(async (db) => {
+        await sql`delete from lab_tpu_alias where tpu = ${name}`.execute(db);
+        await sql`delete from lab_tpu where name = ${name}`.execute(db);
+        await sql`delete from lab_booking where tpu = ${name} and status = 'gone'`.execute(db);
+      }),
+    setTpuAlias: (alias, name) => write((db) => writeTpuAlias(db, alias, name)),
     bookings: () => read((db) => readBookings(db, all)),
     changeBooking: (tpu, change) =>
       write((db) =>
@@ -344,14 +349,14 @@ async function readTpus(db: Database, where: Sql): Promise<readonly LabTpu[]> {
   return rows.map((row) => ({ ...row }));
 }
 
-/** Writes no row if another writer has changed it. Null: there is nothing to write. */
-function tpuChange(name: string, stored: LabTpu | null, tpu: LabTpu | null): Sql | null {
-  const isStored = (row: LabTpu): Sql => sql`
-    name = ${name} and project is not distinct from ${row.project} and zone is not distinct from ${row.zone}
-      and accelerator = ${row.accelerator} and pricing = ${row.pricing}
-      and runtime_version is not distinct from ${row.runtimeVersion}`;
-  if (tpu === null) return stored && sql`delete from lab_tpu where ${isStored(stored)} returning name`;
-  const { project, zone, accelerator, pricing, runtimeVersion } = tpu;
+async function writeTpuAlias(db: Database, alias: string, name: string | null): Promise<void> {
+  await sql`delete from lab_tpu_alias where alias = ${alias}`.execute(db);
+  if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
+}
+
+/** Writes no row if another writer has changed it. */
+function tpuChange(stored: LabTpu | null, tpu: LabTpu): Sql {
+  const { name, project, zone, accelerator, pricing, runtimeVersion } = tpu;
   if (stored === null)
     return sql`
       insert into lab_tpu (name, project, zone, accelerator, pricing, runtime_version)
@@ -361,7 +366,9 @@ function tpuChange(name: string, stored: LabTpu | null, tpu: LabTpu | null): Sql
     update lab_tpu
     set project = ${project}, zone = ${zone}, accelerator = ${accelerator}, pricing = ${pricing},
       runtime_version = ${runtimeVersion}
-    where ${isStored(stored)} returning name`;
+    where name = ${name} and project is not distinct from ${stored.project} and zone is not distinct from ${stored.zone}
+      and accelerator = ${stored.accelerator} and pricing = ${stored.pricing}
+      and runtime_version is not distinct from ${stored.runtimeVersion} returning name`;
 }
 
 async function readBookings(db: Database, where: Sql): Promise<readonly BookingRow[]> {

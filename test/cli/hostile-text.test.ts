@@ -256,7 +256,10 @@ async function hostileLab(parts: Partial<Lab>): Promise<Lab> {
   const { lab: record } = store;
   const user = aUser('ada', { sheetName: evil, logins: [evil], directories: { 1: `/srv/${evil}` } });
   await record.addUser({ ...user, aliases: { ...user.aliases, [`k${evil}`]: evil } });
-  await record.changeTpu('kmh-tpuvm-v2-32-6', () => aTpu('kmh-tpuvm-v2-32-6', { zone: evil, runtimeVersion: evil }));
+  await record.changeTpu('kmh-tpuvm-v2-32-6', {
+    kind: 'add',
+    tpu: aTpu('kmh-tpuvm-v2-32-6', { zone: evil, runtimeVersion: evil }),
+  });
   await record.setTpuAlias('v2-32-6', 'kmh-tpuvm-v2-32-6');
   await record.setTpuAlias(`b${evil}`, 'kmh-tpuvm-v2-32-6');
   const { job: made } = await store.insert({ owner: 'ada', spec: localSpec(), manifest: '', at: 0 });

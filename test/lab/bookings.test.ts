@@ -94,7 +94,7 @@ const name = 'lab-v4-8-1';
 
 test('every registered TPU has a row; the default is free', async (t) => {
   const { store, sheet } = openBench(t);
-  await store.changeTpu(name, () => ({ ...tpuFromName(name)!, zone: 'us-central2-b' }));
+  await store.changeTpu(name, { kind: 'add', tpu: { ...tpuFromName(name)!, zone: 'us-central2-b' } });
   await store.setTpuAlias('v4-8-1', name);
   const free = {
     tpu: name,

@@ -95,13 +95,20 @@ testStore('TPUs, their aliases and their bookings can be written, changed and de
     pricing: 'spot' as const,
     runtimeVersion: null,
   };
-  await lab.changeTpu(tpu.name, (stands) => {
-    assert.equal(stands, null);
-    return tpu;
-  });
-  await lab.changeTpu(tpu.name, (stands) => ({ ...(stands ?? tpu), zone: 'europe-west4-a' }));
-  assert.deepEqual(await lab.tpus(), [{ ...tpu, zone: 'europe-west4-a' }]);
-  await lab.changeTpu(tpu.name, () => null);
+  assert.equal(await lab.changeTpu(tpu.name, { kind: 'observe_zone', zone: 'us-west4-a' }), null);
+  assert.equal(await lab.changeTpu(tpu.name, { kind: 'set_pricing', pricing: 'spot' }), null);
+  assert.deepEqual(await lab.tpus(), []);
+  await assert.rejects(lab.changeTpu('big', { kind: 'register', facts: {} }, 'b'), refused(2, /Add it: type=v2-32/));
+  await lab.changeTpu(tpu.name, { kind: 'register', facts: { pricing: 'spot' } }, 'v2-1');
+  assert.deepEqual(await lab.tpus(), [tpu]);
+  await lab.changeTpu(tpu.name, { kind: 'observe_zone', zone: 'europe-west4-a' });
+  await lab.changeTpu(tpu.name, { kind: 'observe_zone', zone: 'us-west4-a' });
+  const there = { ...tpu, zone: 'europe-west4-a' };
+  assert.deepEqual(await lab.changeTpu(tpu.name, { kind: 'add', tpu }), there);
+  assert.deepEqual(await lab.tpus(), [there]);
+  assert.deepEqual([...(await lab.tpuAliases())], [['v2-1', tpu.name]]);
+  await lab.removeTpu(tpu.name);
+  assert.deepEqual([...(await lab.tpuAliases())], []);
   assert.deepEqual(await lab.tpus(), []);
 
   await lab.setTpuAlias('v2-1', tpu.name);
@@ -254,7 +261,7 @@ testStore('windows and jobs are found by user and by job, in order', async (stor
     (await lab.jobs('xibo')).map(({ job }) => job),
     [one, two],
   );
-  assert.equal((await lab.changeJob(one, (job) => ({ ...job, tag: 'best', user: 'lyy' }))).tag, 'best');
+  await lab.tagJob(one, 'best');
   assert.deepEqual(await lab.job(one), aLabJob(one, 'xibo', { tag: 'best' }));
   assert.equal(await lab.job('000099'), null);
   assert.equal((await lab.jobs()).length, 3);

@@ -184,8 +184,8 @@ suiteOnBoth('another writer', (newAddress) => {
     const { lab } = await race(
       'update lab_job',
       async (world) => world.lab.addJob(aLabJob(await world.insert(), 'ada')),
-      (world) => world.lab.changeJob('000001', (job) => ({ ...job, tag: 'night' })),
-      (_, mine) => mine.changeJob('000001', (job) => ({ ...job, logStage: true })),
+      (world) => sql`update lab_job set details = '{"logStage":true}' where job = 1`.execute(world.db),
+      (_, mine) => mine.tagJob('000001', 'night'),
     );
     const { tag, logStage } = (await lab.job('000001')) ?? {};
     assert.deepEqual([tag, logStage], ['night', true]);
@@ -202,9 +202,9 @@ suiteOnBoth('another writer', (newAddress) => {
     for (const stored of [null, aTpu('a', { zone: null })]) {
       const tpus = await race(
         stored === null ? 'insert into lab_tpu' : 'update lab_tpu',
-        async (world) => stored && world.lab.changeTpu('a', () => stored),
-        (world) => world.lab.changeTpu('a', (tpu) => ({ ...(tpu ?? aTpu('a')), project: 'lab' })),
-        (_, mine) => mine.changeTpu('a', (tpu) => ({ ...(tpu ?? aTpu('a')), runtimeVersion: 'v2' })),
+        async (world) => stored && world.lab.changeTpu('a', { kind: 'add', tpu: stored }),
+        (world) => world.lab.changeTpu('a', { kind: 'register', facts: { accelerator: 'v2-8', project: 'lab' } }),
+        (_, mine) => mine.changeTpu('a', { kind: 'register', facts: { accelerator: 'v2-8', runtimeVersion: 'v2' } }),
       );
       const [tpu] = await tpus.lab.tpus();
       assert.deepEqual([tpu?.project, tpu?.runtimeVersion], ['lab', 'v2']);

@@ -108,5 +108,5 @@ export async function prepareWorkers(context: TpuContext, zone: string): Promise
 /** Stores the zone that the cloud reported, if the registry has none. */
 export async function rememberZone({ cli, tpu }: TpuContext, zone: string): Promise<void> {
   if (tpu.zone !== null || zone === '') return;
-  await cli.lab.store.changeTpu(tpu.name, (now) => (now === null ? null : { ...now, zone: now.zone ?? zone }));
+  await cli.lab.store.changeTpu(tpu.name, { kind: 'observe_zone', zone });
 }

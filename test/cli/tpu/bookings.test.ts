@@ -28,7 +28,7 @@ async function addUsersAndTpus(labStore: LabStore): Promise<void> {
     ['v3-32-1', { accelerator: 'v3-32' }],
     ['v2-32-p1', { pricing: 'preemptible' as const }],
   ] as const) {
-    await labStore.changeTpu(`lab-${alias}`, () => aTpu(`lab-${alias}`, changes));
+    await labStore.changeTpu(`lab-${alias}`, { kind: 'add', tpu: aTpu(`lab-${alias}`, changes) });
     await labStore.setTpuAlias(alias, `lab-${alias}`);
   }
 }

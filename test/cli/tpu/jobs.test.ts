@@ -16,6 +16,18 @@ import { createConfirmed } from '../../support/create-confirmed.ts';
 import { openLabJobWorld, terminal, type LabJobWorld } from './lab-job-world.ts';
 import { aTpu } from './lab-world.ts';
 
+/** A job of the lab on the TPU of job `id`, which `tpu run` refuses. Its specification names another TPU. */
+async function addJobOn({ store, labStore }: LabJobWorld, id: string, owner: string) {
+  const [stored, labJob] = await Promise.all([store.load(id), labStore.job(id)]);
+  assert.ok(stored?.job.spec.capacity.kind === 'tpu' && labJob !== null);
+  const spec = { ...stored.job.spec, capacity: { ...stored.job.spec.capacity, name: seven } };
+  const knownJobs = (await labStore.jobs()).map(({ job }) => job);
+  const lab = { job: labJob, knownJobs, booking: null };
+  const added = await store.insert({ owner, spec, manifest: '', at: now, lab });
+  const [window] = await labStore.windows({ jobs: [added.job.id] });
+  return { id: added.job.id, window: window?.window.window };
+}
+
 const six = 'kmh-tpuvm-v2-32-6';
 const seven = 'kmh-tpuvm-v2-32-7';
 const p1 = 'kmh-tpuvm-v2-32-preemptible-1';
@@ -66,7 +78,7 @@ suite('run', () => {
     const none = await world.tpu(['run', '-auto', 'xibo']);
     assert.equal(none.code, exitCode.conflict);
     assert.match(none.err, /No TPU is free\.\n.*v2-32-6: window 1 \(job 000001\) of xibo is/);
-    await world.labStore.changeTpu('v4-8-1', () => aTpu('v4-8-1', { accelerator: 'v4-8' }));
+    await world.labStore.changeTpu('v4-8-1', { kind: 'add', tpu: aTpu('v4-8-1', { accelerator: 'v4-8' }) });
     world.tpuStates.set('v4-8-1', is('absent'));
     const absent = await world.tpu(['run', 'v4-8', 'xibo']);
     assert.match(absent.err, /v4-8-1: it does not exist\n {2}tpu run v4-8-1 xibo -apply {4}creates it first/);
@@ -262,8 +274,7 @@ suite('kill', () => {
   test('another job on the TPU continues', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
-    const other = await world.run('v2-32-7', 'lyy');
-    await world.labStore.changeJob(other.id, (job) => ({ ...job, tpu: six }));
+    const other = await addJobOn(world, id, 'lyy');
     await world.labStore.reportWindow('lyy', 1, aReport('/l/2', '/s/2', six));
     world.holders.set(six, [{ ...aHolder, command: 'python3 main.py --workdir=/l/2' }]);
     const result = await world.tpu(['kill', '1', 'xibo', '--yes']);
@@ -271,8 +282,7 @@ suite('kill', () => {
     assert.equal((await world.client.show(id)).phase, 'cancelled');
     world.holders.set(six, [aHolder]);
     await world.finishJob(other.id, 'succeeded');
-    const third = await world.run('v2-32-7', 'xibo', '-f');
-    await world.labStore.changeJob(third.id, (job) => ({ ...job, tpu: six }));
+    const third = await addJobOn(world, id, 'xibo');
     const script = await world.tpu(['kill', String(third.window), 'xibo']);
     assert.match(script.err, /does not belong to the job and still runs\. To end it: tpu solve kmh-tpuvm-v2-32-6/);
   });

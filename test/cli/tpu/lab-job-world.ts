@@ -11,7 +11,6 @@ import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
 import type { Actor } from '../../../src/core/model/user.ts';
 import type { Job, Finish } from '../../../src/core/model/job.ts';
-import { tpuFromName } from '../../../src/lab/tpus.ts';
 import { type BookingSheet, createLocalSheet } from '../../../src/lab/bookings.ts';
 import { type Site, siteOf } from '../../../src/lab/site.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
@@ -190,7 +189,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     ['v2-32-7', 'kmh-tpuvm-v2-32-7'],
     ['v2-32-p1', 'kmh-tpuvm-v2-32-preemptible-1'],
   ] as const) {
-    await labStore.changeTpu(name, () => tpuFromName(name));
+    await labStore.changeTpu(name, { kind: 'register', facts: {} });
     await labStore.setTpuAlias(alias, name);
   }
   return world;

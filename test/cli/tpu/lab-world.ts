@@ -123,7 +123,7 @@ export async function openSampleLab(parts: Partial<Lab> = {}): Promise<LabWorld>
     ['v2-32-6', 'kmh-tpuvm-v2-32-6'],
     ['v2-32-p1', 'kmh-tpuvm-v2-32-preemptible-1'],
   ] as const) {
-    await labStore.changeTpu(name, () => aTpu(name));
+    await labStore.changeTpu(name, { kind: 'add', tpu: aTpu(name) });
     await labStore.setTpuAlias(alias, name);
   }
   return world;

@@ -112,8 +112,8 @@ test('in a copied home every command that changes something is refused', async (
     assertOriginalHome: () => Promise.reject(new JobmanError(refusal, exitCode.unreachable)),
   });
   await world.labStore.addUser(aUser('xibo'));
-  await world.labStore.changeTpu('lab-1', () => aTpu('lab-1'));
-  await world.labStore.changeTpu('lab-2', () => aTpu('lab-2'));
+  await world.labStore.changeTpu('lab-1', { kind: 'add', tpu: aTpu('lab-1') });
+  await world.labStore.changeTpu('lab-2', { kind: 'add', tpu: aTpu('lab-2') });
   for (const verb of ['solve', 'reapply', 'apply', 'restart', 'delete', 'mount-disk', 'kill', 'release', 'book']) {
     const { code, err } = await world.tpu([verb, 'lab-1', ...(verb === 'kill' ? ['xibo'] : []), '--yes']);
     assert.deepEqual([code, err.includes(refusal)], [exitCode.unreachable, true], `${verb}: ${err}`);

@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
 import { normalizeName, parseName } from '../../../lab/names.ts';
-import { parseAccelerator, aliasesOf, isTpuName, type LabTpu, tpuFromName } from '../../../lab/tpus.ts';
+import { aliasesOf, type LabTpu, parseTpuFacts } from '../../../lab/tpus.ts';
 import type { LabStore } from '../../../lab/lab-store.ts';
 import { confirm } from '../../prompt.ts';
 import { escapeLine } from '../../../app/format.ts';
@@ -47,11 +47,7 @@ export async function addTpuAlias(cli: TpuCli, args: ParsedArguments): Promise<n
     if (!(await confirmDespite(cli, fact, `Change it to ${name} for all users?`))) return exitCode.failed;
   }
   const isNew = !use.tpus.includes(name);
-  const tpu = await store.transaction(async (transaction) => {
-    const known = await registerTpu(transaction, name, args);
-    await transaction.setTpuAlias(alias, name);
-    return known;
-  });
+  const tpu = await registerTpu(store, name, args, alias);
   if (isNew) cli.printSentence(`Registered ${name} (${formatTpu(tpu)}).`);
   cli.printSentence(`Added the alias ${alias} for ${name}.`);
   if (tpu.zone === null) cli.note(`note: Its zone is unknown; \`tpu register ${name} zone=...\` sets it.`);
@@ -66,39 +62,10 @@ export async function register(cli: TpuCli, args: ParsedArguments): Promise<numb
   return exitCode.ok;
 }
 
-const unknownFields = { project: null, zone: null, pricing: 'ondemand', runtimeVersion: null } as const;
-
-async function registerTpu(store: LabStore, name: string, args: ParsedArguments): Promise<LabTpu> {
-  const { zone, type, pricing, project, version } = args.keys;
-  if (!isTpuName(name))
-    throw new JobmanError(
-      `\`${escapeLine(name)}\` is not a TPU name: at most 63 lower-case letters, digits and dashes.`,
-      exitCode.usage,
-    );
-  if (zone !== undefined && !/^[a-z]+(-[a-z]+)+\d+-[a-z]$/.test(zone))
-    throw new JobmanError(`\`${escapeLine(zone)}\` is not a zone such as us-central2-b.`, exitCode.usage);
-  const accelerator = type === undefined ? undefined : parseAccelerator(type);
-  if (accelerator === null)
-    throw new JobmanError(`\`${escapeLine(type ?? '')}\` is not a TPU type such as v2-32 or v5e-8.`, exitCode.usage);
-  let known: LabTpu | undefined;
-  await store.changeTpu(name, (before) => {
-    const base =
-      before ?? tpuFromName(name) ?? (accelerator === undefined ? null : { ...unknownFields, name, accelerator });
-    if (base === null)
-      throw new JobmanError(
-        `The name ${name} does not contain the type of the TPU. Add it: type=v2-32. Nothing was changed.`,
-        exitCode.usage,
-      );
-    const given = { zone, accelerator, pricing, project, runtimeVersion: version };
-    // The command's row allows no other pricing.
-    known = {
-      ...base,
-      ...(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Partial<LabTpu>),
-    };
-    return known;
-  });
-  if (known === undefined) throw new Error(`the store changed ${name} without calling \`change\``);
-  return known;
+async function registerTpu(store: LabStore, name: string, args: ParsedArguments, alias?: string): Promise<LabTpu> {
+  const tpu = await store.changeTpu(name, { kind: 'register', facts: parseTpuFacts(name, args.keys) }, alias);
+  if (tpu === null) throw new Error(`the store has not registered ${name}`);
+  return tpu;
 }
 
 function formatTpu({ accelerator, zone, pricing }: LabTpu): string {
@@ -128,11 +95,7 @@ export async function unregister(cli: TpuCli, args: ParsedArguments): Promise<nu
   const what = `${name}${also} from the registry`;
   const isMeant = await confirm(cli, `Remove ${what}?`, `This would remove ${what}.`);
   if (!isMeant) return exitCode.failed;
-  await store.transaction(async (transaction) => {
-    for (const alias of aliases) await transaction.setTpuAlias(alias, null);
-    await transaction.changeTpu(name, () => null);
-    await transaction.changeBooking(name, (booking) => (booking?.status === 'gone' ? null : booking));
-  });
+  await store.removeTpu(name);
   cli.printSentence(`Removed ${name} from the registry. The TPU itself was not changed.`);
   return exitCode.ok;
 }

@@ -155,8 +155,7 @@ function isOnDemand({ verb, flags }: ParsedArguments): boolean {
 
 async function finishApply(context: TpuContext, args: ParsedArguments): Promise<number> {
   const { cli, tpu } = context;
-  if (isOnDemand(args))
-    await cli.lab.store.changeTpu(tpu.name, (now) => (now === null ? null : { ...now, pricing: 'ondemand' }));
+  if (isOnDemand(args)) await cli.lab.store.changeTpu(tpu.name, { kind: 'set_pricing', pricing: 'ondemand' });
   await bookExistence(cli, tpu.name, 'free', context.report);
   const state = await context.tpus.describe(tpu);
   const zone = state.kind === 'known' ? state.zone : (tpu.zone ?? '');

@@ -84,7 +84,7 @@ export async function addTag(cli: TpuCli, args: ParsedArguments): Promise<number
   const [number = 0] = args.windows;
   const tag = parseName('tag', requiredText(args, 'tag'), await namesInUse(cli));
   const { job } = await findWindow(cli, user, number);
-  await cli.lab.store.changeJob(job.job, (now) => ({ ...now, tag }));
+  await cli.lab.store.tagJob(job.job, tag);
   cli.printSentence(`Tagged window ${number} of ${user.name} (job ${job.job}) as ${tag}.`);
   return exitCode.ok;
 }
