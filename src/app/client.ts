@@ -340,9 +340,12 @@ export interface MetricsQuery {
   readonly since?: Instant;
   /** About how many points of each metric are returned; 1,000 by default. */
   readonly maxPoints?: number;
-  /** Called after each part of a log with the bytes of it that are read, and its size; null if that is not known. */
-  readonly onRead?: (attempt: number, bytes: number, size: number | null) => void;
 }
+
+/** `read`: the part of a log that is read so far; null for a size that is not known. The result comes last. */
+export type MetricsStep =
+  | { readonly kind: 'read'; readonly attempt: number; readonly bytes: number; readonly size: number | null }
+  | { readonly kind: 'result'; readonly metrics: MetricsView };
 
 /** The metrics that a job's program prints or reports. */
 export interface MetricsView {
@@ -652,7 +655,7 @@ export interface Client {
    */
   readLog(ref: Ref, id: string, from: number, maxBytes: number): Promise<LogPart>;
   /** The metrics of the program, reduced to a number of points. */
-  metrics(ref: Ref, query: MetricsQuery): Promise<MetricsView>;
+  metrics(ref: Ref, query: MetricsQuery): AsyncIterable<MetricsStep>;
   /** Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored. */
   metricPoints(ref: Ref, query: MetricsQuery): AsyncIterable<MetricPointView>;
   /** Removes the files of a finished job. */

@@ -15,6 +15,7 @@ import type {
   ListQuery,
   MetricPointView,
   MetricsQuery,
+  MetricsStep,
   MetricsView,
   PassList,
   PassQuery,
@@ -149,8 +150,14 @@ export interface JobSource {
   ledgerJob(job: FoundJob): Promise<LedgerJob>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
   diffSide(job: FoundJob, attempt: number | null): Promise<DiffSide>;
-  metrics(job: FoundJob, query: MetricsQuery): Promise<MetricsView>;
+  metrics(job: FoundJob, query: MetricsQuery): AsyncIterable<MetricsStep>;
   /** Every point, without a reduction. */
   metricPoints(job: FoundJob, query: MetricsQuery): AsyncIterable<MetricPointView>;
   close(): Promise<void>;
+}
+
+/** Waits for the result. */
+export async function metricsResult(steps: AsyncIterable<MetricsStep>): Promise<MetricsView> {
+  for await (const step of steps) if (step.kind === 'result') return step.metrics;
+  throw new Error('the metrics ended without a result');
 }

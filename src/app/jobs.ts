@@ -95,9 +95,11 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
     heldCapacity: async (job) => (await sourceOf(job)).heldCapacity(job),
     ledgerJob: async (job) => (await sourceOf(job)).ledgerJob(job),
     diffSide: async (job, attempt) => (await sourceOf(job)).diffSide(job, attempt),
-    metrics: async (job, query) => (await sourceOf(job)).metrics(job, query),
     async *perform(job, command, options) {
       yield* (await sourceOf(job)).perform(job, command, options);
+    },
+    async *metrics(job, query) {
+      yield* (await sourceOf(job)).metrics(job, query);
     },
     async *metricPoints(job, query) {
       yield* (await sourceOf(job)).metricPoints(job, query);

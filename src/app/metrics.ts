@@ -24,7 +24,14 @@ import {
   type MetricPoint,
   type MetricSeries,
 } from '../reports/metrics.ts';
-import type { AttemptMetrics, MetricPointView, MetricsQuery, MetricSeriesView, MetricsView } from './client.ts';
+import type {
+  AttemptMetrics,
+  MetricPointView,
+  MetricsQuery,
+  MetricSeriesView,
+  MetricsStep,
+  MetricsView,
+} from './client.ts';
 import { createEndReader } from './file-ends.ts';
 import { pluralize } from './format.ts';
 import { requireAttempt, requireWorker } from './logs.ts';
@@ -35,17 +42,17 @@ import { workersOf } from './views.ts';
 const defaultPoints = 1_000;
 
 /** Throws JobmanError (3) for an attempt or a worker that the job lacks, and StoreError for a file that cannot be read. */
-export async function metricsOfJob(
+export async function* metricsOfJob(
   { files, folders }: { readonly files: JobFiles; readonly folders: LocalFolders },
   job: Job,
   now: Instant,
   query: MetricsQuery,
-): Promise<MetricsView> {
+): AsyncIterable<MetricsStep> {
   const { slowWorker, dashboards } = progressOf(job, now, createEndReader(files, job), folders);
   const leftOut = createLeftOut();
   const lines = linesOfJob(files, job, query, leftOut.add);
-  const collected = await collect(lines, attemptsOf(job, query).map(knownAttempt), query, leftOut);
-  return { id: job.id, name: job.spec.name, ...collected, slowWorker, dashboards };
+  const collected = yield* collect(lines, attemptsOf(job, query).map(knownAttempt), query, leftOut);
+  yield { kind: 'result', metrics: { id: job.id, name: job.spec.name, ...collected, slowWorker, dashboards } };
 }
 
 /** Every point of the query, without a reduction and without the throughput. Needs no memory for earlier points. */
@@ -62,11 +69,16 @@ export interface PodLog {
   readonly pieces: AsyncIterable<Uint8Array>;
 }
 
-export async function metricsOfPods(name: string, pods: readonly PodLog[], query: MetricsQuery): Promise<MetricsView> {
+export async function* metricsOfPods(
+  name: string,
+  pods: readonly PodLog[],
+  query: MetricsQuery,
+): AsyncIterable<MetricsStep> {
   const unknown = { stage: 0, startedAt: null, endedAt: null, reason: null };
   const attempts = pods.map(({ attempt }) => ({ ...unknown, attempt }));
-  const collected = await collect(linesOfPods(pods, query), attempts, query, createLeftOut());
-  return { id: name, name, ...collected, slowWorker: null, dashboards: { wandb: null, tensorboard: null } };
+  const collected = yield* collect(linesOfPods(pods, query), attempts, query, createLeftOut());
+  const none = { slowWorker: null, dashboards: { wandb: null, tensorboard: null } };
+  yield { kind: 'result', metrics: { id: name, name, ...collected, ...none } };
 }
 
 export function metricPointsOfPods(
@@ -79,15 +91,16 @@ export function metricPointsOfPods(
 
 // ------------------------------------------------------------------------------------------ points
 
-async function collect(
+async function* collect(
   blocks: AsyncIterable<LineBlock>,
   attempts: readonly KnownAttempt[],
   query: MetricsQuery,
   leftOut: LeftOut,
-): Promise<Pick<MetricsView, 'attempts' | 'names' | 'series' | 'throughput' | 'leftOut'>> {
+): AsyncGenerator<MetricsStep, Pick<MetricsView, 'attempts' | 'names' | 'series' | 'throughput' | 'leftOut'>> {
   const collector = createMetricCollector(query.maxPoints ?? defaultPoints);
   const workers = new Map<number, WorkerId>();
-  for await (const { attempt, source, worker, lines } of blocks) {
+  for await (const { attempt, source, worker, lines, bytes, size } of blocks) {
+    yield { kind: 'read', attempt, bytes, size };
     if (lines.length > 0) workers.set(attempt, worker);
     for (const { line, at } of lines) collector.add(attempt, source, line, at);
   }
@@ -145,6 +158,10 @@ interface LineBlock {
   readonly worker: WorkerId;
   readonly source: OutputFile;
   readonly lines: readonly TimedLine[];
+  /** Of the file, so far. */
+  readonly bytes: number;
+  /** Null if it is not known. */
+  readonly size: number | null;
 }
 
 /** Attempt by attempt; of each one worker, the first with metrics unless the query names one. */
@@ -159,9 +176,9 @@ async function* linesOfJob(
     let isFound = false;
     for (const worker of workers) {
       for (const source of ['metrics', 'log'] as const) {
-        for await (const lines of linesOfRun({ files, job, attempt, worker, source, query, onLeftOut })) {
+        for await (const { lines, ...read } of linesOfRun({ files, job, attempt, worker, source, onLeftOut })) {
           isFound ||= lines.length > 0;
-          yield { attempt: attempt.ordinal, worker, source, lines: linesSince(lines, query) };
+          yield { attempt: attempt.ordinal, worker, source, lines: linesSince(lines, query), ...read };
         }
       }
       if (isFound) break;
@@ -185,17 +202,16 @@ async function* linesOfPods(pods: readonly PodLog[], query: MetricsQuery): Async
       const line = found === undefined ? undefined : withStep(found);
       return line === undefined ? undefined : { line, at: before };
     });
+    let bytes = 0;
     const blockOf = (found: ReturnType<typeof finder.push>): LineBlock => {
       const lines = linesSince(
         found.map(({ line }) => line),
         query,
       );
-      return { attempt, worker, source: 'log', lines };
+      return { attempt, worker, source: 'log', lines, bytes, size: null };
     };
-    let bytes = 0;
     for await (const piece of pieces) {
       bytes += piece.length;
-      query.onRead?.(attempt, bytes, null);
       yield blockOf(finder.push(piece));
     }
     yield blockOf(finder.end());
@@ -215,12 +231,11 @@ interface RunOutput {
   readonly attempt: Attempt;
   readonly worker: WorkerId;
   readonly source: OutputFile;
-  readonly query: Pick<MetricsQuery, 'onRead'>;
   readonly onLeftOut: ((text: string) => void) | undefined;
 }
 
-async function* linesOfRun(output: RunOutput): AsyncIterable<readonly TimedLine[]> {
-  const { files, job, attempt, worker, source, query, onLeftOut } = output;
+async function* linesOfRun(output: RunOutput): AsyncIterable<Pick<LineBlock, 'lines' | 'bytes' | 'size'>> {
+  const { files, job, attempt, worker, source, onLeftOut } = output;
   const copy: CopiedOutput = { attempt: attempt.ordinal, worker, file: source };
   const begin = attempt.runningAt ?? attempt.startedAt;
   const timeAt = createTimeReader([
@@ -238,9 +253,10 @@ async function* linesOfRun(output: RunOutput): AsyncIterable<readonly TimedLine[
       const carried = withStep(line);
       return carried === undefined ? [] : [{ line: carried, at }];
     });
-  for await (const piece of files.pieces(job, { kind: 'output', ...copy }, query.onRead?.bind(null, attempt.ordinal)))
-    yield timed(finder.push(piece));
-  yield timed(finder.end());
+  let read: { readonly bytes: number; readonly size: number | null } = { bytes: 0, size: null };
+  const pieces = files.pieces(job, { kind: 'output', ...copy }, (bytes, size) => (read = { bytes, size }));
+  for await (const piece of pieces) yield { lines: timed(finder.push(piece)), ...read };
+  yield { lines: timed(finder.end()), ...read };
 }
 
 /** The arrival times of a month of output take half as much. */

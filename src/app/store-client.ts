@@ -163,9 +163,9 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
       return diffSide(job, attempt, { jobFiles: files, manifest: await store.manifest(job.id), now: now() });
     },
 
-    async metrics(ref, query) {
+    async *metrics(ref, query) {
       const [job, { metricsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
-      return metricsOfJob(parts, job, now(), query);
+      yield* metricsOfJob(parts, job, now(), query);
     },
 
     async *metricPoints(ref, query) {

@@ -3,7 +3,7 @@
 import type { Client, JobRow, JobView } from './client.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import { escapeLine, formatMachine, pluralize } from './format.ts';
-import type { FoundJob, JobSelection, JobSource } from './job-source.ts';
+import { metricsResult, type FoundJob, type JobSelection, type JobSource } from './job-source.ts';
 import { formatHourlyCost } from './phrases.ts';
 import { isIdRef } from './refs.ts';
 
@@ -62,7 +62,7 @@ export function createStoreSource(client: Client): JobSource {
       if (attempt === null) return side;
       const [{ withMetrics }, metrics] = await Promise.all([
         import('./diff.ts'),
-        client.metrics(id, { attempt, maxPoints: 2 }),
+        metricsResult(client.metrics(id, { attempt, maxPoints: 2 })),
       ]);
       return withMetrics(side, metrics);
     },

@@ -9,6 +9,7 @@ import { logsOf } from '../../src/app/logs.ts';
 import { createEndReader } from '../../src/app/file-ends.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
 import { localFolders } from '../../src/files/local-folders.ts';
+import { metricsResult } from '../../src/app/job-source.ts';
 import { metricPointsOfJob, metricsOfJob, metricsOfPods } from '../../src/app/metrics.ts';
 import { progressOf } from '../../src/app/progress.ts';
 import type { MetricsQuery } from '../../src/app/client.ts';
@@ -45,7 +46,8 @@ function copiesIn(t: TestContext, of: Job = job) {
       mkdirSync(dirname(path(name)), { recursive: true });
       appendFileSync(path(name), text);
     },
-    read: (query: MetricsQuery = {}) => metricsOfJob({ files, folders: localFolders }, of, noon + 120 * minute, query),
+    read: (query: MetricsQuery = {}) =>
+      metricsResult(metricsOfJob({ files, folders: localFolders }, of, noon + 120 * minute, query)),
   };
 }
 
@@ -169,7 +171,7 @@ test('the lines of a pod begin with the time of the cluster', async () => {
     yield Buffer.from('2026-11-20T12:00:01.5Z step 1 loss 2\n2026-11-20T12:00:02Z 10%|# | 1/9');
     yield Buffer.from(' [00:01<00:09]\r20%|# | 2/9 [00:01<00:09]\n');
   }
-  const view = await metricsOfPods('bert', [{ attempt: 1, worker: 0, pieces: pieces() }], {});
+  const view = await metricsResult(metricsOfPods('bert', [{ attempt: 1, worker: 0, pieces: pieces() }], {}));
   assert.deepEqual(view.series[0]?.points, [{ attempt: 1, step: 1, at: noon + 1_500, value: 2 }]);
   assert.deepEqual(
     view.attempts.map(({ lastStep }) => lastStep),

@@ -259,11 +259,11 @@ for (const command of ['plot', 'report'])
       cwd: folder,
       jobs: [jobView({ name: 'vit' })],
       terminal: { columns: 60, rows: 30 },
-      async readMetrics({ onRead }) {
-        onRead?.(2, 5e6, 1e9);
+      async *readMetrics() {
+        yield { kind: 'read', attempt: 2, bytes: 5e6, size: 1e9 };
         assert.ok(await eventually(() => harness.err().includes('Reading attempt 2: 5.0 MB of 1.0 GB')));
         harness.signal();
-        onRead?.(2, 6e6, 1e9);
+        yield { kind: 'read', attempt: 2, bytes: 6e6, size: 1e9 };
       },
     });
     assert.equal(await runCommand([command, '42'], harness.services), 130);

@@ -8,6 +8,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { suite, test, type TestContext } from 'node:test';
+import { metricsResult } from '../../src/app/job-source.ts';
 import type { Client, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
@@ -198,7 +199,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
     kind: 'read',
     call: async (client, ref) => Buffer.from(await client.readWorkdirFile(ref, 1, 'train.py')).toString(),
   },
-  metrics: { kind: 'read', call: (client, ref) => client.metrics(ref, {}) },
+  metrics: { kind: 'read', call: (client, ref) => metricsResult(client.metrics(ref, {})) },
   metricPoints: { kind: 'read', call: (client, ref) => Array.fromAsync(client.metricPoints(ref, {})) },
   diffSide: { kind: 'read', call: (client, ref) => client.diffSide(ref, null) },
   actions: { kind: 'read', states: [], call: (client, ref) => client.actions(ref) },

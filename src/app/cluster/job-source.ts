@@ -6,7 +6,7 @@ import { reportedJobCost, type JobCost } from '../../reports/cost.ts';
 import type { Why } from '../client.ts';
 import { JobmanError, usageError } from '../errors.ts';
 import type { ReadingTime } from '../format.ts';
-import type { FoundJob, HistoryEntry, JobScope, JobSource } from '../job-source.ts';
+import { metricsResult, type FoundJob, type HistoryEntry, type JobScope, type JobSource } from '../job-source.ts';
 import { archivedResult, clusterJobEvents } from './archive.ts';
 import type { ClusterContext, ClusterJob } from './cluster.ts';
 import { expectCluster, type ClusterParts, type ClusterRecord } from './cluster-record.ts';
@@ -89,7 +89,7 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
       ]);
       const side = clusterDiffSide({ ...observation, object, result });
       try {
-        const metrics = await source.metrics(job, { maxPoints: 2 });
+        const metrics = await metricsResult(source.metrics(job, { maxPoints: 2 }));
         if (metrics.names.length > 0) return withMetrics(side, metrics);
         return { ...side, metricsProblem: 'its logs have none' };
       } catch (error) {
@@ -99,9 +99,9 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
       }
     },
 
-    async metrics(job, query) {
+    async *metrics(job, query) {
       const { metricsOfJob } = await import('./metrics.ts');
-      return metricsOfJob(await parts.clusterArchive(), await records.of(job), query);
+      yield* metricsOfJob(await parts.clusterArchive(), await records.of(job), query);
     },
 
     async *metricPoints(job, query) {

@@ -1,7 +1,7 @@
 // Metrics of a cluster's job: its pods print them, and each line of their logs has the cluster's time. Each pod of one
 // number is an attempt, the oldest first.
 
-import type { MetricPointView, MetricsQuery, MetricsView } from '../client.ts';
+import type { MetricPointView, MetricsQuery, MetricsStep } from '../client.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
 import { metricPointsOfPods, metricsOfPods, type PodLog } from '../metrics.ts';
 import type { ArchivedJob } from './archive.ts';
@@ -16,12 +16,12 @@ interface MetricsOrigin {
   readonly archived: ArchivedJob | null;
 }
 
-export async function metricsOfJob(
+export async function* metricsOfJob(
   archive: ClusterArchive,
   origin: MetricsOrigin,
   query: MetricsQuery,
-): Promise<MetricsView> {
-  return metricsOfPods(origin.job.name, await podLogs(archive, origin, query), query);
+): AsyncIterable<MetricsStep> {
+  yield* metricsOfPods(origin.job.name, await podLogs(archive, origin, query), query);
 }
 
 export async function* metricPointsOfJob(

@@ -4,11 +4,14 @@ import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { mainMetrics } from '../../reports/metrics.ts';
+import { drawStatusLine } from '../block.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { untilInterrupted } from '../interrupt.ts';
 import { resolveJobs } from '../jobs/resolve.ts';
-import type { FoundJob } from '../../app/job-source.ts';
+import { pluralize } from '../../app/format.ts';
+import { metricsResult, type FoundJob } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';
-import { withReadProgress } from '../read-progress.ts';
+import { interruptedError, readMetrics } from '../read-progress.ts';
 import { plotLines } from '../render/plot.ts';
 import { minPlotColumns, type PlotFlags } from '../table/flags.ts';
 import { watchUntilExit } from '../watch/live.ts';
@@ -40,7 +43,7 @@ export async function plot(cli: Cli, flags: PlotFlags & GlobalFlags, ...args: re
     });
     if (flags.all === true) return await printAllPoints(cli, jobs, found, query);
     if (flags.watch === true) return await watchPlot(cli, jobs, found, query, flags);
-    const view = await withReadProgress(cli, (onRead) => jobs.metrics(found, { ...query, onRead }));
+    const view = await readMetrics(cli, jobs.metrics(found, query));
     expectMetrics(view, rest);
     if (cli.json) cli.printJsonLines(pointsOf(view, rest));
     else cli.printAll(linesFor(cli, view, rest, flags));
@@ -55,22 +58,29 @@ const writeSize = 1_000;
 
 async function printAllPoints(cli: Cli, jobs: Jobs, job: FoundJob, query: MetricsQuery): Promise<number> {
   let waiting: MetricPointView[] = [];
+  let count = 0;
   const write = async (): Promise<void> => {
     cli.printJsonLines(waiting);
+    count += waiting.length;
     waiting = [];
     await cli.io.stdout.flush();
   };
-  const print = async (onRead?: MetricsQuery['onRead']): Promise<number> => {
-    for await (const point of jobs.metricPoints(job, { ...query, ...omitUndefined({ onRead }) })) {
-      if (cli.io.stdout.closed) break;
-      waiting.push(point);
-      if (waiting.length === writeSize) await write();
-    }
-    await write();
-    return exitCode.ok;
-  };
   // On a terminal the points themselves are the progress.
-  return cli.io.stdout.isTerminal ? print() : withReadProgress(cli, print);
+  const line = drawStatusLine(cli, 250, () => (cli.io.stdout.isTerminal ? null : `Read ${pluralize(count, 'point')}`));
+  try {
+    return await untilInterrupted(cli, async (signal) => {
+      for await (const point of jobs.metricPoints(job, query)) {
+        if (signal.aborted) throw interruptedError();
+        if (cli.io.stdout.closed) break;
+        waiting.push(point);
+        if (waiting.length === writeSize) await write();
+      }
+      await write();
+      return exitCode.ok;
+    });
+  } finally {
+    line.end();
+  }
 }
 
 async function watchPlot(cli: Cli, jobs: Jobs, job: FoundJob, query: MetricsQuery, flags: PlotFlags): Promise<number> {
@@ -78,16 +88,17 @@ async function watchPlot(cli: Cli, jobs: Jobs, job: FoundJob, query: MetricsQuer
   let view: MetricsView | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
   let took: Duration = 0;
-  const read = async (onRead?: MetricsQuery['onRead']): Promise<MetricsView> => {
+  const read = async (isFirst = false): Promise<MetricsView> => {
     const began = cli.io.now();
-    view = await jobs.metrics(job, { ...query, ...omitUndefined({ onRead }) });
+    const steps = jobs.metrics(job, query);
+    view = await (isFirst ? readMetrics(cli, steps) : metricsResult(steps));
     readAt = cli.io.now();
     took = Math.max(0, readAt - began);
     return view;
   };
   const linesOf = async (columns?: number) =>
     linesFor(cli, view ?? (await read()), names, { ...flags, ...omitUndefined({ width: columns }) });
-  expectMetrics(await withReadProgress(cli, read), names);
+  expectMetrics(await read(true), names);
   return watchUntilExit(cli, {
     screen: () => ({
       // A long log takes a while to read, which must not keep a processor busy.

@@ -11,7 +11,7 @@ import type { FoundJob } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';
 import type { Plot } from '../../reports/job-plot.ts';
 import { forEachJob } from '../jobs/resolve.ts';
-import { withReadProgress } from '../read-progress.ts';
+import { readMetrics } from '../read-progress.ts';
 import { installationFiles, makeBundle } from '../report/bundle.ts';
 import { collectReport, type JobReport } from '../report/job-report.ts';
 import { plotsOf } from '../report/plots.ts';
@@ -36,7 +36,7 @@ export async function report(
 /** A page without metrics is better than none. */
 async function readPlots(cli: Cli, jobs: Jobs, job: FoundJob): Promise<readonly Plot[]> {
   try {
-    return plotsOf(await withReadProgress(cli, (onRead) => jobs.metrics(job, { onRead })));
+    return plotsOf(await readMetrics(cli, jobs.metrics(job, {})));
   } catch (error) {
     if (error instanceof JobmanError && error.code !== exitCode.interrupted) return [];
     throw error;

@@ -20,7 +20,7 @@ import type {
   LogRef,
   Plan,
   Why,
-  MetricsQuery,
+  MetricsStep,
   MetricsView,
 } from '../../../src/app/client.ts';
 import type { ClusterArchive } from '../../../src/app/cluster/commands.ts';
@@ -67,8 +67,8 @@ export interface CliHarnessOptions {
   readonly events?: Readonly<Record<string, readonly Event[]>>;
   readonly logs?: readonly FakeLog[];
   readonly metrics?: MetricsView;
-  /** Awaited before the metrics are known. */
-  readonly readMetrics?: (query: MetricsQuery) => Promise<void>;
+  /** Come before the metrics. */
+  readonly readMetrics?: () => AsyncIterable<MetricsStep>;
   readonly more?: number;
   readonly notes?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -264,9 +264,9 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,
-    async metrics(ref, query) {
-      await options.readMetrics?.(query);
-      return options.metrics ?? noMetrics(find(ref));
+    async *metrics(ref) {
+      if (options.readMetrics !== undefined) yield* options.readMetrics();
+      yield { kind: 'result', metrics: options.metrics ?? noMetrics(find(ref)) };
     },
     async *metricPoints(ref) {
       const { id, series, attempts } = options.metrics ?? noMetrics(find(ref));
