@@ -11,7 +11,6 @@ import {
   urlOrNull,
   listOf,
   textOrNull,
-  textListWhere,
   bool,
   int,
   milliseconds,
@@ -90,7 +89,7 @@ const share = objectOf(
 const spreadsheet = objectOf(
   '{ "id": "...", "credentials": "..." }',
   {
-    id: textWhere('the id of a spreadsheet: the part of its address after /d/', (text) => /^[\w-]+$/.test(text)),
+    id: textWhere('the id of a spreadsheet: the part of its address after /d/', /^[\w-]+$/),
     credentials: textWhere('the path of the key of a service account', isNonEmpty),
   },
   { tab: textOrNullWhere('the name of a tab, or null', isNonEmpty), endpoint: urlOrNull },
@@ -111,11 +110,7 @@ const labTable = {
     null,
     "Private key for that login; null: jobman's own, then those of your ssh_config, of gcloud and of your SSH agent.",
   ),
-  namePrefix: defineSetting(
-    textWhere('text', () => true),
-    '',
-    'Prefix of the names of its TPUs. It is not shown.',
-  ),
+  namePrefix: defineSetting(textWhere('text'), '', 'Prefix of the names of its TPUs. It is not shown.'),
   stageLimit: defineSetting(
     int(1),
     10,
@@ -247,6 +242,11 @@ const databaseUrl: Kind<string | null> = {
 
 // ------------------------------------------------------------------------------------------ all settings
 
+const projectOrNull = textOrNullWhere(
+  'a project id like "lab-1234" (lower-case letters, digits and -), or null',
+  projectIdPattern,
+);
+
 const table = {
   database: defineSetting(
     databaseUrl,
@@ -256,9 +256,7 @@ const table = {
   ),
   tpu: {
     project: defineSetting(
-      textOrNullWhere('a project id like "lab-1234" (lower-case letters, digits and -), or null', (text) =>
-        projectIdPattern.test(text),
-      ),
+      projectOrNull,
       null,
       'Google Cloud project of manifests that name none; "emulator" is the TPU emulator.',
     ),
@@ -274,7 +272,7 @@ const table = {
       "Command that prints an access token, instead of this machine's Google Cloud login.",
     ),
     forgottenProjects: defineSetting(
-      textListWhere('a list of names', () => true),
+      listOf('a list of names', textWhere('a name')),
       [],
       'Projects of finished jobs that `tpus` and `gc` skip; `tpus --forget` adds one.',
     ),
@@ -319,17 +317,16 @@ const table = {
   notify: notifyTable,
   billing: {
     exportTable: defineSetting(
-      textOrNullWhere('a table like "my-project.billing.gcp_billing_export_v1_0A1B2C_D3E4F5_06A7B8", or null', (text) =>
-        exportTable.test(text),
+      textOrNullWhere(
+        'a table like "my-project.billing.gcp_billing_export_v1_0A1B2C_D3E4F5_06A7B8", or null',
+        exportTable,
       ),
       null,
       'BigQuery table to which Google exports the costs of your billing account: `project.dataset.table`.',
       { envVariable: 'JOBMAN_BILLING_EXPORT_TABLE' },
     ),
     queryProject: defineSetting(
-      textOrNullWhere('a project id like "lab-1234" (lower-case letters, digits and -), or null', (text) =>
-        projectIdPattern.test(text),
-      ),
+      projectOrNull,
       null,
       'Project that runs the queries of `billing` and pays for them; null: the project of the table.',
     ),

@@ -106,21 +106,18 @@ export function kindWhere<T>(
   };
 }
 
-export function textWhere(description: string, isValidText: (text: string) => boolean): Kind<string> {
-  const isValid = (value: unknown): value is string => typeof value === 'string' && isValidText(value);
-  return { ...kindWhere(description, isValid), isText: true };
+type TextRule = RegExp | ((text: string) => boolean);
+
+const isText = (value: unknown, rule: TextRule | undefined): value is string =>
+  typeof value === 'string' && (rule instanceof RegExp ? rule.test(value) : rule === undefined || rule(value));
+
+export function textWhere(description: string, rule?: TextRule): Kind<string> {
+  return { ...kindWhere(description, (value): value is string => isText(value, rule)), isText: true };
 }
 
-export function textOrNullWhere(description: string, isValidText: (text: string) => boolean): Kind<string | null> {
-  const isValid = (value: unknown): value is string | null =>
-    value === null || (typeof value === 'string' && isValidText(value));
+export function textOrNullWhere(description: string, rule?: TextRule): Kind<string | null> {
+  const isValid = (value: unknown): value is string | null => value === null || isText(value, rule);
   return { ...kindWhere(description, isValid), isText: true };
-}
-
-export function textListWhere(description: string, isValidText: (text: string) => boolean): Kind<readonly string[]> {
-  const isValid = (value: unknown): value is readonly string[] =>
-    Array.isArray(value) && value.every((one) => typeof one === 'string' && isValidText(one));
-  return kindWhere(description, isValid);
 }
 
 export const isNonEmpty = (text: string): boolean => text.trim() !== '';

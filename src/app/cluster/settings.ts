@@ -14,7 +14,7 @@ import {
   objectOf,
   textWhere,
   textOrNullWhere,
-  textListWhere,
+  int,
   bool,
   enumOf,
   reportProblem,
@@ -29,9 +29,11 @@ import { isExtended, readFlavor, type Flavor } from './flavor.ts';
 const text = textWhere('text', isNonEmpty);
 const textOrNull = emptyAsNull('text or null');
 const pathOrNull = emptyAsNull('a path or null');
-const isId = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
-const idOrNull = kindWhere('a whole number of at least 0, or null', (value) => value === null || isId(value));
-const ids = kindWhere('a list of whole numbers of at least 0', (value) => Array.isArray(value) && value.every(isId));
+const idOrNull = kindWhere(
+  'a whole number of at least 0, or null',
+  (value): value is number | null => value === null || (Number.isSafeInteger(value) && Number(value) >= 0),
+);
+const ids = listOf('a list of whole numbers', int(0));
 const annotationKey = textWhere('the key of an annotation, like "jobman/flavor"', isQualifiedName);
 
 /** The older jobman's template has empty texts for absent values. */
@@ -46,7 +48,7 @@ function emptyAsNull(description: string, fits: (text: string) => boolean = () =
 const annotation = refined(
   objectOf(
     '{ "key": "team", "value": "vision", "valueType": "string" }',
-    { key: annotationKey, value: textWhere('text', () => true) },
+    { key: annotationKey, value: textWhere('text') },
     { valueType: enumOf('"string" or "env"', ['string', 'env']) },
   ),
   (one) => ({ valueType: 'string' as const, ...one }),
@@ -86,7 +88,7 @@ const table = {
     ),
     configmap: defineSetting(text, 'jobman-queue-position', 'Name of that ConfigMap.'),
     gpuResources: defineSetting(
-      textListWhere('a list of extended resources, like ["nvidia.com/gpu", "amd.com/gpu"]', isExtended),
+      listOf('a list of extended resources', textWhere('an extended resource like "nvidia.com/gpu"', isExtended)),
       [],
       'Extended resources that count as GPUs. Empty: all of them.',
     ),

@@ -54,13 +54,10 @@ function isSecretPath(text: string): boolean {
 }
 
 /** The recipient in its stored form. */
-const recipient: Kind<string> = refined(
-  textWhere('"mail:ADDRESS" or the name of a channel', () => true),
-  (written, fail) => {
-    const read = readRecipient(written);
-    return 'recipient' in read ? read.recipient : fail(`${JSON.stringify(written)} ${read.problem}`, read.suggestion);
-  },
-);
+const recipient: Kind<string> = refined(textWhere('"mail:ADDRESS" or the name of a channel'), (written, fail) => {
+  const read = readRecipient(written);
+  return 'recipient' in read ? read.recipient : fail(`${JSON.stringify(written)} ${read.problem}`, read.suggestion);
+});
 const recipients = listOf('a list of recipients like ["mail:alice@example.com", "slack"]', recipient);
 
 const event = enumOf(
