@@ -42,11 +42,10 @@ interface PassParts extends Pick<
 /** A failed pass is retried, so it never rejects. */
 export function createPass(parts: PassParts): (id: string) => Promise<void> {
   const { store, clock, log, lease, schedule, performer, admission, followers, isRunning, requeue } = parts;
-  const silences = createSilences();
+  const observer = createJobObserver(parts);
+  const immediate = createImmediateLimit();
   const failures = new Map<string, number>();
-  const atOnce = new Map<string, number>();
   const observedAgain = new Set<string>();
-  const isDescriptorShortage = createShortageCheck(parts);
 
   async function pass(id: string): Promise<void> {
     if (!isRunning() || lease.epoch === null) return;
@@ -56,23 +55,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     if (stored === undefined) return;
     const completionsBefore = performer.completions;
     const began = clock.now();
-    // Before the outcomes are read, so that a request that returns in between is among the outcomes.
-    const idleRequests = idleRequestsOf(stored.job, performer);
-    const outcomes = await store.outcomes(id);
-    const backend = parts.backendOf(stored.job.spec);
-    const observeAllocations = parts.observerFor(backend);
-    const context: ObservationContext = {
-      backend,
-      observeAllocations,
-      clock,
-      silences,
-      isDescriptorShortage,
-      capacityAnswers: (project) => store.capacityAnswers(project),
-      observeOwnerSpending: parts.observeOwnerSpending,
-      idleRequests,
-    };
-    const observed = await observe(stored.job, outcomes, admission.admits(stored.job), context);
-    const observation = await withLogPatterns(stored.job, observed, { ...parts, backend });
+    const { outcomes, observation, backend } = await observer.observe(stored.job);
     if (!isRunning()) return;
     const now = clock.now();
     if (hasJumped(began, now) && !observedAgain.has(id)) {
@@ -84,7 +67,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     observedAgain.delete(id);
     const decision = reconcile(stored.job, observation, now);
     const wakeAt = wakeAtOf(decision);
-    const isWritten = isWorthCommitting(stored.job, decision, outcomes.length > 0, wakeAt);
+    const isWritten = isWorthCommitting(stored.job, decision, outcomes.length > 0) || mustWrite(id, wakeAt);
     if (isWritten) {
       const result = await store.commit({
         job: decision.job,
@@ -109,24 +92,12 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     performer.perform(decision.job, decision.actions, completionsBefore);
     followers.follow(decision.job, backend, observation.workers);
     if (wakeAt === undefined) forgetJob(decision.job);
-    else parts.setDue(id, limitImmediatePasses(id, wakeAt));
+    else parts.setDue(id, immediate.limit(id, wakeAt, clock.now()));
     await writeJobFiles(decision, parts);
   }
 
-  /** A rule that always requests an immediate pass is a bug: limit it to one pass per second. */
-  function limitImmediatePasses(id: string, wakeAt: Instant): Instant {
-    const now = clock.now();
-    const inARow = wakeAt > now ? 0 : (atOnce.get(id) ?? 0) + 1;
-    if (inARow === 0) atOnce.delete(id);
-    else atOnce.set(id, inARow);
-    return inARow > 20 ? now + second : wakeAt;
-  }
-
-  /** A decision with an action is always committed: only a commit proves lease and revision. */
-  function isWorthCommitting(before: Job, decision: Decision, hasOutcomes: boolean, wakeAt?: Instant): boolean {
-    if (hasOutcomes || decision.events.length > 0 || decision.actions.length > 0 || wakeAt === undefined) return true;
-    if (schedule.mustWrite(before.id, wakeAt, clock.now())) return true;
-    return decision.job !== before && !isDeepStrictEqual(decision.job, before);
+  function mustWrite(id: string, wakeAt: Instant | undefined): boolean {
+    return wakeAt === undefined || schedule.mustWrite(id, wakeAt, clock.now());
   }
 
   /** Earlier than the decision's time while a log of the job is incomplete. */
@@ -135,10 +106,10 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
   }
 
   function forgetJob(job: Job): void {
-    atOnce.delete(job.id);
+    immediate.forget(job.id);
     schedule.forgetWritten(job.id);
     observedAgain.delete(job.id);
-    silences.forget(job.id);
+    observer.forget(job.id);
     followers.forget(job);
   }
 
@@ -151,11 +122,58 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
       const count = failures.get(id) ?? 0;
       failures.set(id, count + 1);
       // The pass may not have asked the workers, so no silence may continue.
-      silences.forget(id);
+      observer.forget(id);
       if (count === 0) log.warn(`job ${id}: the pass failed and is retried: ${messageOf(error)}`);
       parts.setDue(id, clock.now() + backoff(count, second, 30 * second));
     }
   };
+}
+
+/** The outcomes of a job's actions, and then the observation of everything else. */
+function createJobObserver(parts: PassParts) {
+  const { store, clock, performer, admission, observeOwnerSpending } = parts;
+  const silences = createSilences();
+  const isDescriptorShortage = createShortageCheck(parts);
+  return {
+    async observe(job: Job) {
+      // Before the outcomes are read, so that a request that returns in between is among the outcomes.
+      const idleRequests = idleRequestsOf(job, performer);
+      const outcomes = await store.outcomes(job.id);
+      const backend = parts.backendOf(job.spec);
+      const observed = await observe(job, outcomes, admission.admits(job), {
+        backend,
+        observeAllocations: parts.observerFor(backend),
+        clock,
+        silences,
+        isDescriptorShortage,
+        capacityAnswers: (project) => store.capacityAnswers(project),
+        observeOwnerSpending,
+        idleRequests,
+      });
+      return { outcomes, backend, observation: await withLogPatterns(job, observed, { ...parts, backend }) };
+    },
+    forget: silences.forget,
+  };
+}
+
+/** A rule that always requests an immediate pass is a bug: limits it to one pass per second. */
+function createImmediateLimit() {
+  const inARow = new Map<string, number>();
+  return {
+    limit(id: string, wakeAt: Instant, now: Instant): Instant {
+      const count = wakeAt > now ? 0 : (inARow.get(id) ?? 0) + 1;
+      if (count === 0) inARow.delete(id);
+      else inARow.set(id, count);
+      return count > 20 ? now + second : wakeAt;
+    },
+    forget: (id: string) => void inARow.delete(id),
+  };
+}
+
+/** A decision with an action is always committed: only a commit proves lease and revision. */
+function isWorthCommitting(before: Job, { job, events, actions }: Decision, hasOutcomes: boolean): boolean {
+  if (hasOutcomes || events.length > 0 || actions.length > 0) return true;
+  return job !== before && !isDeepStrictEqual(job, before);
 }
 
 function recordOf(
