@@ -116,7 +116,7 @@ async function measureCase(
       measured: wakeups.toFixed(2),
       budget: isSimulated ? '-' : String(maxWakeups),
       comparison: isSimulated
-        ? 'each job has a check every twenty seconds, and each connection a ping every three'
+        ? 'each job has a check every minute, and each connection a ping every three seconds'
         : `its thread waited ${voluntarySwitches.toFixed(1)} times, including disk and garbage collection`,
       isWithinBudget: isSimulated ? null : wakeups <= maxWakeups + 0.05,
     },

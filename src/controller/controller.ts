@@ -8,6 +8,7 @@ import { localPool } from '../core/decide/allocate.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
+import { createCapacityWatch } from './capacity-watch.ts';
 import { leaseRenewInterval, createLease } from './lease.ts';
 import { createLogFollowers, createLogMirror } from './log-mirror.ts';
 import type { Notifier } from './notifier.ts';
@@ -239,9 +240,12 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
     wake,
     now: () => clock.now(),
   });
+  const observerFor = createObservers(clock);
+  const capacityWatch = createCapacityWatch({ ...options, observerFor, wake });
   const pass = createPass({
     ...options,
-    observerFor: createObservers(clock),
+    observerFor,
+    capacityWatch,
     observeOwnerSpending: createOwnerSpending(options),
     mirror,
     lease,
@@ -269,7 +273,20 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
   };
   const hasWork = async (): Promise<boolean> => (await due.queueDue()) || (await store.nextWake()) !== null;
   const idleExit = createIdleExit({ clock, exitMs: options.idleExitMs, isIdle, hasWork });
-  return { lease, schedule, watch, mirror, orphanCollector, performer, admission, queue, due, idleExit, isIdle };
+  return {
+    lease,
+    schedule,
+    capacityWatch,
+    watch,
+    mirror,
+    orphanCollector,
+    performer,
+    admission,
+    queue,
+    due,
+    idleExit,
+    isIdle,
+  };
 }
 
 /** One observer for each port, so that the passes of all its jobs share their requests. */
@@ -306,7 +323,7 @@ function createDueJobs(store: Store, clock: Clock, schedule: Schedule, queue: Wo
 /** One timer serves due jobs, the lease, orphan collection and the idle exit. */
 function createRounds(
   { clock, log, onRenewal }: Pick<ControllerOptions, 'clock' | 'log' | 'onRenewal'>,
-  { lease, schedule, watch, orphanCollector, queue, due, idleExit }: Parts,
+  { lease, schedule, capacityWatch, watch, orphanCollector, queue, due, idleExit }: Parts,
   hooks: {
     readonly isRunning: () => boolean;
     readonly pollBackgroundTasks: () => void;
@@ -326,8 +343,10 @@ function createRounds(
     if (!isRunning() || inRound) return;
     cancelTimer();
     // Never later than the renewal interval: only a round notices that the clock was set back.
-    const latest = clock.now() + leaseRenewInterval;
-    const at = Math.min(renewAt, orphanCollector.dueAt, schedule.firstDueAt, idleExit.exitAt, latest);
+    const now = clock.now();
+    const latest = now + leaseRenewInterval;
+    const watchAt = capacityWatch.dueAt(now);
+    const at = Math.min(renewAt, orphanCollector.dueAt, schedule.firstDueAt, idleExit.exitAt, watchAt, latest);
     cancelTimer = clock.at(at, () => void round());
   }
 
@@ -345,6 +364,7 @@ function createRounds(
     if (now >= renewAt) await renewLease();
     if (!isRunning()) return;
     for (const id of schedule.takeDue(now)) queue.add(id);
+    if (now >= capacityWatch.dueAt(now)) void capacityWatch.poll(now);
     if (clock.now() >= orphanCollector.dueAt) void orphanCollector.collect().then(exitIfIdle).finally(armTimer);
     inRound = false;
     await exitIfIdle();

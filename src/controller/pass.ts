@@ -10,6 +10,7 @@ import type { Observation } from '../core/model/observation.ts';
 import { recordPass } from '../core/model/recorded-pass.ts';
 import { reconcile } from '../core/decide/reconcile.ts';
 import { day, earliest, minute, second, type Instant } from '../core/model/time.ts';
+import type { CapacityWatch } from './capacity-watch.ts';
 import type { ControllerOptions } from './controller.ts';
 import type { Lease } from './lease.ts';
 import type { LogFollowers, LogMirror } from './log-mirror.ts';
@@ -27,6 +28,7 @@ interface PassParts extends Pick<
   readonly mirror: LogMirror;
   readonly lease: Lease;
   readonly schedule: Schedule;
+  readonly capacityWatch: CapacityWatch;
   readonly performer: Performer;
   readonly admission: Admission;
   readonly followers: LogFollowers;
@@ -91,6 +93,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     if (decision.events.some(({ kind }) => kind === 'allocation_gone')) parts.onAllocationGone();
     performer.perform(decision.job, decision.actions, completionsBefore);
     followers.follow(decision.job, backend, observation.workers);
+    parts.capacityWatch.update(decision.job, wakeAt, clock.now());
     if (wakeAt === undefined) forgetJob(decision.job);
     else parts.setDue(id, immediate.limit(id, wakeAt, clock.now()));
     await writeJobFiles(decision, parts);

@@ -383,11 +383,6 @@ test('at rest a running job stays the same object and is woken only when somethi
   assert.deepEqual([events, actions, wakeAt], [[], [], (job.attempts[0]?.runningAt ?? 0) + hour]);
 });
 
-test('an ephemeral TPU is observed often enough to react to a preemption within thirty seconds', () => {
-  const world = running();
-  assert.ok((world.decision?.wakeAt ?? Infinity) - world.now <= 25 * second);
-});
-
 test('an attempt ends at the exit time of its program, unless the clock of the worker is wrong', () => {
   const away = 3 * hour;
   for (const exitCode of [0, 1]) {

@@ -37,6 +37,8 @@ interface CapacityTraits {
   readonly replaceable: boolean;
   /** Longest time between two checks while the command runs. */
   readonly checkInterval: Duration;
+  /** The controller also watches the capacity between two checks. */
+  readonly needsWatch: boolean;
   /** The pool in which a job waits for its share; null for capacity with a queue of its own. */
   readonly pool: string | null;
 }
@@ -50,16 +52,17 @@ export function persistentTpuOf(capacity: CapacitySpec): string | null {
 /** The pool of this machine's slots. */
 export const localPool = 'this machine';
 
-/** jobman must react to a preemption within 30 s. The end of a local program wakes the controller. */
+/** The end of a program, of its output's connection and of its capacity wakes the controller before the next check. */
 export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
   switch (capacity.kind) {
     case 'local':
-      return { revocable: false, replaceable: false, checkInterval: 3 * hour, pool: localPool };
+      return { revocable: false, replaceable: false, checkInterval: 3 * hour, needsWatch: false, pool: localPool };
     case 'tpu':
       return {
         revocable: capacity.pricing !== 'ondemand',
         replaceable: true,
-        checkInterval: 20 * second,
+        checkInterval: minute,
+        needsWatch: true,
         pool: persistentTpuOf(capacity),
       };
   }
