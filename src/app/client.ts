@@ -14,7 +14,7 @@ import type { ConfirmationToken, GuardReason } from '../core/policy/guards.ts';
 import type { JobActions } from '../core/policy/permissions.ts';
 import type { JobActivity } from './activity.ts';
 import type { DiffSide } from './diff.ts';
-import type { LabEntry } from './lab-job.ts';
+import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { UsageFilter } from './ports.ts';
 import type { RefPurpose } from './refs.ts';
 import type { UsageRow } from '../reports/usage.ts';
@@ -277,6 +277,10 @@ export interface CommandOptions extends OnBehalf {
   readonly force?: boolean;
   /** For start, resume and rerun: the tokens of reasons that the user has confirmed. */
   readonly confirmed?: readonly ConfirmationToken[];
+  /** For start, resume and rerun: as in `CreateRequest`. */
+  readonly replaces?: readonly string[];
+  /** Set by `tpu resume` and `tpu rerun`: the attempt's window and booking are written with the command. */
+  readonly lab?: LabRestart;
 }
 
 export interface CommandResult {
@@ -503,6 +507,8 @@ export interface CreateRequest {
   readonly onBehalfOf?: UserName;
   /** The tokens of reasons that the user has confirmed. */
   readonly confirmed?: readonly ConfirmationToken[];
+  /** Jobs that are cancelled in the same transaction, so that this one gets their TPU. */
+  readonly replaces?: readonly string[];
   /** The environment that secrets are taken from. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Set by `tpu run`: the job is created together with its first window and its booking. */

@@ -21,7 +21,9 @@ import type { CommandResult, CommandOptions, ConfirmationNeeded } from './client
 import { checkRequest, type GuardParts } from './confirmation.ts';
 import { formatCapacityCost } from './phrases.ts';
 import { exitCode, StoreError } from './errors.ts';
-import type { LogFiles, Store, StoredJob } from './ports.ts';
+import type { LabRestart } from './lab-job.ts';
+import type { Commit, LogFiles, Store, StoredJob } from './ports.ts';
+import { requirePermission } from './require-permission.ts';
 import { capitalize, formatUsd } from './format.ts';
 import { orphansOf } from './orphans.ts';
 import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
@@ -42,7 +44,7 @@ export async function commitCommand(
     const check = checkAction(job, verb, actor, options);
     if (check.answer !== 'allow') return { answer: refusedResult(job, check), change: null };
     const guarded = isStart(verb)
-      ? await checkRequest(parts, { owner: job.owner, spec: job.spec, job }, options.confirmed)
+      ? await checkRequest(parts, { owner: job.owner, spec: job.spec, job }, options.confirmed, options.replaces)
       : undefined;
     if (guarded !== undefined && guarded.confirmation !== null)
       return { answer: unconfirmedResult(job, guarded.confirmation), change: null };
@@ -59,14 +61,53 @@ export async function commitCommand(
     // A removed job keeps its next check only for the copy of its outputs, which continues.
     const wakeAt = !isFinal ? now() : isForceRemoved(commanded) ? null : await store.wakeAt(id);
     const answer = { id, ok: true, message: acceptedMessage(commanded, verb), exitCode: exitCode.ok };
-    const guard = guarded === undefined ? {} : { guard: guarded.guard };
-    return { answer, change: { job: commanded, events, wakeAt, ...guard } };
+    const { lab } = options;
+    const started =
+      guarded === undefined
+        ? {}
+        : {
+            guard: guarded.guard,
+            ends: await endRequests(parts, actor, options.replaces ?? []),
+            ...(lab !== undefined && { lab }),
+          };
+    return { answer, change: { job: commanded, events, wakeAt, ...started } };
   });
   if (outcome === 'busy') {
     const message = `Job ${id} changed too often in the meantime; try again.`;
     return { id, ok: false, message, exitCode: exitCode.failed, changed: false };
   }
+  await reportEnds(parts, outcome.change?.ends ?? []);
   return { ...outcome.answer, changed: outcome.change !== null };
+}
+
+type CommandParts = Parameters<typeof commitCommand>[0];
+
+/** The commits that cancel these jobs; none for a finished one. Throws JobmanError (4) without the permission. */
+export async function endRequests(
+  { store, now }: Pick<CommandParts, 'store' | 'now'>,
+  actor: Actor,
+  ids: readonly string[],
+): Promise<readonly Commit[]> {
+  return (await store.loadMany(ids)).flatMap(({ job, revision }) => {
+    if (job.finish !== null || job.removed) return [];
+    requirePermission(job, 'cancel', actor, job.owner);
+    const given = { by: actor.user, onBehalf: !owns(actor, job.owner) };
+    const { job: ended, events } = applyCommand(job, 'cancel', given, now());
+    return events.length === 0
+      ? []
+      : [{ job: ended, revision, events, foldedOutcomes: [], wakeAt: now(), epoch: null }];
+  });
+}
+
+/** After the transaction that contains them. */
+export async function reportEnds(
+  { store, logFiles }: Pick<CommandParts, 'store' | 'logFiles'>,
+  ends: readonly Commit[],
+): Promise<void> {
+  for (const end of ends) {
+    await writeNotes(logFiles, end);
+    await store.notify({ topic: 'job', id: end.job.id });
+  }
 }
 
 function isStart(verb: Verb): boolean {
@@ -194,6 +235,8 @@ export interface ClientChange {
   readonly events: readonly Event[];
   readonly wakeAt: Instant | null;
   readonly guard?: Guard;
+  readonly ends?: readonly Commit[];
+  readonly lab?: LabRestart;
 }
 
 /** Commits the result of `createChange` and adds it to job.log; retries after another commit, at last with `busy`. */
@@ -219,7 +262,10 @@ export async function commitChange<Answer extends object>(
 }
 
 /** The commit has happened: an unwritable log does not undo it. */
-async function writeNotes(logFiles: Pick<LogFiles, 'note'>, { job, events }: ClientChange): Promise<void> {
+async function writeNotes(
+  logFiles: Pick<LogFiles, 'note'>,
+  { job, events }: Pick<ClientChange, 'job' | 'events'>,
+): Promise<void> {
   try {
     for (const event of events) await logFiles.note(job, 'job', event.at, describeEvent(event, job));
   } catch (error) {

@@ -67,9 +67,10 @@ export async function checkRequest(
   parts: GuardParts,
   request: GuardedRequest,
   confirmed: readonly ConfirmationToken[] = [],
+  replaces: readonly string[] = [],
 ): Promise<GuardAnswer & { readonly guard: Guard; readonly confirmation: ConfirmationNeeded | null }> {
   const [grants, now] = [await parts.grants(), parts.now()];
-  const guard = { grants, confirmed };
+  const guard = { grants, confirmed, replaces };
   const needed = factsNeeded(request, grants, now);
   // A dry run reads no database if it needs none, so that it works without one.
   const isFree = needed.tpu === null && needed.checkpointStorage === null && !needed.held;

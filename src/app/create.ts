@@ -6,6 +6,7 @@ import type { JobSpec } from '../core/model/spec.ts';
 import { ownNames, type Actor } from '../core/model/user.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
+import { endRequests, reportEnds } from './commit-command.ts';
 import { exitCode, JobmanError, StoreError } from './errors.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
@@ -30,7 +31,8 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const owners = owner === actor.user ? ownNames(actor) : [owner];
   const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owners, now());
   const guarded = { owner, spec, job: null };
-  let check = await checkRequest(parts, guarded, request.confirmed);
+  const { confirmed, replaces = [] } = request;
+  let check = await checkRequest(parts, guarded, confirmed, replaces);
   if (check.confirmation !== null) return { kind: 'confirmation_required', confirmation: check.confirmation };
   const draft = await folders.draft(owner, {
     manifest,
@@ -42,12 +44,14 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
     const { lab } = request;
     const job = { owner, by, spec, manifest, ...(lab !== undefined && { lab }) };
     for (;;) {
-      const inserted = await store.insertGuarded({ ...job, at: now() }, check.guard);
+      const ends = await endRequests(parts, actor, replaces);
+      const inserted = await store.insertGuarded({ ...job, ends, at: now() }, check.guard);
       if (inserted !== 'unconfirmed') {
         stored = inserted;
+        await reportEnds(parts, ends);
         break;
       }
-      check = await checkRequest(parts, guarded, request.confirmed);
+      check = await checkRequest(parts, guarded, confirmed, replaces);
       if (check.confirmation === null) continue;
       await draft.discard();
       return { kind: 'confirmation_required', confirmation: check.confirmation };

@@ -19,6 +19,8 @@ export interface LabJob {
   readonly parent: { readonly job: string; readonly attempt: number; readonly startMode: 'resume' | 'rerun' } | null;
   /** The stage of its first attempt: the parent's stage + 1 after a resume, else 0. */
   readonly baseStage: number;
+  /** Jobs that its newest start has ended on the TPU. Its script ends what they left there. Absent: none. */
+  readonly replaces?: readonly string[];
 }
 
 /** The booking of a run in the booking sheet. */
@@ -35,4 +37,10 @@ export interface LabEntry {
   readonly job: Omit<LabJob, 'job' | 'user'>;
   /** Null if the booking sheet is not a table of the database. */
   readonly booking: RunBooking | null;
+}
+
+/** The lab's part of a command that starts a job again: the store writes it in the transaction of the command. */
+export interface LabRestart extends Pick<LabEntry, 'booking'>, Pick<LabJob, 'replaces'> {
+  /** Gets a window. */
+  readonly attempt: number;
 }

@@ -18,7 +18,7 @@ import type { JobRow } from './client.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { FactsNeeded, Guard, GuardFacts } from '../core/policy/guards.ts';
 import type { UserSpending } from '../core/policy/grants.ts';
-import type { LabEntry } from './lab-job.ts';
+import type { LabEntry, LabRestart } from './lab-job.ts';
 
 // ---------------------------------------------------------------------------------------------- time
 
@@ -42,6 +42,8 @@ export interface NewJob {
   readonly manifest: string;
   readonly at: Instant;
   readonly lab?: LabEntry;
+  /** End requests of the jobs that it replaces, written in the same transaction. */
+  readonly ends?: readonly Commit[];
 }
 
 /** One line of a job's history; `seq` counts from 1 without gaps. */
@@ -64,6 +66,9 @@ export interface Commit {
   readonly record?: PassRecord | null;
   /** For a start request: checked again in the transaction, with the job as stored. */
   readonly guard?: Guard;
+  /** As in `NewJob`. */
+  readonly ends?: readonly Commit[];
+  readonly lab?: LabRestart;
 }
 
 export interface PassRecord {
@@ -201,7 +206,7 @@ export interface Store {
   insert(job: NewJob): Promise<StoredJob>;
   load(id: string): Promise<StoredJob | undefined>;
   loadMany(ids: readonly string[]): Promise<readonly StoredJob[]>;
-  /** As `insert`; stores nothing if the guard has a reason that is not confirmed. */
+  /** As `insert`; stores nothing if the guard has a reason that is not confirmed, or if a job of `ends` has changed. */
   insertGuarded(job: NewJob, guard: Guard): Promise<StoredJob | 'unconfirmed'>;
   guardFacts(needed: FactsNeeded, now: Instant): Promise<GuardFacts>;
   commit(commit: Commit): Promise<CommitResult>;

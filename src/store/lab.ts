@@ -2,7 +2,7 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatChoices } from '../app/format.ts';
-import type { LabEntry } from '../app/lab-job.ts';
+import type { LabEntry, LabRestart, RunBooking } from '../app/lab-job.ts';
 import type { LoadFinalRows, Store } from '../app/ports.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Event } from '../core/model/event.ts';
@@ -407,7 +407,7 @@ async function addLabJob(db: Database, { job, user, ...details }: LabJob): Promi
     values (${jobNumber(job)}, ${user}, ${parentNumber(details)}, ${JSON.stringify(details)})`.execute(db);
 }
 
-/** Throws JobmanError (4) if another command has booked the TPU since it was checked. */
+/** Throws JobmanError (4) if another user has booked the TPU since it was checked. */
 export async function addLabEntry(
   db: Database,
   { id, owner, createdAt }: Job,
@@ -415,10 +415,29 @@ export async function addLabEntry(
 ): Promise<void> {
   await addLabJob(db, { ...job, job: id, user: owner });
   await openWindow(db, id, 1, createdAt);
+  await addBooking(db, job.tpu, booking, createdAt);
+}
+
+/** As `addLabEntry`, for a job that starts again. */
+export async function addLabRestart(
+  db: Database,
+  { id, startRequest }: Job,
+  { attempt, booking, replaces = [] }: LabRestart,
+): Promise<void> {
+  const at = startRequest?.at ?? 0;
+  const { job: _job, user: _user, ...details } = labJobOfRow(await requireLabJobRow(db, id));
+  await sql`
+    update lab_job set details = ${JSON.stringify({ ...details, replaces } satisfies LabJobDetails)}
+    where job = ${jobNumber(id)}`.execute(db);
+  await openWindow(db, id, attempt, at);
+  await addBooking(db, details.tpu, booking, at);
+}
+
+async function addBooking(db: Database, tpu: string, booking: RunBooking | null, at: Instant): Promise<void> {
   if (booking === null) return;
   const run: RunOperation = (operation) => operation(db);
-  const sheet = createLocalSheet(registryStore(run, run), () => createdAt);
-  await bookRun(sheet, job.tpu, booking);
+  const sheet = createLocalSheet(registryStore(run, run), () => at);
+  await bookRun(sheet, tpu, booking);
 }
 
 interface LabJobRow {

@@ -3,7 +3,7 @@
 import type { ClusterStore } from '../app/cluster/archive.ts';
 import { StoreError } from '../app/errors.ts';
 import type { NotificationStore } from '../app/notifications/outbox.ts';
-import type { LoadFinalRows, NewJob, Orphan, Store, StoredJob, UserStore } from '../app/ports.ts';
+import type { Commit, LoadFinalRows, NewJob, Orphan, Store, StoredJob, UserStore } from '../app/ports.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Event } from '../core/model/event.ts';
 import type { LabStore } from '../lab/lab-store.ts';
@@ -11,7 +11,7 @@ import { clusterStore } from './cluster-jobs.ts';
 import { meetsGuard, readGuardFacts } from './guards.ts';
 import * as jobs from './jobs.ts';
 import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
-import { addLabEntry, labStore } from './lab.ts';
+import { addLabEntry, addLabRestart, labStore } from './lab.ts';
 import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
@@ -36,6 +36,9 @@ export interface JobmanStore extends Store, UserStore {
   readonly lab: LabStore;
 }
 
+/** Rolls the transaction back. */
+class StaleEnd extends Error {}
+
 /** Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
 export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions): JobmanStore {
   const { read, readBeforeWriting, write, notify, listen, close } = openDatabase(given);
@@ -50,6 +53,12 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
     return stored;
   }
+  /** Before the job that takes their TPU is written, so that nothing is stored if one of them has changed. */
+  async function commitEnds(db: Database, ends: readonly Commit[] = []): Promise<void> {
+    if (ends.length === 0) return;
+    const [{ noticesOf }, rows] = await Promise.all([import('../app/notifications/notice.ts'), finalRows?.()]);
+    for (const end of ends) if ((await jobs.commitJob(db, end, noticesOf, rows)) !== 'committed') throw new StaleEnd();
+  }
   return {
     // For callers that are about to write: a new database must get its installation id first.
     installationId: () => readBeforeWriting(readInstallationId),
@@ -58,14 +67,27 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
       writeWithId(job.owner, async (db, id) => {
         const { owner, spec, at } = job;
         if (!(await meetsGuard(db, { owner, spec, job: null }, guard, at))) return 'unconfirmed';
+        await commitEnds(db, job.ends);
         return insert(db, id, job);
+      }).catch((error: unknown) => {
+        if (error instanceof StaleEnd) return 'unconfirmed';
+        throw error;
       }),
     guardFacts: (needed, now) => read((db) => readGuardFacts(db, needed, now)),
     load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
     loadMany: (ids) => read((db) => jobs.loadJobs(db, ids)),
     async commit(commit) {
       const [{ noticesOf }, rows] = await Promise.all([import('../app/notifications/notice.ts'), finalRows?.()]);
-      return write((db) => jobs.commitJob(db, commit, noticesOf, rows));
+      return write(async (db) => {
+        const result = await jobs.commitJob(db, commit, noticesOf, rows);
+        if (result !== 'committed') return result;
+        await commitEnds(db, commit.ends);
+        if (commit.lab !== undefined) await addLabRestart(db, commit.job, commit.lab);
+        return result;
+      }).catch((error: unknown) => {
+        if (error instanceof StaleEnd) return 'stale';
+        throw error;
+      });
     },
     manifest: async (id) =>
       (await select(sql<{ manifest: string }>`select manifest from job_text where job = ${numberOf(id) ?? null}`))[0]

@@ -2,10 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { JobmanError } from '../../src/app/errors.ts';
+import type { Commit } from '../../src/app/ports.ts';
+import { applyCommand } from '../../src/core/decide/commands.ts';
 import type { WindowReport } from '../../src/lab/lab-store.ts';
 import type { JobmanStore } from '../../src/store/store.ts';
 import { aLabJob, aUser, noon } from '../support/lab-builders.ts';
-import { localSpec } from '../support/builders.ts';
+import { localSpec, tpuSpec } from '../support/builders.ts';
 import { testStore } from '../support/stores.ts';
 
 async function aJob(store: JobmanStore, owner: string): Promise<string> {
@@ -129,10 +131,13 @@ testStore('a job of tpu run, its window and its booking are written together or 
   const { lab } = store;
   await lab.addUser(aUser('xibo'));
   await lab.addUser(aUser('lyy'));
-  const insert = (owner: string, seenUser: string | null) => {
+  const spec = tpuSpec({}, { ownership: 'persistent' });
+  const guard = (...replaces: string[]) => ({ grants: [], confirmed: [], replaces });
+  const insert = (owner: string, seenUser: string | null, ends: readonly Commit[] = []) => {
     const { job: _, user: __, ...job } = aLabJob('', owner);
     const entry = { job, booking: { user: owner, seenUser, scriptNote: owner } };
-    return store.insert({ owner, spec: localSpec(), manifest: '', at: noon, lab: entry });
+    const replaces = ends.map((end) => end.job.id);
+    return store.insertGuarded({ owner, spec, manifest: '', at: noon, lab: entry, ends }, guard(...replaces));
   };
   const written = async () => ({
     jobs: (await store.list({ maxFinished: null })).jobs.map(({ id }) => id),
@@ -140,7 +145,9 @@ testStore('a job of tpu run, its window and its booking are written together or 
     windows: (await lab.windows({})).map(({ window }) => [window.user, window.window, window.attempt]),
     bookings: (await lab.bookings()).map(({ status, user, scriptNote }) => [status, user, scriptNote]),
   });
-  const { job } = await insert('xibo', null);
+  const inserted = await insert('xibo', null);
+  assert.ok(inserted !== 'unconfirmed');
+  const { job } = inserted;
   const first = {
     jobs: [job.id],
     entries: [job.id],
@@ -148,10 +155,33 @@ testStore('a job of tpu run, its window and its booking are written together or 
     bookings: [['running', 'xibo', 'xibo']],
   };
   assert.deepEqual(await written(), first);
-  await assert.rejects(insert('lyy', null), refused(4, /xibo has just booked/));
+  const { job: cancelled, events } = applyCommand(job, 'cancel', { by: 'lyy', onBehalf: true }, noon + 1);
+  const end = { job: cancelled, revision: 1, events, foldedOutcomes: [], wakeAt: noon, epoch: null };
+  assert.equal(await insert('lyy', 'xibo'), 'unconfirmed', 'another job has just started');
+  await assert.rejects(insert('lyy', null, [end]), refused(4, /xibo has just booked/));
+  assert.equal(await insert('lyy', 'xibo', [{ ...end, revision: 7 }]), 'unconfirmed', 'that job has just changed');
   assert.deepEqual(await written(), first);
-  await insert('lyy', 'xibo');
+  assert.equal((await store.load(job.id))?.job.desired, 'running');
+
+  const second = await insert('lyy', 'xibo', [end]);
+  assert.ok(second !== 'unconfirmed');
   assert.deepEqual((await written()).bookings, [['running', 'lyy', 'lyy']]);
+  assert.equal((await store.load(job.id))?.job.desired, 'cancelled');
+  assert.equal(second.job.startRequest?.waitsForTpu, true);
+
+  // The same for a job that starts again.
+  const over = { ...second.job, startRequest: null, finish: { at: noon, verdict: 'failed', reason: 'hung' } as const };
+  await store.commit({ ...end, job: over, events: [], revision: 1 });
+  const again = applyCommand(over, 'resume', { by: 'lyy', waitsForTpu: true }, noon + 2);
+  const lab2 = (seenUser: string | null) => ({ attempt: 2, booking: { user: 'lyy', seenUser }, replaces: [job.id] });
+  const restart = (seenUser: string | null) =>
+    store.commit({ ...end, ...again, revision: 2, guard: guard(job.id), lab: lab2(seenUser) });
+  await lab.changeBooking(aLabJob('', '').tpu, (row) => row && { ...row, user: 'ada' });
+  await assert.rejects(restart(null), refused(4, /ada has just booked/));
+  assert.equal((await store.load(second.job.id))?.revision, 2);
+  assert.equal(await restart('ada'), 'committed');
+  assert.deepEqual((await written()).windows.at(-1), ['lyy', 2, 2]);
+  assert.deepEqual((await lab.job(second.job.id))?.replaces, [job.id]);
 });
 
 testStore('each attempt gets one number: the next that no listed window has', async (store) => {

@@ -110,8 +110,13 @@ export async function readUsage(
 export interface TpuClaim {
   /** Null if the TPU does not exist. */
   readonly zone: string | null;
+  /** The jobs to end when the new one is stored. A later job on the TPU is a conflict. */
+  readonly replaces: readonly string[];
   readonly booking: Booking | null;
-  /** Ends the confirmed jobs and programs, and creates the TPU if needed. Nothing changes before this call. */
+  /**
+   * Ends the confirmed programs that belong to no job. Creates the TPU if needed, after the end of its jobs. Nothing
+   * changes before this call.
+   */
   prepare(): Promise<void>;
 }
 
@@ -134,6 +139,7 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   const action = provisionActionFor(state.state, called);
   const found = await readUsage(cli, parts, tpu, { user, hasWorkers: action === null, without: request.job });
   const { usage, booking, sheetWarnings, workerWarnings } = found;
+  const users = [...usage.jobs.map(({ row }) => row), ...usage.otherJobs];
   for (const sentence of [...sheetWarnings, ...workerWarnings]) cli.note(escapeLine(sentence));
   // `capitalize` must not change the name, so the sentence begins with something else.
   const actionSentence =
@@ -156,17 +162,17 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   }
   return {
     zone: state.state === 'absent' ? null : state.zone,
+    replaces: users.map(({ id }) => id),
     booking,
     async prepare() {
       const report = (line: string): void => cli.note(line);
-      await endJobs(cli, parts, [...usage.jobs.map(({ row }) => row), ...usage.otherJobs]);
       if (action !== null) {
+        await endJobs(cli, parts, users);
         await tpus[action](tpu, report, signal);
         await bookExistence(cli, tpu.name, 'free', report);
         return;
       }
-      const left = await runFoldersOn(cli, tpu, usage.jobs.map(jobId));
-      await endOnWorkers(cli, tpus, tpu, { folders: left, pids: usage.holders }, signal);
+      await endOnWorkers(cli, tpus, tpu, { folders: [], pids: usage.holders }, signal);
     },
   };
 }

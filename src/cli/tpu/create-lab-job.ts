@@ -2,7 +2,7 @@
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { capitalize, escapeLine } from '../../app/format.ts';
+import { capitalize, escapeLine, formatList } from '../../app/format.ts';
 import type { RunBooking } from '../../app/lab-job.ts';
 import type { JobSpec } from '../../core/model/spec.ts';
 import type { LabUser } from '../../lab/users.ts';
@@ -20,7 +20,7 @@ interface NewLabJob {
   readonly spec: JobSpec;
   readonly manifest: string;
   readonly labJob: Omit<LabJob, 'job' | 'user'>;
-  readonly claim: Pick<TpuClaim, 'booking'>;
+  readonly claim: Pick<TpuClaim, 'replaces' | 'booking'>;
   readonly notes: string | null;
 }
 
@@ -31,11 +31,10 @@ export async function createLabJob(
   { user, spec, manifest, labJob, claim, notes }: NewLabJob,
 ): Promise<{ readonly id: string; readonly window: number }> {
   const { io } = cli;
-  const booking = runBooking(user, claim, notes);
-  // A spreadsheet cannot take part in the transaction.
-  const isLocal = (await cli.lab.site()).spreadsheet === null;
-  const lab = { job: labJob, booking: isLocal ? booking : null };
-  const answer = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab });
+  const { replaces } = claim;
+  const { booking, stored } = await bookingFor(cli, user, claim, notes);
+  const lab = { job: { ...labJob, replaces }, booking: stored };
+  const answer = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab, replaces });
   if (answer.kind !== 'created') {
     const reasons = answer.confirmation.reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`);
     throw new JobmanError(`Nothing was started. ${reasons.join(' ')}`, exitCode.conflict, [
@@ -43,25 +42,50 @@ export async function createLabJob(
     ]);
   }
   const { id } = answer;
-  if (!isLocal) await bookStartedRun(cli, labJob.tpu, booking);
-  const { window } = await cli.lab.store.openWindow(id, 1, io.now());
+  const run = { id, attempt: 1, tpu: labJob.tpu, replaces, booking: stored === null ? booking : null };
+  return { id, window: await finishStart(cli, client, run) };
+}
+
+/** Starts the controller, and returns the number of the window. `booking`: for a spreadsheet. */
+export async function finishStart(
+  cli: TpuCli,
+  client: Client,
+  run: {
+    readonly id: string;
+    readonly attempt: number;
+    readonly tpu: string;
+    readonly replaces: readonly string[];
+    readonly booking: RunBooking | null;
+  },
+): Promise<number> {
+  const { id, attempt, tpu, replaces, booking } = run;
+  // The job has started, so a booking that another user has just made is only a note.
+  if (booking !== null) await changeSheet(cli, cli.note, (sheet) => bookRun(sheet, tpu, booking));
+  const { window } = await cli.lab.store.openWindow(id, attempt, cli.io.now());
   await wakeController(cli, client);
-  return { id, window: window.window };
+  if (replaces.length > 0) cli.note(`It starts once ${formatJobs(replaces)} ended.`);
+  return window.window;
 }
 
-/** Another user's notes do not apply to this run. */
-export function runBooking(
+function formatJobs(ids: readonly string[]): string {
+  return ids.length === 1 ? `job ${ids[0]} has` : `jobs ${formatList(ids)} have`;
+}
+
+/** `stored`: null for a spreadsheet, which cannot take part in the transaction. */
+export async function bookingFor(
+  cli: TpuCli,
   { sheetName }: LabUser,
-  { booking }: Pick<TpuClaim, 'booking'>,
+  { booking: seen }: Pick<TpuClaim, 'booking'>,
   notes: string | null,
-): RunBooking {
-  const scriptNote = notes ?? (booking !== null && booking.user !== sheetName ? '' : undefined);
-  return { user: sheetName, seenUser: booking?.user ?? null, ...(scriptNote !== undefined && { scriptNote }) };
-}
-
-/** For a job that has started: a booking that another user has just made is only a note. */
-export function bookStartedRun(cli: TpuCli, tpu: string, booking: RunBooking): Promise<void> {
-  return changeSheet(cli, cli.note, (sheet) => bookRun(sheet, tpu, booking));
+): Promise<{ readonly booking: RunBooking; readonly stored: RunBooking | null }> {
+  // Another user's notes do not apply to this run.
+  const scriptNote = notes ?? (seen !== null && seen.user !== sheetName ? '' : undefined);
+  const booking = {
+    user: sheetName,
+    seenUser: seen?.user ?? null,
+    ...(scriptNote !== undefined && { scriptNote }),
+  };
+  return { booking, stored: (await cli.lab.site()).spreadsheet === null ? booking : null };
 }
 
 /** Changes only the user's own row: `running` when an attempt begins, `reserved` when it ends. */

@@ -36,6 +36,8 @@ export type ConfirmationToken = string;
 export interface Guard {
   readonly grants: readonly Grant[];
   readonly confirmed: readonly ConfirmationToken[];
+  /** Jobs on the same TPU that the request ends. They are no reason against it, but it waits for them. */
+  readonly replaces?: readonly string[];
 }
 
 /** The facts that a request needs. Null: none of that kind, so that most requests read almost nothing. */
@@ -119,7 +121,16 @@ export function checkGuard(request: GuardedRequest, guard: Guard, facts: GuardFa
   ) as [OtherJob[], OtherJob[]];
   const used = budgets.find(({ spentUsd, budgetUsd }) => spentUsd >= budgetUsd);
   const found: readonly ReasonFacts[] =
-    used === undefined ? findReasons(request, guard.grants, facts, now, onTpu, onCheckpoints) : [];
+    used === undefined
+      ? findReasons(
+          request,
+          guard.grants,
+          facts,
+          now,
+          onTpu.filter(({ id }) => guard.replaces?.includes(id) !== true),
+          onCheckpoints,
+        )
+      : [];
   const reasons = found
     .map((reason) => ({ ...reason, token: tokenFor(request, reason) }))
     .filter(({ token }) => !guard.confirmed.includes(token));

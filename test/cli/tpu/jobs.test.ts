@@ -150,8 +150,14 @@ suite('run', () => {
 
   test('-f takes the TPU and -apply creates it without a question', async (t) => {
     const world = await openLabJobWorld(t);
-    await world.run('v2-32-6', 'xibo');
-    assert.equal((await world.tpu(['run', 'v2-32-6', 'lyy', '-f'])).code, 0);
+    const first = await world.run('v2-32-6', 'xibo');
+    const taken = await world.tpu(['run', 'v2-32-6', 'lyy', '-f']);
+    assert.deepEqual([taken.code, taken.err], [0, `It starts once job ${first.id} has ended.\n`]);
+    const [, taker] = (await world.store.list({ maxFinished: null })).jobs.map(({ id }) => id).toReversed();
+    assert.ok(taker !== undefined);
+    assert.equal((await world.store.load(taker))?.job.startRequest?.waitsForTpu, true);
+    assert.deepEqual((await world.labStore.job(taker))?.replaces, [first.id]);
+    assert.equal((await receivedCommands(world, first.id))[0]?.by, 'lyy');
     world.tpuStates.set(p1, is('preempted'));
     const refused = await world.tpu(['run', 'v2-32-p1', 'lyy']);
     assert.equal(refused.code, exitCode.conflict);

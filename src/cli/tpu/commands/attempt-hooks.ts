@@ -147,7 +147,9 @@ async function endEarlierPrograms(cli: TpuCli, labJob: LabJob, lineages: Lineage
     const job = lineages.jobs.get(window.job);
     return job === undefined ? [] : [{ window, job }];
   });
-  const folders = runFolders(windows, labJob.tpu);
+  const { replaces = [] } = labJob;
+  const replaced = replaces.length === 0 ? [] : await cli.lab.store.windows({ jobs: replaces, cleared: true });
+  const folders = runFolders([...windows, ...replaced], labJob.tpu);
   if (folders.length === 0) return;
   const tpus = await cli.lab.tpus();
   const until = cli.io.now() + workerTimeout;
