@@ -21,9 +21,6 @@ import { environmentNames, type EnvironmentName } from './keys/environments.ts';
 import type { Sections } from './sections.ts';
 import type { Path } from '../schema/kinds.ts';
 
-/** Requirements and environment files are stored in the job. */
-const maxEnvironmentFileBytes = 256 * 1024;
-
 export function readModules(
   sections: Sections,
   choice: ModuleChoice,
@@ -43,31 +40,29 @@ export function readModules(
 function readSsh(sections: Sections, context: ManifestContext): SshModule | undefined {
   const ssh = sections.read('ssh');
   if (ssh === undefined) return undefined;
-  const localPathOf = (path: string): string => localPath(path, context.folder, context.home);
-  const login = ssh.private_key === undefined ? undefined : localPathOf(ssh.private_key);
-  if (login !== undefined) checkKeyFile(sections, context, ['ssh', 'private_key'], login);
-
+  const keyFile = (at: Path, path: string | undefined): string | null => {
+    if (path === undefined) return null;
+    const file = localPath(path, context.folder, context.home);
+    // Keys are read when a worker is set up, perhaps hours later, so a missing one is reported now.
+    const problem = fileProblem(context.files.inspect(file));
+    if (problem !== undefined) sections.missingHere(at, `the key file ${file} ${problem}`);
+    return file;
+  };
+  const login = keyFile(['ssh', 'private_key'], ssh.private_key);
   const keys: SshKey[] = [];
   const configEntries: string[] = [];
   // Older form: one key pair, with which the workers log in to each other.
-  if (ssh.tpu_public_key !== undefined) {
-    const publicKey = localPathOf(ssh.tpu_public_key);
-    checkKeyFile(sections, context, ['ssh', 'tpu_public_key'], publicKey);
-    if (login === undefined) {
-      if (!sections.has(['ssh', 'private_key']) && !sections.has(['ssh', 'tpu_private_key']))
-        sections.problem(['ssh', 'tpu_public_key'], 'requires ssh.private_key, the other half of the key');
-    } else {
-      keys.push({ privateKey: login, publicKey, isAuthorized: true });
-      configEntries.push(sliceSshEntry(basename(login)));
-    }
-  }
+  const loginPublicKey = keyFile(['ssh', 'tpu_public_key'], ssh.tpu_public_key);
+  if (loginPublicKey !== null && login !== null) {
+    keys.push({ privateKey: login, publicKey: loginPublicKey, isAuthorized: true });
+    configEntries.push(sliceSshEntry(basename(login)));
+  } else if (loginPublicKey !== null && !['private_key', 'tpu_private_key'].some((key) => sections.has(['ssh', key])))
+    sections.problem(['ssh', 'tpu_public_key'], 'requires ssh.private_key, the other half of the key');
   for (const [index, identity] of (ssh.identities ?? []).entries()) {
     const at = (key: string): Path => ['ssh', 'identities', index, key];
-    const publicKey = identity.public_key === undefined ? null : localPathOf(identity.public_key);
-    if (publicKey !== null) checkKeyFile(sections, context, at('public_key'), publicKey);
-    if (identity.private_key === undefined) continue;
-    const privateKey = localPathOf(identity.private_key);
-    checkKeyFile(sections, context, at('private_key'), privateKey);
+    const publicKey = keyFile(at('public_key'), identity.public_key);
+    const privateKey = keyFile(at('private_key'), identity.private_key);
+    if (privateKey === null) continue;
     keys.push({ privateKey, publicKey, isAuthorized: privateKey === login });
     if (identity.config_entry !== undefined) configEntries.push(identity.config_entry);
   }
@@ -84,12 +79,6 @@ function readSsh(sections: Sections, context: ManifestContext): SshModule | unde
 /** The addresses inside a slice begin with 10. */
 function sliceSshEntry(file: string): string {
   return `Host 10.*\n  IdentityFile ~/.ssh/${file}\n  IdentitiesOnly yes\n  StrictHostKeyChecking accept-new`;
-}
-
-/** Keys are read when a worker is set up, perhaps hours later, so a missing one is reported now. */
-function checkKeyFile(sections: Sections, { files }: ManifestContext, at: Path, file: string): void {
-  const problem = fileProblem(files.inspect(file));
-  if (problem !== undefined) sections.missingHere(at, `the key file ${file} ${problem}`);
 }
 
 function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
@@ -148,15 +137,14 @@ function readDocker(sections: Sections): DockerModule | undefined {
   };
 }
 
+/** It is stored in the job. */
+function readEnvironmentFile(sections: Sections, at: Path, path: string | undefined, context: ManifestContext) {
+  return readNamedFile(sections, at, path, 256 * 1024, context);
+}
+
 function readConda(sections: Sections, context: ManifestContext): CondaModule | undefined {
   const conda = sections.read('conda');
-  const config = readNamedFile(
-    sections,
-    ['conda', 'config_file'],
-    conda?.config_file,
-    maxEnvironmentFileBytes,
-    context,
-  );
+  const config = readEnvironmentFile(sections, ['conda', 'config_file'], conda?.config_file, context);
   return config === undefined || conda?.name === undefined
     ? undefined
     : { name: 'conda', environment: conda.name, config };
@@ -165,13 +153,7 @@ function readConda(sections: Sections, context: ManifestContext): CondaModule | 
 function readVenv(sections: Sections, context: ManifestContext): VenvModule | undefined {
   const venv: Partial<Section<'venv'>> | undefined = sections.read('venv');
   if (venv === undefined) return undefined;
-  const requirements = readNamedFile(
-    sections,
-    ['venv', 'requirements_file'],
-    venv.requirements_file,
-    maxEnvironmentFileBytes,
-    context,
-  );
+  const requirements = readEnvironmentFile(sections, ['venv', 'requirements_file'], venv.requirements_file, context);
   const folder =
     venv.path === undefined ? `~/venv/${venv.name ?? 'venv'}` : workerPath(sections, ['venv', 'path'], venv.path);
   if (venv.path !== undefined && venv.name !== undefined && basename(remotePath(venv.path)) !== venv.name) {

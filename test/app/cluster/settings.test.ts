@@ -96,7 +96,7 @@ test('every mistake is reported with its position, and only in this half of the 
     "resources": { "label": "", "predefined": [{ "resources": { "requests": { "cpu": "x" } } },
       { "name": "two", "resources": { "requests": {} } }, { "name": "two", "resources": { "requests": {} } }] }
   },
-  "kubeconfig": {},
+  "kubeconfig": {}, "jobsQueue": { "gpuResources": ["amd.com/gpu", "gpu"] },
   "kubeConfig": { "type": "files" },
   "newVersion": { "check": "often" },
   "harbor": { "url": "harbor" }
@@ -121,6 +121,7 @@ test('every mistake is reported with its position, and only in this half of the 
       '8:86: "requests.cpu" should be an amount like "500m", "1G" or "2Gi", not "x"',
       '9:59: another flavor is also named "two"; names must be unique',
       '11:3: Unknown setting "kubeconfig" (did you mean "kubeConfig"?)',
+      '11:68 jobsQueue.gpuResources[1]: must be an extended resource like "nvidia.com/gpu", not "gpu"',
       '12:27 kubeConfig.type: must be "default", "cluster" or "file", not "files"',
       '13:28 newVersion.check: must be a duration of at least a minute, like "24h" or "30m", not "often"',
       '14:22 harbor.url: must be an address like "https://harbor.example.com", or null, not "harbor"',
