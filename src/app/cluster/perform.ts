@@ -2,7 +2,7 @@
 // whether a command applies.
 
 import type { V1Job } from '@kubernetes/client-node';
-import type { ActionAnswer, JobActions, JobCommand } from '../../core/policy/permissions.ts';
+import { answerEach, type JobActions, type JobCommand } from '../../core/policy/permissions.ts';
 import type { Actor } from '../../core/model/user.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { pause } from '../concurrency.ts';
@@ -10,7 +10,13 @@ import { exitCode, JobmanError, usageError } from '../errors.ts';
 import type { CommandStep, PerformedCommand, PerformOptions } from '../job-source.ts';
 import { archivedPhase, mayBeActive } from './archive.ts';
 import type { Cluster, ClusterRemoval } from './cluster.ts';
-import { checkClusterCommand, type ClusterArchive, type ClusterVerb, rerunNames, rerunObject } from './commands.ts';
+import {
+  checkClusterCommand,
+  type ClusterArchive,
+  type ClusterCommandCheck,
+  rerunNames,
+  rerunObject,
+} from './commands.ts';
 import { beginArchive, reportArchiveStart } from './begin-archive.ts';
 import { ownerLabels } from './job-object.ts';
 import { absentError, type ClusterRecord, type ClusterParts } from './cluster-record.ts';
@@ -252,45 +258,35 @@ function copyProblem({ job: { name, owner }, archived, cluster }: ClusterRecord,
 
 // ------------------------------------------------------------------------------------------ permissions
 
-const clusterVerbs = ['start', 'stop', 'resume', 'rerun', 'cancel'] as const satisfies readonly ClusterVerb[];
-
-function isClusterVerb(command: JobCommand): command is ClusterVerb {
-  return clusterVerbs.some((verb) => verb === command);
-}
-
-function checkLive({ job, cluster }: ClusterRecord, command: JobCommand): ReturnType<typeof checkClusterCommand> {
-  if (isClusterVerb(command)) return checkClusterCommand(job, command);
-  if (command === 'delete') return { kind: 'allowed' };
-  if (command !== 'clean') {
-    const message = `Job ${job.name} is in a cluster, which has no recovery rules and no setup steps of jobman.`;
-    return { kind: 'refused', message };
+function checkLive({ found, job }: ClusterRecord, command: JobCommand): ClusterCommandCheck {
+  const { name } = job;
+  switch (command) {
+    case 'delete':
+      return { kind: 'allowed' };
+    case 'disable-recovery':
+    case 'accept-exit':
+    case 'setup': {
+      const message = `Job ${name} is in a cluster, which has no recovery rules and no setup steps of jobman.`;
+      return { kind: 'refused', message };
+    }
+    case 'clean': {
+      // The controller would archive the job again.
+      const kept = `Job ${name} is still in ${found.cluster?.context}/${job.namespace}, so its logs are kept`;
+      return { kind: 'refused', message: `${kept}; jobman delete ${name} removes it there first.` };
+    }
+    default:
+      return checkClusterCommand(job, command);
   }
-  // The controller would archive the job again.
-  const { context, namespace } = cluster?.context() ?? { context: '', namespace: '' };
-  const kept = `Job ${job.name} is still in ${context}/${namespace}, so its logs are kept`;
-  return { kind: 'refused', message: `${kept}; jobman delete ${job.name} removes it there first.` };
 }
 
 /** For `JobSource.actions`. */
 export function clusterActions(record: ClusterRecord, actor: Actor): JobActions {
-  const answer = (command: JobCommand): ActionAnswer => {
+  return answerEach((command) => {
     const check = checkLive(record, command);
     const live = check.kind === 'allowed' ? null : check.message;
     const message = record.archived === null ? live : copyProblem(record, command, actor);
     return message === null
       ? { answer: 'allow' }
       : { answer: 'deny', cause: 'state', message: message.replace(/\.$/, '') };
-  };
-  return {
-    start: answer('start'),
-    stop: answer('stop'),
-    resume: answer('resume'),
-    rerun: answer('rerun'),
-    cancel: answer('cancel'),
-    delete: answer('delete'),
-    'disable-recovery': answer('disable-recovery'),
-    'accept-exit': answer('accept-exit'),
-    clean: answer('clean'),
-    setup: answer('setup'),
-  };
+  });
 }

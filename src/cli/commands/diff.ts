@@ -2,12 +2,13 @@ import type { DiffSide } from '../../app/diff.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { reportError, type Cli, type GlobalFlags } from '../context.ts';
 import { escapeLine } from '../../app/format.ts';
-import { resolveJobs, type ScopeFlags } from '../jobs/resolve.ts';
+import type { JobScope } from '../../app/job-source.ts';
+import { resolveJobs } from '../jobs/resolve.ts';
 import { diffLines, formatSide } from '../render/diff.ts';
 import { columnsOf } from '../screen.ts';
 
 /** The exit code is 0 unless a job or an attempt is missing. */
-export async function diff(cli: Cli, flags: ScopeFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+export async function diff(cli: Cli, flags: JobScope & GlobalFlags, ...args: readonly string[]): Promise<number> {
   if (args.length !== 2)
     throw usageError('`diff` compares two jobs or attempts: jobman diff 42 43, or jobman diff 42#1 42#3');
   const [left, right] = await sidesOf(cli, flags, args);
@@ -43,7 +44,7 @@ export async function diff(cli: Cli, flags: ScopeFlags & GlobalFlags, ...args: r
 /** Of both arguments, each with its error if it has one. */
 async function sidesOf(
   cli: Cli,
-  flags: ScopeFlags,
+  flags: JobScope,
   args: readonly string[],
 ): Promise<readonly (DiffSide | JobmanError)[]> {
   const refs = args.map(parseRef);

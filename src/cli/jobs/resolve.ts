@@ -1,18 +1,13 @@
 // The jobs that the arguments of a command name.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import type { FoundJob } from '../../app/job-source.ts';
+import type { FoundJob, JobScope } from '../../app/job-source.ts';
 import { openJobs, type Jobs } from '../../app/jobs.ts';
 import type { RefPurpose } from '../../app/refs.ts';
 import { missingJobError, reportError, type Cli } from '../context.ts';
 import type { Output } from '../outputs.ts';
 
-export interface ScopeFlags {
-  readonly namespace?: string | undefined;
-  readonly context?: string | undefined;
-}
-
-export interface JobFlags extends ScopeFlags {
+export interface JobFlags extends Omit<JobScope, 'allNamespaces'> {
   readonly jobName?: string | undefined;
 }
 

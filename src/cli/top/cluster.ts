@@ -15,7 +15,7 @@ import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import { clusterRow } from '../../app/cluster/job-list.ts';
 import { createPoller } from '../../app/poller.ts';
 import type { Cli } from '../context.ts';
-import type { ScopeFlags } from '../jobs/resolve.ts';
+import type { JobScope } from '../../app/job-source.ts';
 
 /** Limit for one round of requests. */
 const answerTimeout: Duration = 10 * second;
@@ -23,7 +23,7 @@ const answerTimeout: Duration = 10 * second;
 export type WatchedCluster = ReturnType<typeof watchCluster>;
 
 /** Reads again and again until `close`. `first` resolves after the first round, even if it failed. */
-export function watchCluster(cli: Cli, { context, namespace }: ScopeFlags, interval: Duration) {
+export function watchCluster(cli: Cli, { context, namespace }: JobScope, interval: Duration) {
   const { io, services } = cli;
   let opened: Promise<Cluster> | undefined;
   let jobs: readonly ClusterActivity[] = [];

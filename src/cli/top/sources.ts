@@ -20,7 +20,7 @@ import type { QuotaRow } from '../../reports/quota.ts';
 import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import { createControllerCheck } from '../controller.ts';
-import type { ScopeFlags } from '../jobs/resolve.ts';
+import type { JobScope } from '../../app/job-source.ts';
 import type { WatchedCluster } from './cluster.ts';
 
 /** The clouds are other people's servers, and TPUs come and go slowly. */
@@ -36,7 +36,7 @@ const maxWaitForFirst: Duration = 12 * second;
 export type TopSources = ReturnType<typeof createTopSources>;
 
 /** `contextFlags` is null without a cluster. */
-export function createTopSources(cli: Cli, client: Client, interval: Duration, contextFlags: ScopeFlags | null) {
+export function createTopSources(cli: Cli, client: Client, interval: Duration, contextFlags: JobScope | null) {
   const store = createStoreSource(cli, client, interval);
   const clouds = createCloudSource(cli);
   const workers = createWorkerSource(cli, interval);

@@ -96,18 +96,14 @@ export function jobActions(job: Job, actor: Actor): JobActions {
     const permitted = checkPermission(job, command, actor);
     return permitted.answer === 'deny' ? permitted : (checkState(job, command) ?? permitted);
   };
-  return {
-    start: check('start'),
-    stop: check('stop'),
-    resume: check('resume'),
-    rerun: check('rerun'),
-    cancel: check('cancel'),
-    delete: check('delete'),
-    'disable-recovery': check('disable-recovery'),
-    'accept-exit': check('accept-exit'),
-    clean: check('clean'),
-    setup: check('setup'),
-  };
+  return answerEach(check);
+}
+
+/** The answers to all commands. */
+export function answerEach(answer: (command: JobCommand) => ActionAnswer): JobActions {
+  const commands = Object.keys(permissions).filter((name): name is JobCommand => name !== 'read' && name !== 'create');
+  // `permissions` has every operation, so that no command is missing.
+  return Object.fromEntries(commands.map((command) => [command, answer(command)])) as JobActions;
 }
 
 /**
