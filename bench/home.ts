@@ -41,8 +41,34 @@ export function cleanUpAll(): void {
   for (const cleanUp of cleanUps) cleanUp();
 }
 
+/** URL of a PostgreSQL database. Each home then has a database of its own on that server. */
+const serverUrl = process.env['JOBMAN_BENCH_SERVER'] ?? '';
+
 /** Creates a home, and afterwards ends its programs, controller and emulator and deletes its files. */
-export async function withHome<T>(measure: (home: Home) => Promise<T>, settings: object = {}): Promise<T> {
+export function withHome<T>(measure: (home: Home) => Promise<T>, settings: object = {}): Promise<T> {
+  if (serverUrl === '') return withNewHome(measure, settings);
+  return withDatabase((database) => withNewHome(measure, { ...settings, database }));
+}
+
+async function withDatabase<T>(measure: (url: string) => Promise<T>): Promise<T> {
+  const { default: pg } = await import('pg');
+  const name = `jobman_bench_${process.pid}`;
+  const query = async (statement: string): Promise<void> => {
+    const client = new pg.Client({ connectionString: serverUrl });
+    await client.connect();
+    await client.query(statement).finally(() => client.end());
+  };
+  await query(`create database ${name} encoding 'UTF8' template template0`);
+  const url = new URL(serverUrl);
+  url.pathname = name;
+  try {
+    return await measure(url.href);
+  } finally {
+    await query(`drop database ${name} with (force)`);
+  }
+}
+
+async function withNewHome<T>(measure: (home: Home) => Promise<T>, settings: object): Promise<T> {
   if (!existsSync(join(root, 'dist/bundle/main.cjs'))) throw new Error('there is no bundle to measure: npm run build');
   const folder = mkdtempSync(join(tmpdir(), 'jobman-bench-'));
   const path = join(folder, 'home');

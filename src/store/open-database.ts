@@ -90,7 +90,8 @@ async function loadPostgres(given: ConnectionOptions & { readonly url: string })
 type BatchWrite = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
 
 interface BatchedOperation {
-  readonly run: (db: Database) => Promise<() => void>;
+  /** With others of one transaction, a failure undoes this operation only. Alone it throws. */
+  readonly run: (db: Database, isAlone: boolean) => Promise<() => void>;
   readonly fail: (error: unknown) => void;
 }
 
@@ -115,7 +116,7 @@ function createBatchWrite(
       await db.transaction(async (transaction) => {
         // The transaction may be repeated.
         callbacks = [];
-        for (const part of parts) callbacks.push(await part.run(transaction));
+        for (const part of parts) callbacks.push(await part.run(transaction, parts.length === 1));
       });
     } catch (error) {
       for (const part of parts) part.fail(error);
@@ -127,11 +128,12 @@ function createBatchWrite(
   return (operation) =>
     new Promise((resolve, reject) => {
       waiting.push({
-        async run(transaction) {
+        async run(transaction, isAlone) {
           try {
-            const result = await transaction.transaction(operation);
+            const result = await (isAlone ? operation(transaction) : transaction.transaction(operation));
             return () => resolve(result);
           } catch (error) {
+            if (isAlone) throw error;
             return () => reject(error);
           }
         },
