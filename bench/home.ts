@@ -56,7 +56,11 @@ async function withDatabase<T>(measure: (url: string) => Promise<T>): Promise<T>
   const query = async (statement: string): Promise<void> => {
     const client = new pg.Client({ connectionString: serverUrl });
     await client.connect();
-    await client.query(statement).finally(() => client.end());
+    try {
+      await client.query(statement);
+    } finally {
+      await client.end();
+    }
   };
   await query(`create database ${name} encoding 'UTF8' template template0`);
   const url = new URL(serverUrl);

@@ -6,9 +6,19 @@ import { writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../src/app/errors.ts';
 import type { Event } from '../../src/core/model/event.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { factsNeeded } from '../../src/core/policy/guards.ts';
 import type { DatabaseAddress } from '../../src/store/open-database.ts';
 import { openStore } from '../../src/store/store.ts';
-import { endedAttempt, localSpec, noon, readyAllocation, runningAttempt, withAttempts } from '../support/builders.ts';
+import {
+  endedAttempt,
+  localSpec,
+  noon,
+  readyAllocation,
+  runningAttempt,
+  tpuSpec,
+  withAttempts,
+} from '../support/builders.ts';
 
 const [role, address = '', name = '', seed = '', until = '', ...shared] = process.argv.slice(2);
 const store = openStore(JSON.parse(address) as DatabaseAddress);
@@ -90,6 +100,29 @@ async function addOutcome(): Promise<void> {
   });
 }
 
+/** Creates a job on the one TPU, and ends the job that uses it. */
+async function useTpu(): Promise<void> {
+  const spec = tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' });
+  await attempt('claim', async (token) => {
+    const given = { owner: token, spec, manifest: '', at: noon };
+    const stored = await store.insertGuarded(given, { grants: [], confirmed: [] });
+    return stored === 'unconfirmed' ? stored : stored.job.id;
+  });
+  await attempt('release', async () => {
+    const { onTpu } = await store.guardFacts(factsNeeded({ spec, job: null }, [], noon), noon);
+    const stored = onTpu[0] && (await store.load(onTpu[0].id));
+    if (stored === undefined || stored.job.finish !== undefined) return 'free';
+    const job: Job = {
+      ...stored.job,
+      startRequest: null,
+      finish: { at: noon, verdict: 'succeeded', reason: 'succeeded' },
+    };
+    const event: Event = { kind: 'finished', at: noon, verdict: 'succeeded', reason: 'succeeded' };
+    const { revision } = stored;
+    return store.commit({ job, revision, events: [event], foldedOutcomes: [], wakeAt: null, epoch: null });
+  });
+}
+
 /** Holds the lease for a short time, and then sometimes commits with an epoch that is over. */
 async function control(): Promise<void> {
   const ttl = 300;
@@ -131,7 +164,8 @@ while (role !== 'follow' && Date.now() < Number(until)) {
   const dice = random();
   if (role === 'control') await control();
   else if (dice < 0.4) await commit(null);
-  else if (dice < 0.55) await insert();
+  else if (dice < 0.5) await insert();
+  else if (dice < 0.6) await useTpu();
   else if (dice < 0.9) await changeLab();
   else await addOutcome();
 }

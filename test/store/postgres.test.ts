@@ -2,10 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import pg from 'pg';
 import { StoreError, type StoreErrorKind } from '../../src/app/errors.ts';
 import { readInstallationId } from '../../src/store/database.ts';
 import { openDatabase } from '../../src/store/open-database.ts';
-import { displayUrl } from '../../src/store/postgres-errors.ts';
+import { displayUrl, postgresError } from '../../src/store/postgres-errors.ts';
 import { sql } from '../../src/store/sql.ts';
 import { openStore } from '../../src/store/store.ts';
 import { localSpec, noon } from '../support/builders.ts';
@@ -108,6 +109,66 @@ test('a newer version, and tables of another program, are refused and not change
   await fails(store.list({ maxFinished: null }), 'newer', /version 9000, and this jobman supports/);
   await server.query('create table invoices (x integer)', foreign);
   await fails(other.insert(job), 'unsupported', /contains tables of another program \(invoices\)/);
+});
+
+test('a database that cannot be written now says why, and nothing is changed', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const name = await server.createDatabase();
+  await server.query(`alter database ${name} owner to locked`);
+  const url = server.urlOf(name, 'locked');
+  const open = () => {
+    const store = openStore({ url, busyTimeoutMs: 200 });
+    t.after(() => store.close());
+    return store;
+  };
+  const store = open();
+  await store.insert(job);
+  const holding = new pg.Client({ connectionString: url });
+  await holding.connect();
+  t.after(() => holding.end());
+  await holding.query(`select pg_advisory_lock(hashtext('jobman'))`);
+  await fails(store.insert(job), 'busy', /is locked by another program \(.*lock timeout\)\. Nothing was changed/);
+  assert.equal((await store.list({ maxFinished: null })).jobs.length, 1);
+  await holding.query('select pg_advisory_unlock_all()');
+  await server.query('alter role locked connection limit 1');
+  await fails(open().changeCount(), 'busy', /has too many connections: .*Try again/);
+  await server.query('alter role locked connection limit -1');
+  await server.query(`alter database ${name} set default_transaction_read_only = on`);
+  await fails(open().insert(job), 'read_only', /cannot be written: .* read-only transaction\. Nothing was changed/);
+  for (const [code, kind, message] of [
+    ['53100', 'full', /The disk of the database db is full: reason/],
+    ['57014', 'busy', /took too long \(reason\)/],
+    ['XX001', 'corrupt', /is damaged \(reason\)/],
+    ['23505', 'busy', /Another program wrote the same row/],
+  ] as const)
+    await fails(Promise.reject(postgresError('db', Object.assign(new Error('reason'), { code }))), kind, message);
+  const mistake = Object.assign(new Error('syntax error'), { code: '42601' });
+  assert.equal(postgresError('db', mistake), mistake);
+});
+
+test('a transaction that the server has undone runs again, with all of its parts', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const database = openDatabase({ url: server.urlOf(await server.createDatabase()) });
+  t.after(() => database.close());
+  const end = sql`select pg_terminate_backend(pg_backend_pid())`;
+  let tries = 0;
+  const write = (key: string, isDoomed = false) =>
+    database.write(async (db) => {
+      await sql`insert into meta (key, value) values (${key}, '')`.execute(db);
+      if (isDoomed && (tries += 1) === 1) await end.execute(db);
+      if (key === 'wrong') throw new RangeError(key);
+    });
+  const results = await Promise.allSettled([write('a'), write('b', true), write('wrong'), write('c')]);
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'rejected', 'fulfilled'],
+  );
+  const { rows } = await database.read((db) =>
+    sql<{ key: string }>`select key from meta where value = '' order by key`.execute(db),
+  );
+  assert.deepEqual([tries, ...rows.map(({ key }) => key)], [2, 'a', 'b', 'c']);
 });
 
 test('a store continues after a restart of the server', async (t) => {
