@@ -14,7 +14,7 @@ import { acceleratorFromName, isTpuName, type LabTpu, pricingFromName, tpuFromNa
 import { newsEventKinds } from './news.ts';
 import { asInteger, asList, asObject, asText, isEmpty, type Json } from './old-data.ts';
 import { importedEnd, type ImportedJob } from './imported-job.ts';
-import { lowestFreeId, type LabUser } from './users.ts';
+import { changedUser, lowestFreeId, type LabUser } from './users.ts';
 import { importSettings } from './user-settings.ts';
 import type { WindowWithJob, LabJob, LabStore } from './lab-store.ts';
 import { type LabRule, defaultRule } from './run-spec.ts';
@@ -235,7 +235,7 @@ function planUser(plan: Plan, name: string, entry: Json, use: NamesInUse): void 
   if (here === user) addLine('exists', what);
   else if (here !== undefined) {
     addLine('import', what, 'missing directories, aliases or the number of the next window');
-    changes.push((store) => store.changeUser(name, (now) => fillMissing(now, old)));
+    changes.push((store) => store.changeUser(name, { kind: 'fill', from: old }));
   }
   planJobs(plan, user, old.jobs);
 }
@@ -317,16 +317,8 @@ function newUser(
   return user;
 }
 
-function fillMissing(
-  user: LabUser,
-  { directories, aliases, nextWindow }: Pick<LabUser, 'directories' | 'aliases' | 'nextWindow'>,
-): LabUser {
-  const filled = {
-    ...user,
-    directories: { ...directories, ...user.directories },
-    aliases: { ...aliases, ...user.aliases },
-    nextWindow: Math.max(user.nextWindow, nextWindow),
-  };
+function fillMissing(user: LabUser, { directories, aliases, nextWindow }: OldUser): LabUser {
+  const filled = changedUser(user, { kind: 'fill', from: { directories, aliases, nextWindow } });
   return isDeepStrictEqual(filled, user) ? user : filled;
 }
 
@@ -496,7 +488,7 @@ function planJobs(plan: Plan, user: LabUser, jobs: readonly OldJob[]): void {
   if (!taken) return;
   changes.push(async (store) => {
     const last = (await store.eventsSince(user.name, 0, newsEventKinds)).at(-1)?.number ?? 0;
-    await store.changeUser(user.name, (one) => ({ ...one, newsSeen: Math.max(one.newsSeen, last) }));
+    await store.changeUser(user.name, { kind: 'see_news', upTo: last });
   });
 }
 

@@ -8,7 +8,7 @@ import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ImportedJob } from './imported-job.ts';
-import type { TpuCommands } from './service.ts';
+import type { TpuCommands, UserCommands } from './service.ts';
 import type { LabUser } from './users.ts';
 import type { LabTpu } from './tpus.ts';
 import type { BookingRow } from './bookings.ts';
@@ -34,12 +34,10 @@ export interface LabEvent<Kind extends Event['kind'] = Event['kind']> {
   readonly event: Extract<Event, { readonly kind: Kind }>;
 }
 
-export interface LabStore extends TpuCommands {
+export interface LabStore extends TpuCommands, UserCommands {
   users(): Promise<readonly LabUser[]>;
   /** Throws JobmanError (4) if the name, id, session or a login is taken. */
   addUser(user: Omit<LabUser, 'id'> & { readonly id: number | null }): Promise<LabUser>;
-  /** The name and id cannot change. Throws JobmanError: (3) for an absent user, (4) if another user has a value. */
-  changeUser(name: string, change: (user: LabUser) => LabUser): Promise<LabUser>;
   /** Removes the user from the registry; jobs and windows stay. Throws JobmanError (3) if the user does not exist. */
   removeUser(name: string): Promise<void>;
 

@@ -3,6 +3,31 @@
 // concurrent commands do not overwrite each other.
 
 import type { LabTpu } from './tpus.ts';
+import type { LabUser } from './users.ts';
+
+export type UserChange =
+  | { readonly kind: 'set'; readonly values: Partial<Pick<LabUser, 'session' | 'logins' | 'nextWindow'>> }
+  /** `folder` is absolute. Error 2: no number of a directory. */
+  | { readonly kind: 'set_directory'; readonly number: number; readonly folder: string }
+  /** The folder itself stays on disk. Error 3: the number has no folder. */
+  | { readonly kind: 'remove_directory'; readonly number: number }
+  | { readonly kind: 'swap_directories'; readonly one: number; readonly other: number }
+  /** Error 2: the setting does not exist, or the text is no value of it. */
+  | { readonly kind: 'set_setting'; readonly key: string; readonly text: string }
+  /** Null: all settings. */
+  | { readonly kind: 'reset_setting'; readonly key: string | null }
+  | { readonly kind: 'set_config_alias'; readonly alias: string; readonly key: string }
+  /** Error 3: the user has no such alias. */
+  | { readonly kind: 'remove_config_alias'; readonly alias: string }
+  /** The user has seen the news up to this event. */
+  | { readonly kind: 'see_news'; readonly upTo: number }
+  /** Adds the missing directories and aliases of an older program, and counts windows on from its number. */
+  | { readonly kind: 'fill'; readonly from: Pick<LabUser, 'directories' | 'aliases' | 'nextWindow'> };
+
+export interface UserCommands {
+  /** Throws JobmanError: (3) for an absent user, (4) if another user has a value, or the error of the change. */
+  changeUser(name: string, change: UserChange): Promise<{ readonly before: LabUser; readonly after: LabUser }>;
+}
 
 export type TpuFacts = Partial<Omit<LabTpu, 'name'>>;
 

@@ -1,10 +1,12 @@
 // The users who share the lab's TPUs: their rights and working directories.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { formatChoices } from '../app/format.ts';
+import { escapeLine, formatChoices } from '../app/format.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Role } from '../core/model/user.ts';
-import type { UserSettings } from './user-settings.ts';
+import type { UserChange } from './service.ts';
+import { withoutSetting, withSetting, type UserSettings } from './user-settings.ts';
 
 /** A user of the registry. Such a user owns each job of `tpu`, even if another user typed the command. */
 export interface LabUser {
@@ -38,6 +40,46 @@ export function lowestFreeId(users: readonly Pick<LabUser, 'id'>[]): number {
   return id;
 }
 
+/** Throws the JobmanError of the change; see `UserChange`. */
+export function changedUser(user: LabUser, change: UserChange): LabUser {
+  switch (change.kind) {
+    case 'set':
+      return { ...user, ...change.values };
+    case 'set_directory':
+      return withDirectory(user, change.number, change.folder);
+    case 'remove_directory':
+      return withoutDirectory(user, change.number);
+    case 'swap_directories':
+      return withSwappedDirectories(user, change.one, change.other);
+    case 'set_setting':
+      return { ...user, settings: withSetting(user.settings, change.key, change.text) };
+    case 'reset_setting':
+      return { ...user, settings: withoutSetting(user.settings, change.key) };
+    case 'set_config_alias':
+      return { ...user, aliases: { ...user.aliases, [change.alias]: change.key } };
+    case 'remove_config_alias':
+      return withoutConfigAlias(user, change.alias);
+    case 'see_news':
+      return { ...user, newsSeen: Math.max(user.newsSeen, change.upTo) };
+    case 'fill':
+      return {
+        ...user,
+        directories: { ...change.from.directories, ...user.directories },
+        aliases: { ...change.from.aliases, ...user.aliases },
+        nextWindow: Math.max(user.nextWindow, change.from.nextWindow),
+      };
+  }
+}
+
+function withoutConfigAlias(user: LabUser, alias: string): LabUser {
+  const { [alias]: found, ...aliases } = user.aliases;
+  if (found !== undefined) return { ...user, aliases };
+  const all = Object.keys(user.aliases);
+  const near = didYouMean(alias, all);
+  const guess = near === undefined ? formatChoices(all) : `Did you mean ${near}?`;
+  throw new JobmanError(`${user.name} has no config alias ${escapeLine(alias)}. ${guess}`, exitCode.notFound);
+}
+
 /** Throws JobmanError: (2) for an invalid number, (3) if the number has no folder. */
 export function directoryOf(user: LabUser, number: number): string {
   checkDirectoryNumber(number);
@@ -46,21 +88,18 @@ export function directoryOf(user: LabUser, number: number): string {
   return folder;
 }
 
-/** `folder` is absolute. Throws JobmanError (2). */
-export function withDirectory(user: LabUser, number: number, folder: string): LabUser {
+function withDirectory(user: LabUser, number: number, folder: string): LabUser {
   checkDirectoryNumber(number);
   return { ...user, directories: { ...user.directories, [number]: folder } };
 }
 
-/** The folder itself stays on disk. Throws JobmanError (2), (3). */
-export function withoutDirectory(user: LabUser, number: number): LabUser {
+function withoutDirectory(user: LabUser, number: number): LabUser {
   directoryOf(user, number);
   const { [number]: _gone, ...directories } = user.directories;
   return { ...user, directories };
 }
 
-/** Throws JobmanError: (2) for an invalid number, (3) if a number has no folder. */
-export function withSwappedDirectories(user: LabUser, one: number, other: number): LabUser {
+function withSwappedDirectories(user: LabUser, one: number, other: number): LabUser {
   checkDirectoryNumber(one);
   checkDirectoryNumber(other);
   const { [one]: first, [other]: second, ...rest } = user.directories;

@@ -12,7 +12,7 @@ import { bookRun, createLocalSheet, type BookingRow } from '../lab/bookings.ts';
 import type { ImportedJob } from '../lab/imported-job.ts';
 import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport } from '../lab/lab-store.ts';
 import { changedTpu, type LabTpu } from '../lab/tpus.ts';
-import { lowestFreeId, type LabUser } from '../lab/users.ts';
+import { changedUser, lowestFreeId, type LabUser } from '../lab/users.ts';
 import { requireRow } from './counters.ts';
 import type { RunOperation } from './database.ts';
 import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
@@ -174,18 +174,17 @@ function registryStore(read: RunOperation, write: RunOperation) {
       }),
     changeUser: (name, change) =>
       write(async (db) => {
-        const user = await untilWritten(async () => {
+        const changed = await untilWritten(async () => {
           const [row] = await readMemberRows(db, sql`name = ${name}`);
           if (row === undefined) throw await userNotFound(db, name);
-          const stored = memberOf(row, await readLogins(db));
-          const { id, role, createdAt } = stored;
-          const changed = { ...change(stored), name, id, role, createdAt };
-          if (changed.session !== stored.session || changed.logins.some((login) => !stored.logins.includes(login)))
-            checkUnique(changed, await readMembers(db, sql`name <> ${name}`));
-          return (await updateMember(db, row, changed)) ? changed : undefined;
+          const before = memberOf(row, await readLogins(db));
+          const after = changedUser(before, change);
+          if (after.session !== before.session || after.logins.some((login) => !before.logins.includes(login)))
+            checkUnique(after, await readMembers(db, sql`name <> ${name}`));
+          return (await updateMember(db, row, after)) ? { before, after } : undefined;
         });
-        await writeLogins(db, user);
-        return user;
+        await writeLogins(db, changed.after);
+        return changed;
       }),
     removeUser: (name) =>
       write(async (db) => {

@@ -86,8 +86,8 @@ async function changeLab(): Promise<void> {
       return 'done';
     });
   else
-    await attempt('user', async () => {
-      await store.lab.changeUser('xibo', (user) => ({ ...user, newsSeen: user.newsSeen + 1 }));
+    await attempt('user', async (token) => {
+      await store.lab.changeUser('xibo', { kind: 'set_config_alias', alias: token, key: 'config.contended' });
       return 'done';
     });
 }

@@ -121,7 +121,7 @@ async function check(address: DatabaseAddress, shared: readonly string[], ran: A
     const [user] = await store.lab.users();
     for (const [kind, value] of [
       ['booking', Number(booking?.note)],
-      ['user', user?.newsSeen ?? 0],
+      ['user', Object.values(user?.aliases ?? {}).filter((key) => key === 'config.contended').length],
     ] as const) {
       const answers = answersOf(ran.lines, kind);
       const done = tokensOf(answers, 'done').length;

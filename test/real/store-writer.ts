@@ -30,10 +30,7 @@ async function writeJobs(owner: string, count: number): Promise<void> {
 
 async function writeLab(number: string, job: string): Promise<void> {
   const { store: record, close } = openLabStore({ file });
-  await record.changeUser('xibo', (user) => ({
-    ...user,
-    directories: { ...user.directories, [number]: `/srv/${number}` },
-  }));
+  await record.changeUser('xibo', { kind: 'set_directory', number: Number(number), folder: `/srv/${number}` });
   const { session, window } = await record.openWindow(job, 1, noon);
   const report = { logFolder: `/srv/logs/${number}`, stageFolder: '/srv/stage', tpu: 'v2', startTime: '', at: noon };
   await record.reportWindow(session, window.window, report);

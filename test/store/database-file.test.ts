@@ -271,7 +271,10 @@ test('the users of a lab become users, with their logins, and a backup keeps the
   await upgraded.close();
   rmSync(`${file}.bak`);
   const again = open();
-  assert.equal((await again.lab.changeUser('ada', (user) => ({ ...user, nextWindow: 5 }))).createdAt, noon + day);
+  assert.equal(
+    (await again.lab.changeUser('ada', { kind: 'set', values: { nextWindow: 5 } })).after.createdAt,
+    noon + day,
+  );
   assert.deepEqual(await again.lab.users(), [users[0], { ...users[1], nextWindow: 5 }]);
   await again.lab.removeUser('ada');
   assert.deepEqual(await again.users(), [{ name: '王伟', role: 'member', logins: [] }]);

@@ -49,39 +49,24 @@ testStore("a change keeps a user's name and id, and cannot take what belongs to 
   const written = await lab.addUser(aUser('xibo', { directories: { 1: '/srv/a' }, logins: ['xb', 'xb2'] }));
   await lab.addUser(aUser('lyy', { logins: ['ly'] }));
   assert.deepEqual((await lab.users())[0], written);
-  const changed = await lab.changeUser('xibo', (user) => ({
-    ...user,
-    name: 'other',
-    id: 77,
-    directories: { ...user.directories, 2: '/srv/b' },
-    logins: ['xb2', 'xb3'],
-    nextWindow: 9,
-    newsSeen: 5,
-  }));
-  assert.deepEqual(changed, {
-    ...written,
-    directories: { 1: '/srv/a', 2: '/srv/b' },
-    logins: ['xb2', 'xb3'],
-    nextWindow: 9,
-    newsSeen: 5,
-  });
+  await lab.changeUser('xibo', { kind: 'set_directory', number: 2, folder: '/srv/b' });
+  await lab.changeUser('xibo', { kind: 'see_news', upTo: 5 });
+  await lab.changeUser('xibo', { kind: 'see_news', upTo: 4 });
+  const values = { logins: ['xb2', 'xb3'], nextWindow: 9 };
+  const { before, after: changed } = await lab.changeUser('xibo', { kind: 'set', values });
+  assert.deepEqual(before, { ...written, directories: { 1: '/srv/a', 2: '/srv/b' }, newsSeen: 5 });
+  assert.deepEqual(changed, { ...before, ...values });
   assert.deepEqual((await lab.users())[0], changed);
   await assert.rejects(
-    lab.changeUser('xibo', (user) => ({ ...user, session: 'lyy' })),
+    lab.changeUser('xibo', { kind: 'set', values: { session: 'lyy' } }),
     refused(4, /session "lyy"/),
   );
+  await assert.rejects(lab.changeUser('xibo', { kind: 'set', values: { logins: ['ly'] } }), refused(4, /login "ly"/));
   await assert.rejects(
-    lab.changeUser('xibo', (user) => ({ ...user, logins: ['ly'] })),
-    refused(4, /login "ly"/),
-  );
-  await assert.rejects(
-    lab.changeUser('xbio', (user) => user),
+    lab.changeUser('xbio', { kind: 'see_news', upTo: 1 }),
     refused(3, /no user "xbio".*Did you mean "xibo"/),
   );
-  const mistaken = lab.changeUser('xibo', () => {
-    throw new JobmanError('no', 1);
-  });
-  await assert.rejects(mistaken, refused(1, /^no$/));
+  await assert.rejects(lab.changeUser('xibo', { kind: 'remove_directory', number: 3 }), refused(3, /directory 3/));
   assert.deepEqual((await lab.users())[0], changed);
   await lab.removeUser('xibo');
   await assert.rejects(lab.removeUser('xibo'), refused(3, /no user "xibo"/));
@@ -195,7 +180,7 @@ testStore('each attempt gets one number: the next that no listed window has', as
   assert.deepEqual([opened.session, opened.window.window, opened.job], ['xb', 41, aLabJob(first, 'xibo')]);
   // The same call returns the same window.
   assert.deepEqual(await lab.openWindow(first, 1, noon + 5), opened);
-  await lab.changeUser('xibo', (user) => ({ ...user, nextWindow: 40 }));
+  await lab.changeUser('xibo', { kind: 'set', values: { nextWindow: 40 } });
   assert.equal((await lab.openWindow(first, 2, noon)).window.window, 40);
   assert.equal((await lab.openWindow(second, 1, noon)).window.window, 42);
   assert.equal((await lab.users())[0]?.nextWindow, 43);
@@ -212,7 +197,7 @@ testStore('the number of an ancestor is not given again while a descendant is li
   await lab.openWindow(child, 1, noon);
   await lab.setWindowState([{ job: parent, attempt: 1 }], 'cleared', noon);
   const again = async (attempt: number) => {
-    await lab.changeUser('xibo', (user) => ({ ...user, nextWindow: 1 }));
+    await lab.changeUser('xibo', { kind: 'set', values: { nextWindow: 1 } });
     return (await lab.openWindow(other, attempt, noon)).window.window;
   };
   assert.equal(await again(1), 3);

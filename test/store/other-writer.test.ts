@@ -193,8 +193,8 @@ suiteOnBoth('another writer', (newAddress) => {
     const users = await race(
       'update lab_member',
       (world) => world.lab.addUser(aUser('ada')),
-      (world) => world.lab.changeUser('ada', (user) => ({ ...user, newsSeen: user.newsSeen + 7, logins: ['ada1'] })),
-      (_, mine) => mine.changeUser('ada', (user) => ({ ...user, nextWindow: user.nextWindow + 3 })),
+      (world) => world.lab.changeUser('ada', { kind: 'set', values: { nextWindow: 4, logins: ['ada1'] } }),
+      (_, mine) => mine.changeUser('ada', { kind: 'see_news', upTo: 7 }),
     );
     const [ada] = await users.lab.users();
     assert.deepEqual([ada?.newsSeen, ada?.nextWindow, ada?.logins], [7, 4, ['ada1']]);
@@ -283,7 +283,7 @@ suiteOnBoth('another writer', (newAddress) => {
     const { lab } = await race(
       'update lab_member',
       prepare,
-      (world) => world.lab.changeUser('ada', (user) => ({ ...user, nextWindow: 9 })),
+      (world) => world.lab.changeUser('ada', { kind: 'set', values: { nextWindow: 9 } }),
       (_, mine) => mine.openWindow('000001', 1, noon),
     );
     assert.equal((await lab.users())[0]?.nextWindow, 9);

@@ -318,7 +318,7 @@ suite('kill', () => {
   test('another user needs a confirmation and appears in the history', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
-    await world.labStore.changeUser('lyy', (user) => ({ ...user, logins: ['alice'] }));
+    await world.labStore.changeUser('lyy', { kind: 'set', values: { logins: ['alice'] } });
     // On a login of their own a user cannot be another.
     for (const env of [{}, { TPU_USER: 'xibo' }]) {
       const refused = await world.tpu(['kill', '1', 'xibo'], { env });
@@ -575,7 +575,7 @@ suite('the list', () => {
     const job = withAttempts(stored.job, [readyAllocation], [exited]);
     const { revision } = stored;
     await world.store.commit({ job, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
-    await world.labStore.changeUser('lyy', (user) => ({ ...user, logins: ['alice'] }));
+    await world.labStore.changeUser('lyy', { kind: 'set', values: { logins: ['alice'] } });
     assert.match((await world.tpu(['ack', 'xibo'])).out, /^Window 1: its program has ended/m);
     assert.deepEqual(
       (await receivedCommands(world, id)).map(({ verb, by }) => [verb, by]),

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { defaultAliases } from '../../../src/lab/names.ts';
 import { defaultUserSettings } from '../../../src/lab/user-settings.ts';
+import { aUser } from '../../support/lab-builders.ts';
 import { openLabWorld, openSampleLab, jsonLines } from './lab-world.ts';
 
 const terminal = { columns: 100, rows: 30 };
@@ -159,7 +160,7 @@ suite('working directories', () => {
   });
   test('ls shows a missing folder', async () => {
     const { labStore, tpu } = await openSampleLab();
-    await labStore.changeUser('xibo', (user) => ({ ...user, directories: { 2: '/nowhere' } }));
+    await labStore.changeUser('xibo', { kind: 'set_directory', number: 2, folder: '/nowhere' });
     assert.match((await tpu(['ls', 'xibo'])).out, /2 {2}\/nowhere {2}does not exist/);
   });
 });
@@ -211,12 +212,10 @@ suite('settings', () => {
   });
   test('unknown imported settings are kept', async () => {
     const { labStore, tpu } = await openSampleLab();
-    await labStore.changeUser('xibo', (user) => ({
-      ...user,
-      settings: { ...user.settings, extra_settings: { beep: true } },
-    }));
-    await tpu(['reset-settings', 'xibo']);
-    assert.match((await tpu(['get-settings', 'xibo'])).out, /\{"beep":true\}/);
+    const settings = { ...defaultUserSettings, extra_settings: { beep: true } };
+    await labStore.addUser(aUser('old', { settings }));
+    await tpu(['reset-settings', 'old']);
+    assert.match((await tpu(['get-settings', 'old'])).out, /\{"beep":true\}/);
   });
   test('unknown keys and values are refused', async () => {
     const { tpu } = await openSampleLab();
@@ -238,7 +237,7 @@ suite('the user of a command', () => {
   test('the default is the user who types', async () => {
     const { labStore, tpu } = await openSampleLab();
     // The login of the test harness is alice.
-    await labStore.changeUser('lyy', (user) => ({ ...user, logins: ['alice'] }));
+    await labStore.changeUser('lyy', { kind: 'set', values: { logins: ['alice'] } });
     assert.equal((await tpu(['set-settings', 'time_zone', 'cn'])).code, 0);
     assert.equal((await tpu(['get-settings', 'time_zone', 'lyy'])).out, 'cn\n');
     assert.equal((await tpu(['get-settings', 'time_zone'], { env: { TPU_USER: 'xibo' } })).out, 'us\n');
@@ -263,10 +262,10 @@ suite('the user of a command', () => {
     const refusalOf = async (...argv: string[]) => (await tpu([...line, ...argv], { env: { TPU_USER: 'xibo' } })).err;
     assert.equal(await refusalOf(), '');
     assert.match(await refusalOf('lyy'), /You are xibo; .* for lyy\./);
-    await labStore.changeUser('lyy', (user) => ({ ...user, logins: ['alice'] }));
+    await labStore.changeUser('lyy', { kind: 'set', values: { logins: ['alice'] } });
     assert.match(await refusalOf(), /You are lyy; this would change the setting time_zone for xibo\. .*--yes/);
     assert.equal(await refusalOf('lyy'), '');
-    await labStore.changeUser('lyy', (user) => ({ ...user, logins: ['lyy1'] }));
+    await labStore.changeUser('lyy', { kind: 'set', values: { logins: ['lyy1'] } });
     assert.match((await tpu([...line, 'lyy'])).err, /You are alice; .* for lyy\./, 'a user with a login of their own');
   });
   test('an unknown user is asked for on a terminal only', async () => {

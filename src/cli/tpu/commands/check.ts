@@ -64,7 +64,7 @@ export const news: TpuHandler = async (cli, args) => {
   // stays news.
   const reader = currentUser(cli, await store.users(), user.name);
   if (last !== undefined && reader?.name === user.name && !args.flags.has('peek'))
-    await store.changeUser(user.name, (now) => ({ ...now, newsSeen: Math.max(now.newsSeen, last) }));
+    await store.changeUser(user.name, { kind: 'see_news', upTo: last });
   if (groups.length === 0) cli.note(`No news about the jobs of ${user.name}.`);
   return exitCode.ok;
 };

@@ -4,26 +4,11 @@
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { exitCode, JobmanError, usageError } from '../../../app/errors.ts';
-import { formatChoices, pluralize, escapeLine } from '../../../app/format.ts';
-import { didYouMean } from '../../../catalogue/did-you-mean.ts';
+import { pluralize, escapeLine } from '../../../app/format.ts';
 import { defaultAliases, normalizeName, parseName } from '../../../lab/names.ts';
-import {
-  directoryOf,
-  type LabUser,
-  lowestFreeId,
-  withDirectory,
-  withoutDirectory,
-  withSwappedDirectories,
-} from '../../../lab/users.ts';
-import {
-  defaultUserSettings,
-  formatSetting,
-  userSetting,
-  userSettings,
-  type UserSettings,
-  withoutSetting,
-  withSetting,
-} from '../../../lab/user-settings.ts';
+import type { UserChange } from '../../../lab/service.ts';
+import { directoryOf, type LabUser, lowestFreeId } from '../../../lab/users.ts';
+import { defaultUserSettings, formatSetting, userSetting, userSettings } from '../../../lab/user-settings.ts';
 import { askUntilValid, canAsk, confirm } from '../../prompt.ts';
 import { inColumns } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
@@ -153,13 +138,12 @@ async function changeUser(
   cli: TpuCli,
   args: ParsedArguments,
   what: string,
-  change: (user: LabUser) => LabUser,
+  change: UserChange,
   sentences: (now: LabUser, before: LabUser) => readonly string[],
 ): Promise<number> {
   const user = await resolveActingUser(cli, args, what);
-  let before = user;
-  const now = await cli.lab.store.changeUser(user.name, (stored) => change((before = stored)));
-  for (const sentence of sentences(now, before)) cli.printSentence(escapeLine(sentence));
+  const { before, after } = await cli.lab.store.changeUser(user.name, change);
+  for (const sentence of sentences(after, before)) cli.printSentence(escapeLine(sentence));
   return exitCode.ok;
 }
 
@@ -174,7 +158,7 @@ async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, 
     cli,
     args,
     `set working directory ${number}`,
-    (user) => withDirectory(user, number, folder),
+    { kind: 'set_directory', number, folder },
     ({ name }, { directories: { [number]: before = folder } }) => [
       `Working directory ${number} of ${name} is ${folder}.${before === folder ? '' : ` It was ${before}.`}`,
     ],
@@ -221,7 +205,7 @@ export const delDir: TpuHandler = (cli, args) => {
     cli,
     args,
     `remove working directory ${number}`,
-    (user) => withoutDirectory(user, number),
+    { kind: 'remove_directory', number },
     ({ name }, { directories }) => [
       `Removed working directory ${number} of ${name}. The folder ${directories[number]} was not changed.`,
     ],
@@ -234,7 +218,7 @@ export const swapDir: TpuHandler = (cli, args) => {
     cli,
     args,
     `swap working directories ${one} and ${other}`,
-    (user) => withSwappedDirectories(user, one, other),
+    { kind: 'swap_directories', one, other },
     ({ name, directories }) =>
       [one, other].map((number) => `Working directory ${number} of ${name} is ${directories[number]}.`),
   );
@@ -243,13 +227,13 @@ export const swapDir: TpuHandler = (cli, args) => {
 export const setSettings: TpuHandler = (cli, args) => {
   const key = requiredText(args, 'key');
   const value = requiredText(args, 'value');
-  return changeSettings(cli, args, `change the setting ${key}`, [key], (now) => withSetting(now, key, value));
+  return changeSettings(cli, args, `change the setting ${key}`, [key], { kind: 'set_setting', key, text: value });
 };
 
 export const resetSettings: TpuHandler = (cli, args) => {
   const { key } = args.texts;
   const [what, keys] = key === undefined ? ['all settings', allSettings] : [`the setting ${key}`, [key]];
-  return changeSettings(cli, args, `reset ${what}`, keys, (now) => withoutSetting(now, key ?? null));
+  return changeSettings(cli, args, `reset ${what}`, keys, { kind: 'reset_setting', key: key ?? null });
 };
 
 const allSettings = userSettings.map(({ key }) => key);
@@ -259,23 +243,17 @@ function changeSettings(
   args: ParsedArguments,
   what: string,
   keys: readonly string[],
-  change: (settings: UserSettings) => UserSettings,
+  change: UserChange,
 ): Promise<number> {
-  return changeUser(
-    cli,
-    args,
-    what,
-    (user) => ({ ...user, settings: change(user.settings) }),
-    ({ name, settings }, { settings: before }) => {
-      const changed = keys.map(userSetting).filter(({ key }) => settings[key] !== before[key]);
-      if (changed.length === 0 && keys.length > 1) return [`All settings of ${name} have their defaults already.`];
-      if (changed.length === 0)
-        return keys.map((key) => `${key} of ${name} is already ${formatSetting(settings[userSetting(key).key])}.`);
-      return changed.map(
-        ({ key }) => `Changed ${key} of ${name} from ${formatSetting(before[key])} to ${formatSetting(settings[key])}.`,
-      );
-    },
-  );
+  return changeUser(cli, args, what, change, ({ name, settings }, { settings: before }) => {
+    const changed = keys.map(userSetting).filter(({ key }) => settings[key] !== before[key]);
+    if (changed.length === 0 && keys.length > 1) return [`All settings of ${name} have their defaults already.`];
+    if (changed.length === 0)
+      return keys.map((key) => `${key} of ${name} is already ${formatSetting(settings[userSetting(key).key])}.`);
+    return changed.map(
+      ({ key }) => `Changed ${key} of ${name} from ${formatSetting(before[key])} to ${formatSetting(settings[key])}.`,
+    );
+  });
 }
 
 export async function getSettings(cli: TpuCli, args: ParsedArguments): Promise<number> {
@@ -314,7 +292,7 @@ export const resetWindowNum: TpuHandler = async (cli, args) => {
     cli,
     args,
     `count windows from ${number} on`,
-    (user) => ({ ...user, nextWindow: number }),
+    { kind: 'set', values: { nextWindow: number } },
     ({ name }) => {
       const taken = new Set(windows.flatMap(({ window }) => (window.user === name ? [window.window] : [])));
       let next = number;
@@ -337,7 +315,7 @@ export const addConfigAlias: TpuHandler = async (cli, args) => {
     cli,
     args,
     `set the config alias ${alias}`,
-    (user) => ({ ...user, aliases: { ...user.aliases, [alias]: key } }),
+    { kind: 'set_config_alias', alias, key },
     ({ name }, { aliases: { [alias]: before = key } }) => [
       `Added the config alias ${alias} of ${name} for ${key}${before === key ? '' : `, instead of ${before}`}.`,
     ],
@@ -360,14 +338,7 @@ export const delConfigAlias: TpuHandler = (cli, args) => {
     cli,
     args,
     `remove the config alias ${alias}`,
-    (user) => {
-      const { [alias]: found, ...aliases } = user.aliases;
-      if (found !== undefined) return { ...user, aliases };
-      const all = Object.keys(user.aliases);
-      const near = didYouMean(alias, all);
-      const guess = near === undefined ? formatChoices(all) : `Did you mean ${near}?`;
-      throw new JobmanError(`${user.name} has no config alias ${escapeLine(alias)}. ${guess}`, exitCode.notFound);
-    },
+    { kind: 'remove_config_alias', alias },
     ({ name }, { aliases }) => [`Removed the config alias ${alias} of ${name} for ${aliases[alias]}.`],
   );
 };
