@@ -26,9 +26,14 @@ export function replayJob(
 ): PassList {
   if (wanted !== undefined) requireAttempt(job, wanted);
   let attempt: number | null = null;
-  const all = steps.map((step, index) => {
-    if (step.inputs !== null) attempt = step.inputs.after.attempts.at(-1)?.ordinal ?? null;
-    return { step, previous: steps[index - 1], attempt };
+  let last: RecordedPass | undefined;
+  const all = steps.map((step) => {
+    const previous = last;
+    if (step.inputs !== null) {
+      attempt = step.inputs.after.attempts.at(-1)?.ordinal ?? null;
+      last = step.inputs.pass;
+    }
+    return { step, previous, attempt };
   });
   const ofAttempt = all.filter((one) => wanted === undefined || one.attempt === wanted);
   const passes = ofAttempt.map((one): PassView => ({
@@ -49,11 +54,11 @@ export function replayJob(
 
 function viewOf(
   { seq, at, situation, events, inputs, repeats, repeatedAt }: RecordedStep,
-  previous: RecordedStep | undefined,
+  previous: RecordedPass | undefined,
   job: Job,
 ): Omit<PassView, 'attempt' | 'differences'> {
   const pass = inputs?.pass;
-  const seen = inputs === null ? [] : seenIn(inputs.pass, inputs.before, previous?.inputs?.pass);
+  const seen = inputs === null ? [] : seenIn(inputs.pass, inputs.before, previous);
   const decided = [...describeEvents(events, job), ...describeActions(pass === undefined ? [] : actionsOf(pass))];
   return {
     pass: seq,

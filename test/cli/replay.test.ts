@@ -65,6 +65,8 @@ test('replay shows what each pass saw and decided, and that this version decides
   assert.match(preempted, /\n +rule pre: preempted -> new allocation, resume \(1 of \d+ used\)/);
   assert.match(out, /Z {2}owner requested cancel: end the program and release the capacity\n/);
   assert.match(out, /\n +saw +start attempt 2 on worker 0: done\n/);
+  // After the command nothing new was seen.
+  assert.match(out, /stop-requested: [^\n]*\n +decided +ending attempt 2/);
   const decided = await replay(['--decide']);
   assert.match(decided.out, /^000001 vit \(owner\)\nVersion 1\.2\.3 decides the same in \d\d recorded passes\.\n$/);
   assert.equal(decided.code, 0);

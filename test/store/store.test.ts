@@ -193,6 +193,19 @@ function storeSuite(name: string, open: OpenPair): void {
         assert.deepEqual(third?.inputs?.after, (await store.load('000001'))?.job);
       });
 
+      it('have no inputs if another version has recorded them in another form', async () => {
+        const { job } = (await store.load('000001'))!;
+        const decision = { job, events: [silent], actions: [], wakeAt: undefined };
+        const old = { ...recordPass(observation, decision, { now: noon, version: '0.9.0' }), format: 1 };
+        await pass(1, { events: [silent] });
+        await pass(2, { events: [silent] }, { pass: old });
+        await pass(3, { events: [silent] });
+        assert.deepEqual(
+          (await store.passes('000001')).map(({ inputs }) => inputs !== null),
+          [true, false, true],
+        );
+      });
+
       it('are counted instead of stored while they repeat the last one', async () => {
         await pass(1, { events: [silent], actions: [request] });
         for (const number of [2, 3, 4]) await pass(number, { actions: [request] });

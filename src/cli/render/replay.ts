@@ -63,7 +63,7 @@ const labelWidth = 10;
 
 function detailedLines(pass: PassView, front: string, { columns, styler }: Layout): readonly string[] {
   const width = columns ?? Number.POSITIVE_INFINITY;
-  const { situation, description, seen, decided, repeats, repeatedAt, differences } = pass;
+  const { situation, description, seen, decided, repeats, repeatedAt, recorded, differences } = pass;
   const [first = '', ...others] = decided;
   const title = situation === null ? first : situation;
   const about = situation === null || description === null ? '' : `: ${description}`;
@@ -73,7 +73,7 @@ function detailedLines(pass: PassView, front: string, { columns, styler }: Layou
       : [
           ['saw', seen],
           ['decided', situation === null ? others : decided],
-          ['next', situation === null ? [] : [nextOf(pass)]],
+          ['next', recorded === null ? [] : [nextOf(pass)]],
           [
             'then',
             repeats === 0

@@ -8,7 +8,7 @@ import type { WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
 /** Grows with every change of `RecordedPass` that an earlier version would misread. */
-export const passFormat = 1;
+export const passFormat = 2;
 
 export interface RecordedPass {
   readonly format: number;
