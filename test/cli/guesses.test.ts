@@ -302,7 +302,7 @@ test('settings completes an action, then a key', async () => {
   assert.match((await jobman(['__complete', 'settings', ''])).out, /^list\t.*\nget\t/);
   assert.match((await jobman(['__complete', 'storage', ''])).out, /^checkpoints\t/);
   const keys = (await jobman(['__complete', 'settings', 'get', ''])).out;
-  assert.match(keys, /^tpu\.project\t/);
+  assert.match(keys, /^tpu\.project\t/m);
   assert.doesNotMatch(keys, /^unset\t/m);
 });
 
