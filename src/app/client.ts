@@ -333,6 +333,19 @@ export interface LogPart {
   readonly isComplete: boolean;
 }
 
+/** A position in the changes. Only its equality has a meaning for a client. */
+export type Cursor = string;
+
+/**
+ * An event of a job; that views of jobs may have changed, so that a client reads those that it shows again; or a log that
+ * has grown. A log may be reported again after a cursor.
+ */
+export type Change = { readonly cursor: Cursor } & (
+  | { readonly kind: 'event'; readonly job: string; readonly seq: number; readonly event: Event }
+  | { readonly kind: 'jobs' }
+  | { readonly kind: 'log'; readonly log: LogRef }
+);
+
 export interface MetricsQuery {
   /** Names, without regard to case. Absent: all. */
   readonly metrics?: readonly string[];
@@ -685,6 +698,11 @@ export interface Client {
    * those about the jobs of others.
    */
   dropEvents(recipient: string): Promise<number>;
+  /**
+   * The changes after the cursor as they happen, of the jobs with these ids, or of all that the actor may read: their
+   * events, and the logs of their newest attempts. Without a cursor it begins now, with one `jobs`. Endless.
+   */
+  changesSince(cursor: Cursor | null, jobs?: readonly string[]): AsyncIterable<Change>;
   /** Grows with every change of any job. Cheap enough to read four times a second. */
   changeCount(): Promise<number>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */

@@ -52,6 +52,13 @@ export interface StoredEvent {
   readonly event: Event;
 }
 
+interface NumberedEvent extends StoredEvent {
+  /** Among the events of all jobs. */
+  readonly number: number;
+  /** The id of the job. */
+  readonly job: string;
+}
+
 export interface Commit {
   readonly job: Job;
   /** The revision that was loaded. The store drops the commit if the job has another revision by then. */
@@ -216,6 +223,10 @@ export interface Store {
   /** As `list`, for screens. The store keeps the final rows; `rowOf` makes every other row. */
   listRows(filter: JobFilter, rowOf: (job: Job) => JobRow): Promise<RowPage>;
   events(id: string, after: number): Promise<readonly StoredEvent[]>;
+  /** Of all jobs, in the order of their commits. */
+  eventsAfter(number: number, limit: number): Promise<readonly NumberedEvent[]>;
+  /** The number of the newest event of all jobs; 0 without any. */
+  lastEvent(): Promise<number>;
   /** The recorded commits of the job, oldest first. */
   passes(id: string): Promise<readonly RecordedStep[]>;
   /** Stores a fact for the job's next pass. Safe to repeat: a newer outcome replaces one with the same key. */
@@ -419,6 +430,8 @@ export interface JobFiles {
   read(job: Job, file: JobFile, from: number, maxBytes: number): FilePart | undefined;
   /** All bytes. `onRead` gets the number of bytes read so far, and the size. */
   pieces(job: Job, file: JobFile, onRead?: (bytes: number, size: number) => void): AsyncIterable<Buffer>;
+  /** Calls back when a log of the attempt grows, until the returned call. Null if that cannot be watched now. */
+  watchLogs(job: Job, attempt: number, call: () => void): (() => void) | null;
   folderOf(job: Job): { readonly folder: string; readonly hasFiles: boolean };
   readonly workdirs: WorkdirCopies;
   /** The workers with such a file of that attempt, or a log of that setup step, the controller last. */

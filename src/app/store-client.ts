@@ -77,6 +77,24 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 }
 
 type WhoAmI = () => Promise<Actor>;
+
+/** Aborts the signal when the reader leaves the iteration: `return` of a generator would wait for its next value. */
+function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]() {
+      const over = new AbortController();
+      const values = read(over.signal);
+      return {
+        next: () => values.next(),
+        async return() {
+          over.abort();
+          return { done: true, value: undefined };
+        },
+      };
+    },
+  };
+}
+
 type Find = (ref: string, purpose: RefPurpose) => Promise<StoredJob>;
 
 type JobRead =
@@ -179,8 +197,8 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
 function createReports(
   whoAmI: WhoAmI,
   parts: ClientParts,
-): Pick<Client, 'list' | 'activity' | 'usage' | 'zones' | 'cost'> {
-  const { store, now } = parts;
+): Pick<Client, 'list' | 'activity' | 'changesSince' | 'usage' | 'zones' | 'cost'> {
+  const { store, files, now } = parts;
   return {
     async list(query) {
       const { user } = query;
@@ -193,6 +211,23 @@ function createReports(
       const { activeJobs } = await import('./activity.ts');
       return activeJobs(parts, await whoAmI());
     },
+
+    changesSince: (cursor, ids) =>
+      untilLeft(async function* (signal) {
+        const [actor, { changesSince }, { requirePermission }, { permissionOf }] = await Promise.all([
+          whoAmI(),
+          import('./changes.ts'),
+          import('./require-permission.ts'),
+          import('../core/policy/permissions.ts'),
+        ]);
+        const load = async (wanted: readonly string[]) => (await store.loadMany(wanted)).map(({ job }) => job);
+        for (const job of await load(ids ?? [])) requirePermission(job, 'read', actor);
+        const readable = async (wanted: readonly string[] | null): Promise<readonly Job[]> => {
+          const jobs = wanted === null ? (await store.list({ maxFinished: 0 })).jobs : await load(wanted);
+          return jobs.filter((job) => permissionOf(actor, job, 'read') === 'allow');
+        };
+        yield* changesSince({ store, files, now, readable }, cursor, ids ?? null, signal);
+      }),
 
     usage: (query) => store.usage(query),
 

@@ -1,9 +1,9 @@
 // Job files: reads the files of jobs in a home on this machine.
 
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { fileStateOf, readFilePart, readPieces } from './files.ts';
-import { arrivalsFile, folderOf, noteFile, outputFile, stepFile } from './job-folder.ts';
+import { arrivalsFile, attemptFolder, folderOf, noteFile, outputFile, stepFile } from './job-folder.ts';
 import type { JobFile, JobFiles } from '../app/ports.ts';
 import { workdirCopiesIn } from './workdir-copies.ts';
 import type { Job } from '../core/model/job.ts';
@@ -15,6 +15,16 @@ export function createJobFiles(home: string): JobFiles {
     stateOf: (job, file) => fileStateOf(pathOf(job, file)),
     read: (job, file, from, maxBytes) => readFilePart(pathOf(job, file), from, maxBytes),
     pieces: (job, file, onRead) => readPieces(pathOf(job, file), onRead),
+    watchLogs(job, attempt, call) {
+      try {
+        const watcher = watch(attemptFolder(folderOf(home, job), attempt), { persistent: false }, call);
+        watcher.on('error', () => undefined);
+        return () => watcher.close();
+      } catch {
+        // No output yet, too many watches, or a file system without them.
+        return null;
+      }
+    },
     folderOf(job) {
       const folder = folderOf(home, job);
       return { folder, hasFiles: existsSync(folder) };

@@ -31,7 +31,7 @@ export function stepFile(folder: string, step: string, worker: WorkerId): string
   return `${logFolder(folder)}/${asFileName(step)}_worker_${worker}.log`;
 }
 
-function attemptFolder(folder: string, attempt: number): string {
+export function attemptFolder(folder: string, attempt: number): string {
   return `${logFolder(folder)}/attempt_${attempt}`;
 }
 

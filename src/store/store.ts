@@ -21,6 +21,7 @@ import { readUsers } from './users.ts';
 import { readUsage, readSpending, readCostliestJobs, readUsageSums } from './usage.ts';
 import { readInstallationId } from './database.ts';
 import { openDatabase, type DatabaseAddress, type OpenDatabaseOptions } from './open-database.ts';
+import type { RunOperation } from './database.ts';
 
 type OpenStoreOptions = OpenDatabaseOptions & {
   /** Default: no id is taken. */
@@ -97,12 +98,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
       const version = (await finalRows?.())?.version ?? null;
       return read((db) => jobs.listRows(db, filter, rowOf, version));
     },
-    events: (id, after) =>
-      read(async (db) => {
-        const { rows } = await sql<{ seq: number; body: string }>`
-          select seq, body from event where job = ${numberOf(id) ?? null} and seq > ${after} order by seq`.execute(db);
-        return rows.map(({ seq, body }) => ({ seq, event: objectOf<Event>(body) }));
-      }),
+    ...eventStatements(read),
     passes: (id) => read((db) => readPasses(db, id)),
     addOutcome: (id, outcome) => write((db) => jobs.writeOutcome(db, id, outcome)),
     outcomes: (id) => read((db) => jobs.readOutcomes(db, id)),
@@ -153,6 +149,33 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     notifications: notificationStore(read, write),
     lab: labStore(read, write, { isIdTaken, finalRows }),
     close,
+  };
+}
+
+function eventStatements(read: RunOperation): Pick<JobmanStore, 'events' | 'eventsAfter' | 'lastEvent'> {
+  return {
+    events: (id, after) =>
+      read(async (db) => {
+        const { rows } = await sql<{ seq: number; body: string }>`
+          select seq, body from event where job = ${numberOf(id) ?? null} and seq > ${after} order by seq`.execute(db);
+        return rows.map(({ seq, body }) => ({ seq, event: objectOf<Event>(body) }));
+      }),
+    eventsAfter: (after, limit) =>
+      read(async (db) => {
+        const { rows } = await sql<{ id: number; job: number; seq: number; body: string }>`
+          select id, job, seq, body from event where id > ${after} order by id limit ${limit}`.execute(db);
+        return rows.map(({ id: number, job, seq, body }) => ({
+          number,
+          job: idOf(job),
+          seq,
+          event: objectOf<Event>(body),
+        }));
+      }),
+    lastEvent: () =>
+      read(async (db) => {
+        const { rows } = await sql<{ value: number }>`select value from counter where name = 'event'`.execute(db);
+        return rows[0]?.value ?? 0;
+      }),
   };
 }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import type { Client } from '../../src/app/client.ts';
+import type { Change, Client } from '../../src/app/client.ts';
 import { JobmanError, StoreError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import { clientFor } from '../../src/app/store-client.ts';
@@ -613,6 +613,42 @@ test('readLog returns a part from an offset on, and is complete at the end of wh
   assert.equal((await refusal(read(of(1), -1, 10))).code, 2);
   assert.equal((await refusal(read(of(1), 0, 0.5))).code, 2);
 });
+
+test(
+  'changesSince yields events and grown logs as they happen, and continues after a cursor',
+  { timeout: 20_000 },
+  async (t) => {
+    const fixture = openFixture(t);
+    const id = await fixture.create(tpuSpec());
+    await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+    const logFiles = createLogFiles({ home: fixture.home, history: (one, after) => fixture.store.events(one, after) });
+    const { job } = (await fixture.store.load(id)) ?? {};
+    assert.ok(job);
+    const print = (text: string) => logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, Buffer.from(text));
+    fixture.clock = Date.now() - hour;
+    const seen: Change[] = [];
+    for await (const change of fixture.client.changesSince(null, [id])) {
+      seen.push(change);
+      if (seen.length === 1) await print('step 1\n');
+      if (seen.length === 2) await fixture.client.sendCommand(id, 'stop', {});
+      if (seen.length >= 4) break;
+    }
+    const described = (changes: readonly Change[]) =>
+      changes.map((one) =>
+        one.kind === 'event' ? one.event.kind : one.kind === 'log' ? `${one.log.id} ${one.log.size}` : one.kind,
+      );
+    assert.deepEqual(described(seen), ['jobs', 'attempt_1/command_worker_0 7', 'command_received', 'jobs']);
+    await print('step 2\n');
+    const later: Change[] = [];
+    for await (const change of fixture.client.changesSince(seen[1]?.cursor ?? null)) {
+      later.push(change);
+      if (change.kind === 'log') break;
+    }
+    assert.deepEqual(described(later), ['command_received', 'jobs', 'attempt_1/command_worker_0 14']);
+    const first = fixture.client.changesSince('x')[Symbol.asyncIterator]();
+    assert.match((await refusal(first.next())).message, /no cursor/);
+  },
+);
 
 test('clean removes the files of finished jobs only', async (t) => {
   const fixture = openFixture(t);

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { suite, test, type TestContext } from 'node:test';
 import { metricsResult } from '../../src/app/job-source.ts';
-import type { Client, Ref } from '../../src/app/client.ts';
+import type { Change, Client, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import { createLogFiles } from '../../src/files/log-files.ts';
@@ -191,6 +191,17 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
     call: async (client, ref) => {
       const { bytes } = await client.readLog(ref, 'attempt_1/command_worker_0', 0, 1024);
       return Buffer.from(bytes).toString();
+    },
+  },
+  changesSince: {
+    kind: 'read',
+    call: async (client, ref) => {
+      const changes: Change[] = [];
+      for await (const change of client.changesSince('0-0-0', [ref])) {
+        changes.push(change);
+        if (change.kind === 'jobs') break;
+      }
+      return changes;
     },
   },
   manifest: { kind: 'read', call: (client, ref) => client.manifest(ref) },

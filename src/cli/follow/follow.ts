@@ -1,4 +1,4 @@
-// Follows one job and only reads. Polls four times a second.
+// Follows one job and only reads. Checks it four times a second, and at once after a change.
 
 import type { Client, JobView, LogQuery, LogRef } from '../../app/client.ts';
 import { exitCode, isNotFoundError } from '../../app/errors.ts';
@@ -93,33 +93,51 @@ async function followJob(
     }
   };
 
-  for (;;) {
-    const [update] = await poller.poll([id]);
-    const now = io.now();
-    if (update !== undefined) {
-      const before = view.phase;
-      // Throws for a deleted job.
-      view = update.view ?? (await client.show(id));
-      if (update.news.length > 0 || update.isFirst || view.phase !== before) {
-        await pump();
-        progress.changed(view, update.news, update.isFirst);
+  const changes = client.changesSince(null, [view.id])[Symbol.asyncIterator]();
+  let change = nextChange(changes);
+  try {
+    for (;;) {
+      const [update] = await poller.poll([id]);
+      const now = io.now();
+      if (update !== undefined) {
+        const before = view.phase;
+        // Throws for a deleted job.
+        view = update.view ?? (await client.show(id));
+        if (update.news.length > 0 || update.isFirst || view.phase !== before) {
+          await pump();
+          progress.changed(view, update.news, update.isFirst);
+        }
       }
+      await findLogs();
+      await pump();
+      if (io.stdout.closed) return { kind: 'output_closed' };
+      if (leave.aborted) return { kind: 'left' };
+      progress.tick(view, io.now());
+      if (isFinishedPhase(view.phase)) {
+        const isOver =
+          now - view.phaseStartedAt > longFinished || now - Math.max(printedAt, view.phaseStartedAt) > quietAfterEnd;
+        if (isOver) {
+          await logs.finish(io.now(), progress.clear);
+          return { kind: 'finished', view };
+        }
+      } else await poller.checkController(progress.clear);
+      if (isBehind) continue;
+      const hasChanged = await Promise.race([pause(pollInterval, leave).then(() => false), change]);
+      if (hasChanged) change = nextChange(changes);
     }
-    await findLogs();
-    await pump();
-    if (io.stdout.closed) return { kind: 'output_closed' };
-    if (leave.aborted) return { kind: 'left' };
-    progress.tick(view, io.now());
-    if (isFinishedPhase(view.phase)) {
-      const isOver =
-        now - view.phaseStartedAt > longFinished || now - Math.max(printedAt, view.phaseStartedAt) > quietAfterEnd;
-      if (isOver) {
-        await logs.finish(io.now(), progress.clear);
-        return { kind: 'finished', view };
-      }
-    } else await poller.checkController(progress.clear);
-    if (!isBehind) await pause(pollInterval, leave);
+  } finally {
+    void changes.return?.();
   }
+}
+
+/** True for a change. Without one, or if they cannot be read, the job is checked at its interval. */
+async function nextChange(changes: AsyncIterator<unknown>): Promise<boolean> {
+  try {
+    if ((await changes.next()).done !== true) return true;
+  } catch {
+    // The next check reports it.
+  }
+  return new Promise(() => undefined);
 }
 
 /** For a setup step all workers, otherwise those of the command. */

@@ -333,6 +333,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     async dropEvents(recipient) {
       return options.recipientsInUse?.find((one) => one.recipient === recipient)?.events ?? 0;
     },
+    async *changesSince() {},
     changeCount: async () => changes,
     wake: async () => {
       commands.push('wake');
