@@ -137,9 +137,15 @@ async function createServer(binaries: string): Promise<PostgresServer> {
 
   process.once('exit', () => {
     try {
-      process.kill(pidOfServer(), 'SIGQUIT');
+      const pid = pidOfServer();
+      process.kill(pid, 'SIGQUIT');
+      // It writes into its folder until its end, for 5 s at most.
+      for (let checks = 0; checks < 500; checks += 1) {
+        process.kill(pid, 0);
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+      }
     } catch {
-      // It is stopped.
+      // It has stopped.
     }
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
