@@ -41,11 +41,16 @@ export interface PlannedJob {
 /** The jobs of one world: between one and four, most of them on cloud machines. */
 export function drawJobs(chance: Chance): readonly PlannedJob[] {
   const jobs = chance.pick([1, 1, 2, 2, 3, 4]);
-  return Array.from({ length: jobs }, (_, index) => drawJob(chance.fork(`job ${index}`), index));
+  // A fork, so that every other world stays the same.
+  const isSharing = jobs > 1 && chance.fork('shared TPU').yes(0.15);
+  return Array.from({ length: jobs }, (_, index) => drawJob(chance.fork(`job ${index}`), index, isSharing));
 }
 
-function drawJob(chance: Chance, index: number): PlannedJob {
-  const kind = chance.pick([
+/** The workers of the persistent TPU that all jobs of some worlds share. */
+const sharedWorkers = 2;
+
+function drawJob(chance: Chance, index: number, isSharing: boolean): PlannedJob {
+  const drawnKind = chance.pick([
     'ephemeral',
     'ephemeral',
     'ephemeral',
@@ -54,7 +59,9 @@ function drawJob(chance: Chance, index: number): PlannedJob {
     'persistent',
     'local',
   ] as const);
-  const workers = kind === 'local' ? 1 : chance.pick([1, 1, 2, 2, 3, 4]);
+  const kind = isSharing ? 'persistent' : drawnKind;
+  const drawnWorkers = kind === 'local' ? 1 : chance.pick([1, 1, 2, 2, 3, 4]);
+  const workers = isSharing ? sharedWorkers : drawnWorkers;
   const runsOn = kind !== 'local' && chance.yes(0.15) ? 'controller' : 'workers';
   const preset = chance.pick([
     'pre',
@@ -78,7 +85,10 @@ function drawJob(chance: Chance, index: number): PlannedJob {
     version: 1,
     name: `job-${index}`,
     tags: [],
-    capacity: withAlternatives(drawCapacity(chance, kind, index), chance.fork('alternatives')),
+    capacity: withAlternatives(
+      drawCapacity(chance, kind, isSharing ? 'shared' : `${index}`),
+      chance.fork('alternatives'),
+    ),
     steps: [
       ...Array.from({ length: chance.pick([0, 1, 1, 2]) }, (_, number) => step(`step${number}`)),
       ...(isBroken ? [{ ...step('broken'), apply: brokenStep }] : []),
@@ -174,7 +184,7 @@ function drawBehaviors(chance: Chance): readonly ProgramBehavior[] {
   return [...before, chance.pick(['succeeds', 'succeeds', 'succeeds', 'fails', 'endless'] as const)];
 }
 
-function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local', index: number): CapacitySpec {
+function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local', suffix: string): CapacitySpec {
   if (kind === 'local') return { kind: 'local', ownership: 'persistent', workdir: '/' };
   return {
     kind: 'tpu',
@@ -183,7 +193,7 @@ function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local'
     project: 'simulated',
     zone: 'simulated-a',
     accelerator: 'v4-8',
-    name: kind === 'persistent' ? `persistent-${index}` : `job-${index}`,
+    name: `${kind === 'persistent' ? 'persistent' : 'job'}-${suffix}`,
     runtimeVersion: 'base',
     pricing: chance.pick(['spot', 'ondemand']),
     startupScript: null,

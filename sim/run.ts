@@ -28,7 +28,7 @@ import { createRecipients } from './notifications.ts';
 import type { Recipients } from './notifications.ts';
 import { replayPasses } from './recorded-passes.ts';
 import { createTimeline } from './timeline.ts';
-import { createWorld, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
+import { createWorld, findMachine, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
 import type { World } from './world.ts';
 
 /** After the storm everything must come to rest within this time. */
@@ -216,6 +216,8 @@ function createExistingMachines(world: World, owners: Chance, job: Job, { spec, 
   if (spec.capacity.kind !== 'tpu') return;
   const at = world.timeline.now;
   if (spec.capacity.ownership === 'persistent') {
+    // Jobs may share one.
+    if (findMachine(world, spec.capacity.zone, spec.capacity.name) !== undefined) return;
     requestMachine(
       world,
       newMachine({ name: spec.capacity.name, labels: null, isPersistent: true, workers: profile.workers, at }),

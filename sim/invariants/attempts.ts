@@ -7,6 +7,7 @@ import { minute, second } from '../../src/core/model/time.ts';
 import { folderOf, runName, isAlive } from '../world.ts';
 import type { Run } from '../world.ts';
 import { requestKey } from './capacity.ts';
+import { isGivenUp } from './context.ts';
 import type { CheckContext, Ledger } from './context.ts';
 import { checkpointsIn } from '../outputs.ts';
 import type { Checkpoint } from '../outputs.ts';
@@ -264,13 +265,6 @@ export function checkNoOtherAlive(scene: CheckContext, run: Run, { job, recovery
   const isByRule = job.attempts[run.attempt - 1]?.startedByOwner === false;
   if (recoveryDisabledAfter !== null && run.attempt > recoveryDisabledAfter && isByRule)
     scene.fail(7, `${runName(run)} starts, but its owner wanted none after attempt ${recoveryDisabledAfter}`);
-}
-
-/** On a persistent machine, on a host that has been silent for ten graces. */
-function isGivenUp(scene: CheckContext, { host }: Run, job: Job): boolean {
-  const { now } = scene.world().timeline;
-  const unreachableFor = host.outage === null ? 0 : now - host.outage.since;
-  return host.machine.isPersistent && unreachableFor >= 10 * job.spec.recovery.unreachableGraceMs * 0.9;
 }
 
 // ------------------------------------------------------------------------------------------ 14: a job resumes only

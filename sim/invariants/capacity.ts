@@ -5,7 +5,7 @@ import { hour, second, minute } from '../../src/core/model/time.ts';
 import { zoneOf } from '../cloud.ts';
 import { findMachine, lastPrintedAt, isAlive, runName } from '../world.ts';
 import type { Machine, Run } from '../world.ts';
-import { maxDrainTime, maxReplyTime, slotCount } from './context.ts';
+import { isGivenUp, maxDrainTime, maxReplyTime, slotCount } from './context.ts';
 import type { CheckContext, Ledger } from './context.ts';
 import type { AllocationRef } from '../../src/app/ports.ts';
 import { alternativesOf } from '../../src/core/model/spec.ts';
@@ -250,11 +250,11 @@ function isAvoided(job: Job, alternative: number): boolean {
 }
 
 // ------------------------------------------------------------------------------------------ 13: this machine never
-// runs more jobs at once than it has slots
+// runs more jobs at once than it has slots, nor a persistent TPU more than one
 
-/** At most as many local jobs have a live program at once as there are slots. */
+/** At most as many local jobs have a live program at once as there are slots, and one job of each persistent TPU. */
 export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void {
-  if (job.spec.capacity.kind !== 'local') return;
+  if (job.spec.capacity.kind !== 'local') return checkSharedTpu(scene, run, job);
   const alive = new Set(
     scene
       .world()
@@ -264,4 +264,18 @@ export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void
   );
   if (alive.size > slotCount)
     scene.fail(13, `${runName(run)} starts as one of ${alive.size}, but there are ${slotCount} slots`);
+}
+
+/** Another job may have a live program there only if it left the list, or on a host that was given up. */
+function checkSharedTpu(scene: CheckContext, run: Run, { id, spec }: Job): void {
+  const { capacity } = spec;
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent') return;
+  const other = scene.world().runs.find((one) => {
+    if (one.job === id || !isAlive(one)) return false;
+    const { job } = scene.ledgerOf(one.job);
+    const isThere = job.spec.capacity.kind === 'tpu' && job.spec.capacity.name === capacity.name;
+    return isThere && !job.removed && !isGivenUp(scene, one, job);
+  });
+  if (other !== undefined)
+    scene.fail(13, `${runName(run)} starts on ${capacity.name} while ${runName(other)} is alive there`);
 }

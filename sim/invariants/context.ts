@@ -7,7 +7,7 @@ import { minute } from '../../src/core/model/time.ts';
 import { zoneOf } from '../cloud.ts';
 import type { LogCopies } from '../outputs.ts';
 import { findMachine } from '../world.ts';
-import type { Machine, World } from '../world.ts';
+import type { Machine, Run, World } from '../world.ts';
 
 export const invariants = {
   1: 'unknown is not absent',
@@ -165,4 +165,11 @@ export function newLedger(job: Job, events: readonly Event[], now: number): Ledg
     commits: 0,
     wasForceRemoved: false,
   };
+}
+
+/** On a persistent machine, on a host that has been silent for ten graces. */
+export function isGivenUp(scene: CheckContext, { host }: Run, job: Job): boolean {
+  const { now } = scene.world().timeline;
+  const unreachableFor = host.outage === null ? 0 : now - host.outage.since;
+  return host.machine.isPersistent && unreachableFor >= 10 * job.spec.recovery.unreachableGraceMs * 0.9;
 }
