@@ -329,7 +329,7 @@ suite('wait', () => {
     let clock = now;
     const { world, ended } = follow(t, ['wait', '1', '7', '--timeout', '1s'], { now: () => (clock += 400) });
     assert.equal(await ended, 3);
-    assert.match(world.err(), /There is no job 7/);
+    assert.match(world.err(), /There is no job 0*7\./);
     assert.match(world.err(), /Not finished after 1s: 000001/);
   });
 });
