@@ -275,10 +275,15 @@ test('commandOnly without held workers: the refusal names a command that is allo
 });
 
 test('a user who acts for the owner is named in the history', () => {
-  const { job } = brought('running');
-  assert.deepEqual(applyCommand(job, 'cancel', { by: 'bob', onBehalf: true }, 5).events, [
-    { at: 5, kind: 'command_received', verb: 'cancel', by: 'bob', desired: 'cancelled' },
-  ]);
+  const world = new World(spec());
+  world.runUntilIdle();
+  world.command('cancel', { by: 'bob', onBehalf: true });
+  world.runUntil(() => false, hour);
+  const events = world.events.flatMap((event) => {
+    if (event.kind === 'command_received') return [event.by];
+    return event.kind === 'attempt_ending' ? [event.evidence.message] : [];
+  });
+  assert.deepEqual(events, ['bob', 'requested by bob']);
 });
 
 test('after recovery was disabled no rule creates another attempt, and the verdict is that of the last one', () => {

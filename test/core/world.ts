@@ -376,7 +376,7 @@ export class World {
   }
 
   /** The owner's command, committed as a client commits it. */
-  command(verb: Verb, options: Omit<CommandOptions, 'by'> = {}): void {
+  command(verb: Verb, options: Partial<CommandOptions> = {}): void {
     const change = applyCommand(this.job, verb, { by: 'alice', ...options }, this.now);
     this.job = change.job;
     this.events.push(...change.events);

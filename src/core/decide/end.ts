@@ -3,6 +3,7 @@
 
 import { addAttempt } from './advance.ts';
 import { release } from './allocate.ts';
+import { requestedBy } from './evidence.ts';
 import { cleanUp, finishJob, keepsAtFinish } from './finish.ts';
 import { chain, recheckNow, withoutEvents, withAttempt, withEvents } from '../model/decision.ts';
 import type { Action, Decision } from '../model/decision.ts';
@@ -150,7 +151,7 @@ function releaseReason(view: AttemptView): string {
   const { job, attempt, allocation } = view;
   if (isLost(allocation)) return 'it is lost';
   if (isEphemeralGivenUp(view)) return `worker ${unreachableWorker(view)} does not answer any more`;
-  if (job.desired !== 'running') return 'requested by the owner';
+  if (job.desired !== 'running') return requestedBy(job).message;
   return `attempt ${attempt.ordinal} ended: ${endingOf(job, attempt).reason}`;
 }
 

@@ -1,7 +1,7 @@
 // Evidence for the end of an attempt. `message` is for people; recovery rules use the pattern, the exit code and the
 // worker.
 
-import type { AllocationState, Evidence, TaskFailure } from '../model/job.ts';
+import type { AllocationState, Evidence, Job, TaskFailure } from '../model/job.ts';
 import { formatWorker } from '../model/spec.ts';
 import { minute, second } from '../model/time.ts';
 import type { Duration } from '../model/time.ts';
@@ -9,6 +9,11 @@ import type { AttemptView, WorkerRun } from './view.ts';
 
 /** The message begins with this if neither the process nor the exit code of a program is left. */
 export const vanishedPrefix = 'the program vanished';
+
+/** For an end that a user requested. */
+export function requestedBy({ endedBy }: Pick<Job, 'endedBy'>): Evidence {
+  return { message: `requested by ${endedBy ?? 'the owner'}` };
+}
 
 export function vanishedEvidence({ run, worker, matched }: WorkerRun): Evidence {
   const found =

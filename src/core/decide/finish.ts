@@ -1,6 +1,7 @@
 // Finish: the end of a job, and the capacity that it keeps afterwards.
 
 import { release } from './allocate.ts';
+import { requestedBy } from './evidence.ts';
 import { chain, withEvents } from '../model/decision.ts';
 import type { Change, Decision } from '../model/decision.ts';
 import { heldAllocations, isLost, lastAttempt } from '../model/job.ts';
@@ -66,7 +67,7 @@ function keepDuration({ spec: { finish } }: Job, verdict: Finish['verdict'] | un
 function releaseReason(job: Job, allocation: Allocation, used: Budget | undefined): Evidence {
   if (isLost(allocation)) return { message: 'it is lost' };
   if (used !== undefined && keepsAtFinish(job, allocation, job.finish?.verdict)) return budgetEvidence(used, job.owner);
-  if (job.desired !== 'running') return { message: 'requested by the owner' };
+  if (job.desired !== 'running') return requestedBy(job);
   if (keepDuration(job, job.finish?.verdict) !== 0) return { message: 'job.keep_for has passed' };
   return { message: `the job has ${job.finish?.verdict ?? 'finished'}` };
 }

@@ -31,6 +31,7 @@ import {
   failedCallEvidence,
   lossEvidence,
   rawError,
+  requestedBy,
   setupEvidence,
   silenceEvidence,
   vanishedEvidence,
@@ -129,9 +130,9 @@ const attemptRows = [
   },
   {
     name: 'stop-requested',
-    means: 'the owner asked to stop, cancel, delete or restart the job',
+    means: 'the owner, or another user for the owner, asked to stop, cancel, delete or restart the job',
     when: ({ isStopRequested }) => isStopRequested,
-    then: (facts) => endAttempt(facts, 'stopped', { message: 'requested by the owner' }),
+    then: (facts) => endAttempt(facts, 'stopped', requestedBy(facts.job)),
   },
   {
     // The reason is `stopped`: the owner wants no further attempt.
