@@ -103,7 +103,7 @@ export interface CostRequest extends CostQuery, Pick<UsageFilter, 'jobs' | 'tag'
   readonly name?: string;
 }
 
-type UsageQuery = Omit<UsageFilter, 'owner'>;
+type UsageQuery = Omit<UsageFilter, 'owners'>;
 
 export interface AttemptView {
   /** From 1. */

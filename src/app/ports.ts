@@ -139,7 +139,7 @@ export interface UsageFilter {
   readonly name?: string;
   /** As in `JobFilter`. */
   readonly nameGlob?: string;
-  readonly owner?: string;
+  readonly owners?: readonly string[];
   /** A job in a cluster has no tags. */
   readonly tag?: string;
   /** As in `UsageRow.location`. */

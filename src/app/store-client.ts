@@ -2,7 +2,7 @@
 
 import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
-import { ownNames, type Actor, type UserName } from '../core/model/user.ts';
+import { ownersLike, ownNames, type Actor, type UserName } from '../core/model/user.ts';
 import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
@@ -10,14 +10,14 @@ import type { Instant } from '../core/model/time.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
-import type { JobFiles, JobFilter, JobFolders, LocalFolders, LogFiles, Store, StoredJob } from './ports.ts';
+import type { JobFiles, JobFilter, JobFolders, LocalFolders, LogFiles, Store, StoredJob, UserStore } from './ports.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 
 const maxFinishedShown = 50;
 
 export interface ClientParts {
-  readonly store: Store;
+  readonly store: Store & UserStore;
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
   readonly files: JobFiles;
   readonly folders: LocalFolders;
@@ -203,7 +203,8 @@ function createReports(
     async list(query) {
       const { user } = query;
       const own = query.own === true ? ownNames(await whoAmI()) : null;
-      const owners = user === undefined ? own : [user].filter((name) => own?.includes(name) !== false);
+      const named = user === undefined ? null : ownersLike(user, await store.users());
+      const owners = named?.filter((name) => own?.includes(name) !== false) ?? own;
       return listJobs(store, query, owners, now());
     },
 

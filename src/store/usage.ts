@@ -279,7 +279,7 @@ async function readTags(db: Database): Promise<ReadonlyMap<number, readonly stri
 }
 
 function matches(filter: UsageFilter): Sql {
-  const { since, until, jobs, exceptJobs, name, nameGlob, owner, tag, zone, accelerator } = filter;
+  const { since, until, jobs, exceptJobs, name, nameGlob, owners, tag, zone, accelerator } = filter;
   const parts: Sql[] = [];
   if (since !== undefined) parts.push(sql`(ended_at is null or ended_at > ${since})`);
   if (until !== undefined) parts.push(sql`began_at < ${until}`);
@@ -287,7 +287,7 @@ function matches(filter: UsageFilter): Sql {
   if (exceptJobs !== undefined && exceptJobs.length > 0) parts.push(sql`subject not in (${sql.join(exceptJobs)})`);
   if (name !== undefined) parts.push(sql`job_name = ${name}`);
   if (nameGlob !== undefined) parts.push(matchesGlob(sql`job_name`, nameGlob));
-  if (owner !== undefined) parts.push(sql`owner = ${owner}`);
+  if (owners !== undefined) parts.push(isOneOf(sql`owner`, owners));
   if (tag !== undefined)
     parts.push(sql`source <> 'kubernetes'
       and cast(subject as bigint) in (select job_tag.job from job_tag where tag = ${tag})`);

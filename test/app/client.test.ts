@@ -55,6 +55,7 @@ function openFixture(t: TestContext): Fixture {
     clientFor(async () => aMember(user), {
       store: {
         ...record,
+        users: () => Promise.resolve([{ name: 'bob', role: 'member', logins: ['bob1'] }]),
         async notify(wakeUp) {
           if (wakeUp.topic === 'job') hinted.push(wakeUp.id);
         },
@@ -243,7 +244,7 @@ test('lists filter by owner, tag, name and phase, and count the hidden jobs', as
     const id = await fixture.create(localSpec({ name: `run-${jobs}`, tags: jobs % 2 === 0 ? ['even'] : [] }));
     if (jobs >= 1) await fixture.lives(id, (job) => stoppedLife(job.spec));
   }
-  await fixture.create(localSpec({ name: 'other' }), 'bob');
+  await fixture.create(localSpec({ name: 'other' }), 'bob1');
   const ids = async (query: Parameters<Client['list']>[0]) =>
     (await fixture.client.list(query)).rows.map((row) => row.id);
 
@@ -256,7 +257,7 @@ test('lists filter by owner, tag, name and phase, and count the hidden jobs', as
   );
   assert.deepEqual([page.rows[0]?.id, page.rows.at(-1)?.id], ['000054', '000001'], 'no unfinished job is left out');
   assert.equal((await fixture.client.list({ all: true })).rows.length, 54);
-  assert.deepEqual(await ids({ user: 'bob' }), ['000054']);
+  assert.deepEqual(await ids({ user: 'bob' }), ['000054'], 'of a login of the user');
   assert.equal((await fixture.client.list({ tag: 'even', all: true })).rows.length, 27);
   assert.deepEqual(await ids({ name: 'run-0' }), ['000001']);
   assert.deepEqual(await ids({ name: 'run-5?' }), ['000053', '000052', '000051']);

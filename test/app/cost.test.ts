@@ -105,6 +105,8 @@ suite('the sums of the database', () => {
     const store = await openLedger(t);
     const report = (request: CostRequest) => costOf(store, request, now);
     const own = rows.filter(({ owner }) => owner === 'user1');
+    await store.lab.addUser(aUser('team', { logins: ['user1'] }));
+    assert.deepEqual(await report({ by: 'job', user: 'team' }), await report({ by: 'job', user: 'user1' }));
     assert.deepEqual(
       rounded(await report({ by: 'job', user: 'user1', limit: 2 })),
       rounded(costReport(own, { by: 'job', limit: 2 }, now)),

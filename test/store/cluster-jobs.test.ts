@@ -102,7 +102,7 @@ testStore('the usage of each pod is written with the job: from its start to its 
   await clusters.archiveObservation(observed({ job, pods: [failed] }), []);
   await clusters.archiveObservation(observed({ job, pods: [failed] }), []);
   assert.deepEqual((await used()).at(-1), ['train-a', 'lost', 5, 9, 4, null]);
-  const [row] = await store.usage({ owner: 'ada' });
+  const [row] = await store.usage({ owners: ['ada'] });
   assert.deepEqual(
     [row?.source, row?.job, row?.location, row?.accelerator, row?.pricesOf],
     ['kubernetes', 'train', 'lab/vision', 'a100', null],

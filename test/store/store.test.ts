@@ -291,9 +291,9 @@ function storeSuite(name: string, open: OpenPair): void {
       const uses = async (filter: UsageFilter) => (await store.usage(filter)).map(({ use }) => use);
       assert.deepEqual(await uses({ until: noon + minute }), ['waiting']);
       assert.deepEqual(await uses({ since: noon + minute, until: noon + 2 * minute }), ['setup']);
-      assert.deepEqual(await uses({ owner: 'bob' }), []);
+      assert.deepEqual(await uses({ owners: ['bob'] }), []);
       assert.deepEqual(await uses({ jobs: [] }), []);
-      assert.equal((await uses({ jobs: ['000001'], owner: 'ada' })).length, 3);
+      assert.equal((await uses({ jobs: ['000001'], owners: ['ada'] })).length, 3);
       // Without events nothing has happened.
       assert.equal(await commit({ job: waiting, revision: 3 }), 'committed');
       assert.deepEqual(await other.usage({}), usageOf(ready));
