@@ -282,6 +282,7 @@ export interface Store {
   /**
    * Receives wake-ups, each at least once if nothing fails, in batches, in any order, and also some of those that were sent
    * before. The holder of the controller's lock is the only listener. After a lost connection `all` is received once.
+   * An empty batch: the files of the wake-ups are gone.
    */
   listen(receive: (wakeUps: readonly WakeUp[]) => void): Promise<WakeUpListener>;
   close(): Promise<void>;

@@ -3,7 +3,7 @@
 // `node:fs/promises` costs a short command three milliseconds.
 
 import { randomUUID } from 'node:crypto';
-import { readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { fileError } from '../app/errors.ts';
@@ -49,7 +49,9 @@ export function listen(home: string, receive: (wakeUps: readonly WakeUp[]) => vo
     isGathering = true;
     await setImmediate();
     isGathering = false;
-    deliver();
+    // Without the folder the home was removed or moved. The controller must know before it writes there again.
+    if (!isClosed && !existsSync(folder)) receive([]);
+    else deliver();
   }
   makeFolder(folder);
   const unwatch = watchFolder(folder, () => void gather());
