@@ -10,6 +10,7 @@ import type { AllocationStatus, Observed, Outcome, RunStatus, WorkerStatus } fro
 import { actionsOf, omittedText, outcomesOf, type RecordedPass } from '../core/model/recorded-pass.ts';
 import { formatWorker, type WorkerId } from '../core/model/spec.ts';
 import { minute, type Instant } from '../core/model/time.ts';
+import { waitsForSlot } from '../core/policy/admission.ts';
 import type { PassDifference, PassList, PassQuery, PassView } from './client.ts';
 import { messageOf } from './errors.ts';
 import { formatDuration, formatTimestamp, formatUsdOf } from './format.ts';
@@ -95,7 +96,9 @@ function describeFacts({ facts, now }: RecordedPass, job: Job): readonly string[
       : describeWorker(observed.value, job, now),
   );
   return [
-    ...(admitted ? [] : ['no slot is free']),
+    ...(admitted || !waitsForSlot(job)
+      ? []
+      : [job.spec.capacity.kind === 'tpu' ? 'its TPU is in use' : 'no slot is free']),
     ...unansweredRequests.map((ordinal) => `the request of allocation ${ordinal} was sent and got no reply`),
     ...Object.entries(allocations).map(([ordinal, one]) => describeAllocation(Number(ordinal), one, job, now)),
     ...[...byText].map(([text, all]) => `${formatWorkers(all.map(([key]) => workerIn(key)))}: ${text}`),

@@ -56,6 +56,7 @@ test('replay shows what each pass saw and decided, and that this version decides
   const { code, out } = await replay([]);
   assert.equal(code, 0);
   const preempted = out.slice(out.indexOf('  preempted: '));
+  assert.doesNotMatch(out, /no slot is free/u, 'a TPU job needs none, and a finished job neither');
   assert.match(
     out,
     /^000001 vit \(owner\)\n\S+Z {2}start-requested: the job can run, and its next attempt is created now\n/,
