@@ -81,11 +81,21 @@ function watchGrowth(files: JobFiles, signal: AbortSignal) {
   });
   return {
     watch(jobs: readonly Job[]): void {
+      if (signal.aborted) return;
+      const wanted = new Map<string, () => (() => void) | null>();
       for (const job of jobs.filter(({ finish }) => finish === null)) {
         const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null)?.ordinal;
-        const key = `${job.id} ${attempt}`;
-        if (attempt === undefined || stops.has(key) || signal.aborted) continue;
-        const stop = files.watchLogs(job, attempt, () => notify());
+        if (attempt === undefined) continue;
+        wanted.set(`${job.id} ${attempt}`, () => files.watchLogs(job, attempt, () => notify()));
+      }
+      // A stream may outlive thousands of jobs, and the system limits the number of watches.
+      for (const [key, stop] of stops) {
+        if (wanted.has(key)) continue;
+        stop();
+        stops.delete(key);
+      }
+      for (const [key, start] of wanted) {
+        const stop = stops.has(key) ? null : start();
         if (stop !== null) stops.set(key, stop);
       }
     },

@@ -4,11 +4,11 @@
 import type { AllocationRef, Backend, Clock } from '../app/ports.ts';
 import { capacityTraits } from '../core/decide/allocate.ts';
 import { lastAllocation, mayExist, type Job } from '../core/model/job.ts';
-import type { Duration, Instant } from '../core/model/time.ts';
+import { second, type Duration, type Instant } from '../core/model/time.ts';
 import type { Observer } from './observe.ts';
 
 /** jobman must react to a preemption within 30 s. */
-const watchInterval: Duration = 20_000;
+const watchInterval: Duration = 20 * second;
 
 export type CapacityWatch = ReturnType<typeof createCapacityWatch>;
 

@@ -4,6 +4,7 @@
 // writers of all processes come one after the other. Readers never wait for them.
 
 import pg from 'pg';
+import { createLimiter } from '../app/concurrency.ts';
 import { StoreError } from '../app/errors.ts';
 import { second } from '../core/model/time.ts';
 import {
@@ -87,7 +88,7 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
     },
     writer,
     toStoreError: (error) => postgresError(named.name, error),
-    inSequence: createSequence(),
+    inSequence: createLimiter(1),
     async notify(wakeUp) {
       await notify(pool, wakeUp).catch((error: unknown) => {
         if (wakeUp.topic === 'exit') throw error;
@@ -260,16 +261,6 @@ function withinTransaction(client: pg.PoolClient, noteFailure: (error: unknown) 
     },
   };
   return db;
-}
-
-/** Runs one operation after the other. */
-function createSequence(): Connections['inSequence'] {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const next = last.then(work);
-    last = next.catch(() => undefined);
-    return next;
-  };
 }
 
 async function refuseUnsuitable(db: Database, name: string): Promise<void> {
