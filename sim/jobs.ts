@@ -82,7 +82,7 @@ function drawJob(chance: Chance, index: number, isSharing: boolean): PlannedJob 
   const isBroken = setup.yes(0.08);
   const money = chance.fork('money');
   const spec: JobSpec = {
-    version: 1,
+    version: 2,
     name: `job-${index}`,
     tags: [],
     capacity: withAlternatives(

@@ -41,7 +41,7 @@ export interface RunRequest {
 /** The spec of a job whose script runs on this machine and uses a persistent TPU. */
 export function buildRunSpec(run: RunRequest): JobSpec {
   return {
-    version: 1,
+    version: 2,
     name: jobName(run.directory),
     tags: run.tag === null ? [] : [run.tag],
     capacity: run.capacity,

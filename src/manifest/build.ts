@@ -71,7 +71,7 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   const withNodeName = (text: string): string =>
     text.replaceAll(nodeNamePlaceholder, capacity.kind === 'tpu' ? capacity.name : '');
   return {
-    version: 1,
+    version: 2,
     name: withNodeName(name),
     tags: [...new Set(tags.map(withNodeName))],
     capacity,

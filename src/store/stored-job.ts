@@ -2,14 +2,14 @@
 // load it too.
 
 import { withLifecycle, type AllocationFields, type Job } from '../core/model/job.ts';
-import type { JobSpec } from '../core/model/spec.ts';
+import { upgradeSpec, type StoredSpec } from '../core/model/spec-version.ts';
 
 type StoredStatus = Omit<Job, 'spec' | 'allocations'> & { readonly allocations: readonly AllocationFields[] };
 
 /** `spec` is a whole spec or an outline. */
 export function jobOf(status: string, spec: string): Job {
   const { allocations, ...rest } = objectOf<StoredStatus>(status);
-  return { ...rest, allocations: allocations.map(withLifecycle), spec: objectOf<JobSpec>(spec) };
+  return { ...rest, allocations: allocations.map(withLifecycle), spec: upgradeSpec(objectOf<StoredSpec>(spec)) };
 }
 
 /** Throws SyntaxError for other JSON, such as `null`, because the database is then damaged. */

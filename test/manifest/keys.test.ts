@@ -10,7 +10,7 @@ test('a minimal manifest is completed by defaults', () => {
   const { spec, warnings } = specOf(tpu());
   assert.equal(warnings.length, 1, 'a spot TPU without job.checkpoint_dir');
   assert.deepEqual(spec, {
-    version: 1,
+    version: 2,
     name: 'cfg',
     tags: [],
     capacity: {

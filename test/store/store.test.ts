@@ -7,6 +7,7 @@ import { jobRow, finalRows } from '../../src/app/views.ts';
 import type { Decision } from '../../src/core/model/decision.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
+import type { JobSpec } from '../../src/core/model/spec.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { minute } from '../../src/core/model/time.ts';
 import { factsNeeded } from '../../src/core/policy/guards.ts';
@@ -139,6 +140,14 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal(first.revision, 1);
       assert.equal(first.job.installation, await store.installationId());
       assert.deepEqual(await store.events('000001', 0), [{ seq: 1, event: { kind: 'created', at: noon, by: 'ada' } }]);
+    });
+
+    it('returns the spec that an earlier version has stored in the format of this one', async () => {
+      const version1 = { ...localSpec(), version: 1 } as unknown as JobSpec;
+      const { job } = await store.insert(ada({ spec: version1 }));
+      assert.deepEqual((await other.load(job.id))?.job.spec, localSpec());
+      const { jobs } = await other.list({ maxFinished: null });
+      assert.equal(jobs[0]?.spec.version, 2);
     });
 
     it('returns the complete job with its manifest, also through another connection', async () => {

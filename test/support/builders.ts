@@ -21,7 +21,7 @@ export function aMember(user: string, changes: Partial<Actor> = {}): Actor {
 /** A job on this machine. */
 export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {
   return {
-    version: 1,
+    version: 2,
     name: 'iris',
     tags: [],
     capacity: { kind: 'local', ownership: 'persistent', workdir: '/srv/iris' },

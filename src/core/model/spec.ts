@@ -16,8 +16,8 @@ export function formatWorker(worker: WorkerId): string {
 }
 
 export interface JobSpec {
-  /** Version of this format, for readers of older rows. */
-  readonly version: 1;
+  /** Version of this format. `upgradeSpec` (spec-version.ts) reads older rows. */
+  readonly version: 2;
   readonly name: string;
   /** `job.tags` and `tpu.tags` together, without duplicates. */
   readonly tags: readonly string[];
