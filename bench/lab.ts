@@ -74,22 +74,21 @@ async function writeLab(home: Pick<Home, 'path'>): Promise<void> {
   await writeDatabase(home.path, jobCount, listedCount);
   const store = openStore({ file: join(home.path, 'state.db') });
   const { jobs } = await store.list({ maxFinished: null });
-  await store.lab.transaction(async (record) => {
-    for (let index = 0; index < userCount; index += 1) {
-      await record.addUser(aUser(`user${index}`, { directories: { 1: '/srv/code', 2: '/srv/other' } }));
-    }
-    for (let index = 0; index < tpuCount; index += 1) {
-      const name = `lab-tpuvm-v2-32-${index}`;
-      const facts = { zone: 'europe-west4-a', pricing: 'preemptible' } as const;
-      await record.changeTpu(name, { kind: 'register', facts }, `v2-32-${index}`);
-    }
-    const cleared: { job: string; attempt: number }[] = [];
-    for (const [index, { id, owner }] of jobs.entries()) {
-      await record.addJob(aLabJob(id, owner, { tpu: `lab-tpuvm-v2-32-${index % tpuCount}` }));
-      await record.openWindow(id, 1, Date.now());
-      if (index >= rounds * userCount * 2) cleared.push({ job: id, attempt: 1 });
-    }
-    await record.setWindowState(cleared, 'cleared', Date.now());
-  });
+  const { lab } = store;
+  for (let index = 0; index < userCount; index += 1) {
+    await lab.addUser(aUser(`user${index}`, { directories: { 1: '/srv/code', 2: '/srv/other' } }));
+  }
+  for (let index = 0; index < tpuCount; index += 1) {
+    const name = `lab-tpuvm-v2-32-${index}`;
+    const facts = { zone: 'europe-west4-a', pricing: 'preemptible' } as const;
+    await lab.changeTpu(name, { kind: 'register', facts }, `v2-32-${index}`);
+  }
+  const cleared: { job: string; attempt: number }[] = [];
+  for (const [index, { id, owner }] of jobs.entries()) {
+    await lab.addJob(aLabJob(id, owner, { tpu: `lab-tpuvm-v2-32-${index % tpuCount}` }));
+    await lab.openWindow(id, 1, Date.now());
+    if (index >= rounds * userCount * 2) cleared.push({ job: id, attempt: 1 });
+  }
+  await lab.setWindowState(cleared, 'cleared', Date.now());
   await store.close();
 }

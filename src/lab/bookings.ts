@@ -2,10 +2,10 @@
 // without a row is free.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import type { RunBooking } from '../app/lab-job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { LabStore } from './lab-store.ts';
-import { aliasesOf, type LabTpu } from './tpus.ts';
+import type { BookingCommand, SeenBooking } from './service.ts';
+import { aliasesOf } from './tpus.ts';
 import type { LabUser } from './users.ts';
 
 export interface Booking {
@@ -57,22 +57,60 @@ export interface BookingSheet {
   readonly name: string;
   /** All readable rows, and a sentence for each unreadable one. Throws JobmanError (5) if the sheet does not answer. */
   read(): Promise<{ readonly bookings: readonly Booking[]; readonly problems: readonly string[] }>;
-  /** Reads the booking again (null without a row); changes it unless `unless` objects. Throws JobmanError (5). */
-  change(
-    tpu: string,
-    change: BookingChange,
-    unless?: (now: Booking) => string | null,
-  ): Promise<{ readonly before: Booking | null; readonly refused: string | null }>;
+  /**
+   * Applies the command to the booking as it is now. Null without a row in the sheet. Throws JobmanError: (5), or the
+   * error of the command.
+   */
+  change(tpu: string, command: BookingCommand): Promise<ChangedBooking | null>;
 }
 
-/** Books the TPU for a run. Throws JobmanError (4) if another user has booked it since it was checked. */
-export async function bookRun(sheet: BookingSheet, tpu: string, run: RunBooking): Promise<void> {
-  const { user, seenUser, ...notes } = run;
-  const { refused } = await sheet.change(tpu, { status: 'running', user, ...notes }, (now) =>
-    isBookedByOther(now, { sheetName: user }) && now.user !== seenUser ? now.user : null,
-  );
-  if (refused !== null)
-    throw new JobmanError(`${refused} has just booked ${tpu}.`, exitCode.conflict, ['Nothing was started.']);
+interface ChangedBooking {
+  readonly before: Booking;
+  readonly after: Booking;
+}
+
+/** Null: the booking stays. Throws the JobmanError of the command; see `BookingCommand`. */
+export function bookingChange(now: Booking, command: BookingCommand): BookingChange | null {
+  switch (command.kind) {
+    case 'run': {
+      const { kind: _, user, seenUser, ...notes } = command;
+      if (isBookedByOther(now, { sheetName: user }) && now.user !== seenUser)
+        throw new JobmanError(`${now.user} has just booked ${now.tpu}.`, exitCode.conflict, ['Nothing was started.']);
+      return { status: 'running', user, ...notes };
+    }
+    case 'begin_attempt':
+      return now.status.kind === 'reserved' && now.user === command.user ? { status: 'running' } : null;
+    case 'end_attempt':
+      return now.status.kind === 'running' && now.user === command.user ? { status: 'reserved' } : null;
+    case 'book': {
+      const { kind: _, seen, user, ...notes } = command;
+      checkSeen(now, seen);
+      const isRunning = now.status.kind === 'running' && now.user === user;
+      return { status: isRunning ? 'running' : 'reserved', user, ...notes };
+    }
+    case 'release':
+      checkSeen(now, command.seen);
+      return unbooked('free');
+    case 'observe':
+      if (command.exists) return now.status.kind === 'gone' ? { status: 'free' } : null;
+      return unbooked('gone');
+  }
+}
+
+function unbooked(status: 'free' | 'gone'): BookingChange {
+  return { status, user: '', note: '', scriptNote: '' };
+}
+
+function checkSeen(now: Booking, seen: SeenBooking | null | undefined): void {
+  if (seen === undefined) return;
+  const isSame =
+    seen?.status.kind === now.status.kind &&
+    (['user', 'note', 'scriptNote'] as const).every((key) => seen[key] === now[key]);
+  if (!isSame)
+    throw new JobmanError(
+      `The booking of ${now.tpu} has just changed: ${formatBooking(now)}. Nothing was changed.`,
+      exitCode.conflict,
+    );
 }
 
 export interface BookingRow {
@@ -88,58 +126,56 @@ export function createLocalSheet(
   store: Pick<LabStore, 'tpus' | 'tpuAliases' | 'bookings' | 'changeBooking'>,
   now: () => Instant,
 ): BookingSheet {
-  async function bookings(tpus: readonly LabTpu[]): Promise<(name: string, row: BookingRow | null) => Booking> {
+  async function aliasOf(): Promise<(tpu: string) => string> {
     const aliases = await store.tpuAliases();
-    return (name, row) => ({
-      tpu: name,
-      alias: aliasesOf(name, aliases)[0] ?? name,
-      ...bookingFields(row ?? emptyRow(name)),
-      owner: '',
-      zone: tpus.find((tpu) => tpu.name === name)?.zone ?? '',
-    });
+    return (tpu) => aliasesOf(tpu, aliases)[0] ?? tpu;
   }
 
   return {
     name: 'the booking table',
 
     async read() {
-      const [rows, tpus] = await Promise.all([store.bookings(), store.tpus()]);
-      const booking = await bookings(tpus);
-      const names = new Set([...tpus.map(({ name }) => name), ...rows.map(({ tpu }) => tpu)]);
-      const all = [...names].map((name) => booking(name, rows.find(({ tpu }) => tpu === name) ?? null));
-      return { bookings: all, problems: [] };
+      const [rows, tpus, alias] = await Promise.all([store.bookings(), store.tpus(), aliasOf()]);
+      const zones = new Map(tpus.map(({ name, zone }) => [name, zone ?? '']));
+      const names = new Set([...zones.keys(), ...rows.map(({ tpu }) => tpu)]);
+      const bookings = [...names].map((name) => ({
+        ...bookingOfRow(name, rows.find(({ tpu }) => tpu === name) ?? null),
+        alias: alias(name),
+        zone: zones.get(name) ?? '',
+      }));
+      return { bookings, problems: [] };
     },
 
-    async change(tpu, change, unless) {
-      // The transaction below changes no field of `base`.
-      const base = (await bookings(await store.tpus()))(tpu, null);
-      let before = base;
-      let refused: string | null = null;
-      await store.changeBooking(tpu, (row) => {
-        before = row === null ? base : { ...base, ...bookingFields(row) };
-        refused = unless?.(before) ?? null;
-        return refused === null ? updatedRow(tpu, row, change, now()) : row;
-      });
-      return { before, refused };
+    async change(tpu, command) {
+      const { before, after } = await store.changeBooking(tpu, command, now());
+      const alias = (await aliasOf())(tpu);
+      return { before: { ...bookingOfRow(tpu, before), alias }, after: { ...bookingOfRow(tpu, after), alias } };
     },
   };
 }
 
-function bookingFields({
-  status,
-  user,
-  note,
-  scriptNote,
-}: BookingRow): Pick<Booking, 'status' | 'user' | 'note' | 'scriptNote'> {
-  return { status: { kind: status }, user, note, scriptNote };
+/** Without the facts of the registry. */
+function bookingOfRow(tpu: string, row: BookingRow | null): Booking {
+  const { status, user, note, scriptNote } = row ?? emptyRow(tpu);
+  return { tpu, alias: tpu, status: { kind: status }, user, note, scriptNote, owner: '', zone: '' };
 }
 
 function emptyRow(tpu: string): BookingRow {
   return { tpu, status: 'free', user: '', note: '', scriptNote: '', at: 0 };
 }
 
-/** A free booking without user and notes is the default, so it needs no row. */
-function updatedRow(tpu: string, row: BookingRow | null, change: BookingChange, at: Instant): BookingRow | null {
+/**
+ * The row after the command. A free booking without user and notes is the default, so it needs no row. Throws the
+ * JobmanError of the command.
+ */
+export function changedRow(
+  tpu: string,
+  row: BookingRow | null,
+  command: BookingCommand,
+  at: Instant,
+): BookingRow | null {
+  const change = bookingChange(bookingOfRow(tpu, row), command);
+  if (change === null) return row;
   const next = { ...(row ?? emptyRow(tpu)), ...change, at };
   const isDefault = next.status === 'free' && next.user === '' && next.note === '' && next.scriptNote === '';
   return isDefault ? null : next;

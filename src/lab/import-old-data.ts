@@ -11,12 +11,12 @@ import { JobmanError } from '../app/errors.ts';
 import { pluralize, importedPrefix } from '../app/format.ts';
 import { defaultAliases, nameProblem, type NamesInUse } from './names.ts';
 import { acceleratorFromName, isTpuName, type LabTpu, pricingFromName, tpuFromName } from './tpus.ts';
-import { newsEventKinds } from './news.ts';
 import { asInteger, asList, asObject, asText, isEmpty, type Json } from './old-data.ts';
 import { importedEnd, type ImportedJob } from './imported-job.ts';
 import { changedUser, lowestFreeId, type LabUser } from './users.ts';
 import { importSettings } from './user-settings.ts';
 import type { WindowWithJob, LabJob, LabStore } from './lab-store.ts';
+import type { LabChange } from './service.ts';
 import { type LabRule, defaultRule } from './run-spec.ts';
 
 export interface OldData {
@@ -60,19 +60,21 @@ export async function planImport(
   return (await createPlan(store, data, context)).lines;
 }
 
-/** Plans and applies the import in one transaction. Returns the plan's lines. */
-export function applyImport(store: LabStore, data: OldData, context: ImportContext): Promise<readonly ImportLine[]> {
-  return store.transaction(async (one) => {
-    const { lines, changes } = await createPlan(one, data, context);
-    for (const change of changes) await change(one);
-    return lines;
-  });
+/** Applies the plan in one transaction, and returns its lines. */
+export async function applyImport(
+  store: LabStore,
+  data: OldData,
+  context: ImportContext,
+): Promise<readonly ImportLine[]> {
+  const { lines, changes } = await createPlan(store, data, context);
+  await store.applyChanges(changes);
+  return lines;
 }
 
 interface Plan {
   readonly context: ImportContext;
   readonly lines: ImportLine[];
-  readonly changes: ((store: LabStore) => Promise<unknown>)[];
+  readonly changes: LabChange[];
   readonly addLine: (kind: ImportLine['kind'], subject: string, message?: string) => void;
   /** Those of the lab, with the planned ones. */
   readonly users: Map<string, LabUser>;
@@ -185,7 +187,7 @@ function planTpus({ tpus, addLine, changes }: Plan, file: Json, aliases: Readonl
       const tpu: LabTpu = { name, project: null, zone, accelerator, pricing, runtimeVersion: null };
       tpus.set(name, tpu);
       addLine('import', `TPU ${name}`, `${accelerator}, ${pricing}, ${zone ?? 'zone unknown'}`);
-      changes.push((store) => store.changeTpu(name, { kind: 'add', tpu }));
+      changes.push({ kind: 'change_tpu', name, change: { kind: 'add', tpu } });
     }
   }
 }
@@ -206,7 +208,7 @@ function planTpuAliases(
     else if (!isTpuName(name)) addLine('skip', what, `${JSON.stringify(name)} is not a TPU name`);
     else {
       addLine('import', what, `${name}${tpus.has(name) ? '' : ', which is not registered'}`);
-      changes.push((store) => store.setTpuAlias(alias, name));
+      changes.push({ kind: 'set_tpu_alias', alias, name });
     }
   }
 }
@@ -235,7 +237,7 @@ function planUser(plan: Plan, name: string, entry: Json, use: NamesInUse): void 
   if (here === user) addLine('exists', what);
   else if (here !== undefined) {
     addLine('import', what, 'missing directories, aliases or the number of the next window');
-    changes.push((store) => store.changeUser(name, { kind: 'fill', from: old }));
+    changes.push({ kind: 'change_user', name, change: { kind: 'fill', from: old } });
   }
   planJobs(plan, user, old.jobs);
 }
@@ -313,7 +315,7 @@ function newUser(
   if (sessionProblem !== null) addLine('note', what, `new tmux session: "${session}". ${sessionProblem}`);
   else if (session !== wanted) addLine('note', what, `new tmux session: "${session}", because "${wanted}" is in use`);
   for (const note of notes) addLine('note', what, note);
-  changes.push((store) => store.addUser(user));
+  changes.push({ kind: 'add_user', user });
   return user;
 }
 
@@ -436,8 +438,8 @@ function planJobs(plan: Plan, user: LabUser, jobs: readonly OldJob[]): void {
   const { windows, addLine, changes } = plan;
   const own = windows.filter(({ window }) => window.user === user.name);
   const shown = new Set(own.filter(({ window }) => window.clearedAt === null).map(({ window }) => window.window));
-  const ids = new Map<OldJob, string>();
-  let taken = false;
+  /** Where the job is: its id, or the position of the change that adds it. */
+  const places = new Map<OldJob, string | number>();
   /** A job without a start time began after the job before it. */
   let last: Instant | null = null;
   for (const [index, job] of jobs.entries()) {
@@ -448,7 +450,7 @@ function planJobs(plan: Plan, user: LabUser, jobs: readonly OldJob[]): void {
     const what = `window ${job.window} of ${user.name}`;
     const here = own.find((one) => isSameJob(one, job));
     if (here !== undefined) {
-      ids.set(job, here.job.job);
+      places.set(job, here.job.job);
       addLine('exists', what);
       continue;
     }
@@ -473,23 +475,19 @@ function planJobs(plan: Plan, user: LabUser, jobs: readonly OldJob[]): void {
     if (job.parent !== null && parent === undefined)
       addLine('note', what, `imported without its parent, window ${job.parent}, which is not in the file`);
     for (const note of job.notes) addLine('note', what, note);
-    taken = true;
-    changes.push(async (store) => {
-      const parentId = parent === undefined ? undefined : ids.get(parent);
-      const startMode = parent?.status === 'rerunned' ? 'rerun' : 'resume';
-      const id = await store.addImportedJob({
+    const found = parent === undefined ? undefined : places.get(parent);
+    const startMode = parent?.status === 'rerunned' ? 'rerun' : 'resume';
+    places.set(job, changes.length);
+    changes.push({
+      kind: 'add_job',
+      job: {
         ...imported,
-        lab: { ...imported.lab, parent: parentId === undefined ? null : { job: parentId, attempt: 1, startMode } },
+        lab: { ...imported.lab, parent: typeof found === 'string' ? { job: found, attempt: 1, startMode } : null },
         window: { ...imported.window, cleared: !isFree },
-      });
-      ids.set(job, id);
+      },
+      ...(typeof found === 'number' && { parent: { change: found, startMode } }),
     });
   }
-  if (!taken) return;
-  changes.push(async (store) => {
-    const last = (await store.eventsSince(user.name, 0, newsEventKinds)).at(-1)?.number ?? 0;
-    await store.changeUser(user.name, { kind: 'see_news', upTo: last });
-  });
 }
 
 const stillRunningNote = 'it was running; imported as stopped. Its program may still run, and jobman does not watch it';

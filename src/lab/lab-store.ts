@@ -1,14 +1,12 @@
 // The lab's tables: users, TPUs, windows and bookings, in the database of the jobs (`store/lab.ts`). A change is one
-// transaction that reads first, so that concurrent commands do not overwrite each other. `change` functions are pure
-// and fast, because other commands wait; they throw JobmanError to change nothing.
+// transaction that reads first, so that concurrent commands do not overwrite each other.
 
 import type { LabJob } from '../app/lab-job.ts';
 import type { Store } from '../app/ports.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { ImportedJob } from './imported-job.ts';
-import type { TpuCommands, UserCommands } from './service.ts';
+import type { BookingCommand, LabChange, TpuCommands, UserCommands } from './service.ts';
 import type { LabUser } from './users.ts';
 import type { LabTpu } from './tpus.ts';
 import type { BookingRow } from './bookings.ts';
@@ -45,8 +43,6 @@ export interface LabStore extends TpuCommands, UserCommands {
   tpuAliases(): Promise<ReadonlyMap<string, string>>;
 
   addJob(job: LabJob): Promise<void>;
-  /** Returns the id. Not safe to repeat. */
-  addImportedJob(past: ImportedJob): Promise<string>;
   /** Throws JobmanError (3) if the lab does not know the job. */
   tagJob(job: string, tag: string): Promise<void>;
   job(job: string): Promise<LabJob | null>;
@@ -71,8 +67,12 @@ export interface LabStore extends TpuCommands, UserCommands {
   ): Promise<void>;
 
   bookings(): Promise<readonly BookingRow[]>;
-  /** `change` receives the current row, and returns null to remove it. */
-  changeBooking(tpu: string, change: (booking: BookingRow | null) => BookingRow | null): Promise<void>;
+  /** Null: no row. Throws the JobmanError of the command. */
+  changeBooking(
+    tpu: string,
+    command: BookingCommand,
+    at: Instant,
+  ): Promise<{ readonly before: BookingRow | null; readonly after: BookingRow | null }>;
 
   /** Events after the given number (0: all), oldest first. */
   eventsSince<Kind extends Event['kind']>(
@@ -81,8 +81,11 @@ export interface LabStore extends TpuCommands, UserCommands {
     kinds: readonly Kind[],
   ): Promise<readonly LabEvent<Kind>[]>;
 
-  /** Performs several changes in one transaction, for an import. `work` receives the store of the transaction. */
-  transaction<Answer>(work: (store: LabStore) => Promise<Answer>): Promise<Answer>;
+  /**
+   * Performs the changes of an import in one transaction, in order. Returns the id of the job for each change that adds
+   * one, else null. A job whose window is stored already is not added again. The events of added jobs are no news.
+   */
+  applyChanges(changes: readonly LabChange[]): Promise<readonly (string | null)[]>;
 }
 
 export interface LabWindow {

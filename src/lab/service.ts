@@ -2,6 +2,9 @@
 // The store applies the command's rule, a pure function of this room, to the stored row in one transaction, so that
 // concurrent commands do not overwrite each other.
 
+import type { RunBooking } from '../app/lab-job.ts';
+import type { Booking } from './bookings.ts';
+import type { ImportedJob } from './imported-job.ts';
 import type { LabTpu } from './tpus.ts';
 import type { LabUser } from './users.ts';
 
@@ -49,3 +52,30 @@ export interface TpuCommands {
   /** Sets an alias, or removes it with null. */
   setTpuAlias(alias: string, name: string | null): Promise<void>;
 }
+
+export type BookingCommand =
+  /** A job of the user begins. Error 4: neither the user nor `seenUser` has the booking now. */
+  | ({ readonly kind: 'run' } & RunBooking)
+  /** An attempt of the user's job begins or ends. Changes only a booking of that user. */
+  | { readonly kind: 'begin_attempt' | 'end_attempt'; readonly user: string }
+  /** A user whose job runs there keeps `running`. Error 4: the booking is no longer `seen`. */
+  | { readonly kind: 'book'; readonly user: string; readonly scriptNote?: string; readonly seen?: SeenBooking | null }
+  | { readonly kind: 'release'; readonly seen?: SeenBooking | null }
+  /** The TPU was deleted, or exists again. */
+  | { readonly kind: 'observe'; readonly exists: boolean };
+
+/** The booking on which the user has decided; null: none. */
+export type SeenBooking = Pick<Booking, 'status' | 'user' | 'note' | 'scriptNote'>;
+
+/** One change of an import. */
+export type LabChange =
+  | { readonly kind: 'add_user'; readonly user: LabUser }
+  | { readonly kind: 'change_user'; readonly name: string; readonly change: UserChange }
+  | { readonly kind: 'change_tpu'; readonly name: string; readonly change: TpuChange }
+  | { readonly kind: 'set_tpu_alias'; readonly alias: string; readonly name: string }
+  | {
+      readonly kind: 'add_job';
+      readonly job: ImportedJob;
+      /** The position of the change that adds the parent of the job. */
+      readonly parent?: { readonly change: number; readonly startMode: 'resume' | 'rerun' };
+    };

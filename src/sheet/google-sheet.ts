@@ -3,7 +3,7 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { LabStore } from '../lab/lab-store.ts';
-import type { BookingSheet } from '../lab/bookings.ts';
+import { bookingChange, type BookingSheet } from '../lab/bookings.ts';
 import { changedCells, readGrid } from './layout.ts';
 import type { ResolveName, SheetRow } from './layout.ts';
 import type { SheetsApi } from './sheets-api.ts';
@@ -30,19 +30,18 @@ export function createGoogleSheet(
       return { bookings: rows.map(({ booking }) => booking), problems };
     },
 
-    async change(tpu, change, unless) {
+    async change(tpu, command) {
       const fullName = await names();
       const grid = await api.read();
       const found = readGrid(grid, fullName).rows.find(({ booking }) => booking.tpu === tpu);
-      if (found === undefined) return { before: null, refused: null };
+      if (found === undefined) return null;
       const { row, booking } = found;
-      const refused = unless?.(booking) ?? null;
-      const cells = refused === null ? changedCells(row, change, grid) : [];
-      if (cells.length > 0) {
-        await api.write(cells);
-        await checkRow(api, fullName, found);
-      }
-      return { before: booking, refused };
+      const change = bookingChange(booking, command);
+      if (change === null) return { before: booking, after: booking };
+      await api.write(changedCells(row, change, grid));
+      await checkRow(api, fullName, found);
+      const { status = null, ...texts } = change;
+      return { before: booking, after: { ...booking, ...texts, ...(status !== null && { status: { kind: status } }) } };
     },
   };
 }

@@ -8,9 +8,10 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import { bookRun, createLocalSheet, type BookingRow } from '../lab/bookings.ts';
+import { changedRow, type BookingRow } from '../lab/bookings.ts';
 import type { ImportedJob } from '../lab/imported-job.ts';
 import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport } from '../lab/lab-store.ts';
+import type { BookingCommand, LabChange } from '../lab/service.ts';
 import { changedTpu, type LabTpu } from '../lab/tpus.ts';
 import { changedUser, lowestFreeId, type LabUser } from '../lab/users.ts';
 import { requireRow } from './counters.ts';
@@ -41,7 +42,6 @@ interface ImportOptions {
 }
 
 export function labStore(read: RunOperation, write: RunOperation, options: ImportOptions = {}): LabStore {
-  const writeWithId = createWriteWithId(read, write, options.isIdTaken);
   return {
     ...registryStore(read, write),
     addJob: (job) => write((db) => addLabJob(db, job)),
@@ -131,30 +131,58 @@ export function labStore(read: RunOperation, write: RunOperation, options: Impor
         }
       }),
 
-    async addImportedJob(past) {
-      const [{ addPastJob }, rows] = await Promise.all([import('./past-jobs.ts'), options.finalRows?.()]);
-      return writeWithId(past.owner, async (db, id) => {
-        await addPastJob(db, id, past, rows);
-        await addImportedWindow(db, id, past);
-        return id;
-      });
-    },
     async similarJobs(requested, since, limit) {
       const { readSimilarJobs } = await import('./jobs.ts');
       return read((db) => readSimilarJobs(db, requested, since, limit));
     },
-    transaction: (work) =>
-      write((db) => {
-        const inOrder = createSequence();
-        return work(
-          labStore(
-            (operation) => inOrder(() => operation(db)),
-            (operation) => inOrder(() => db.transaction(operation)),
-            options,
-          ),
-        );
-      }),
+    async applyChanges(changes) {
+      const [{ addPastJob }, rows] = await Promise.all([import('./past-jobs.ts'), options.finalRows?.()]);
+      return write((db) => writeChanges(db, changes, options, (id, past) => addPastJob(db, id, past, rows)));
+    },
   };
+}
+
+async function writeChanges(
+  db: Database,
+  changes: readonly LabChange[],
+  { isIdTaken }: ImportOptions,
+  addPastJob: (id: string, past: ImportedJob) => Promise<void>,
+): Promise<readonly (string | null)[]> {
+  const inTransaction: RunOperation = (operation) => operation(db);
+  const registry = registryStore(inTransaction, inTransaction);
+  const writeWithId = createWriteWithId(inTransaction, inTransaction, isIdTaken);
+  const ids: (string | null)[] = [];
+  for (const change of changes) ids.push(await apply(change));
+  return ids;
+
+  async function apply(change: LabChange): Promise<string | null> {
+    switch (change.kind) {
+      case 'add_user':
+        await registry.addUser(change.user);
+        return null;
+      case 'change_user':
+        await registry.changeUser(change.name, change.change);
+        return null;
+      case 'change_tpu':
+        await registry.changeTpu(change.name, change.change);
+        return null;
+      case 'set_tpu_alias':
+        await registry.setTpuAlias(change.alias, change.name);
+        return null;
+      case 'add_job': {
+        const past = withParent(change, ids);
+        const found = await findImportedJob(db, past);
+        return (
+          found ??
+          writeWithId(past.owner, async (_db, id) => {
+            await addPastJob(id, past);
+            await addImportedWindow(db, id, past);
+            return id;
+          })
+        );
+      }
+    }
+  }
 }
 
 /** Users, TPUs and bookings. */
@@ -201,7 +229,7 @@ function registryStore(read: RunOperation, write: RunOperation) {
           select alias, tpu from lab_tpu_alias order by alias`.execute(db);
         return new Map(rows.map(({ alias, tpu }) => [alias, tpu]));
       }),
-    changeTpu: (name, change, alias) =>
+    changeTpu: (name, change, alias?: string) =>
       write(async (db) => {
         const { tpu } = await untilWritten(async () => {
           const [stored = null] = await readTpus(db, sql`name = ${name}`);
@@ -220,25 +248,8 @@ function registryStore(read: RunOperation, write: RunOperation) {
       }),
     setTpuAlias: (alias, name) => write((db) => writeTpuAlias(db, alias, name)),
     bookings: () => read((db) => readBookings(db, all)),
-    changeBooking: (tpu, change) =>
-      write((db) =>
-        untilWritten(async () => {
-          const [stored = null] = await readBookings(db, sql`tpu = ${tpu}`);
-          const statement = bookingChange(tpu, stored, change(stored));
-          return statement === null || (await wroteRow(db, statement)) ? tpu : undefined;
-        }),
-      ).then(() => undefined),
+    changeBooking: (tpu, command, at) => write((db) => changeBooking(db, tpu, command, at)),
   } satisfies Partial<LabStore>;
-}
-
-/** Runs the parts of a transaction one after the other, so that each can be rolled back alone. */
-function createSequence(): <T>(operation: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return (operation) => {
-    const next = last.then(operation);
-    last = next.catch(() => undefined);
-    return next;
-  };
 }
 
 const all = sql`1 = 1`;
@@ -377,8 +388,22 @@ async function readBookings(db: Database, where: Sql): Promise<readonly BookingR
   return rows.map((row) => ({ ...row }));
 }
 
+async function changeBooking(
+  db: Database,
+  tpu: string,
+  command: BookingCommand,
+  at: Instant,
+): ReturnType<LabStore['changeBooking']> {
+  return untilWritten(async () => {
+    const [before = null] = await readBookings(db, sql`tpu = ${tpu}`);
+    const after = changedRow(tpu, before, command, at);
+    const statement = after === before ? null : rowChange(tpu, before, after);
+    return statement === null || (await wroteRow(db, statement)) ? { before, after } : undefined;
+  });
+}
+
 /** As `tpuChange`. */
-function bookingChange(tpu: string, stored: BookingRow | null, booking: BookingRow | null): Sql | null {
+function rowChange(tpu: string, stored: BookingRow | null, booking: BookingRow | null): Sql | null {
   const isStored = (row: BookingRow): Sql => sql`
     tpu = ${tpu} and status = ${row.status} and owner = ${row.user} and note = ${row.note}
       and script_note = ${row.scriptNote} and at = ${row.at}`;
@@ -433,10 +458,7 @@ export async function addLabRestart(
 }
 
 async function addBooking(db: Database, tpu: string, booking: RunBooking | null, at: Instant): Promise<void> {
-  if (booking === null) return;
-  const run: RunOperation = (operation) => operation(db);
-  const sheet = createLocalSheet(registryStore(run, run), () => at);
-  await bookRun(sheet, tpu, booking);
+  if (booking !== null) await changeBooking(db, tpu, { kind: 'run', ...booking }, at);
 }
 
 interface LabJobRow {
@@ -529,16 +551,41 @@ async function openWindow(
   });
 }
 
+function withParent(
+  { job, parent }: Extract<LabChange, { readonly kind: 'add_job' }>,
+  ids: readonly (string | null)[],
+): ImportedJob {
+  if (parent === undefined || job.lab === null) return job;
+  const { change, startMode } = parent;
+  return { ...job, lab: { ...job.lab, parent: { job: requireRow(ids[change] ?? undefined), attempt: 1, startMode } } };
+}
+
+/** Another import may have added the job since this one was planned. */
+async function findImportedJob(db: Database, { owner, window, createdAt }: ImportedJob): Promise<string | null> {
+  if (window === null) return null;
+  const { rows } = await sql<{ job: number }>`
+    select job from lab_window
+    where owner = ${owner} and number = ${window.window} and opened_at = ${createdAt}
+      and report is not distinct from ${reportText(window)}`.execute(db);
+  return rows[0] === undefined ? null : idOf(rows[0].job);
+}
+
+function reportText({ report }: Pick<LabWindow, 'report'>): string | null {
+  return report === null ? null : JSON.stringify(report);
+}
+
 async function addImportedWindow(db: Database, id: string, past: ImportedJob): Promise<void> {
   const { owner, lab, window, createdAt, endedAt } = past;
   if (lab === null) return;
   await addLabJob(db, { ...lab, job: id, user: owner });
   if (window === null) return;
-  const report = window.report === null ? null : JSON.stringify(window.report);
   await sql`
     insert into lab_window (job, attempt, owner, session, number, opened_at, report, finished_at, cleared_at)
-    values (${jobNumber(id)}, 1, ${owner}, ${window.session}, ${window.window}, ${createdAt}, ${report},
+    values (${jobNumber(id)}, 1, ${owner}, ${window.session}, ${window.window}, ${createdAt}, ${reportText(window)},
             ${window.finishedAt}, ${window.cleared ? endedAt : null})`.execute(db);
+  await sql`
+    update lab_member set news_seen = (select value from counter where name = 'event')
+    where name = ${owner}`.execute(db);
 }
 
 async function nextWindowOf(db: Database, user: string): Promise<{ session: string; next_window: number }> {

@@ -219,7 +219,9 @@ const hostileLabs: Readonly<Record<string, Partial<Lab>>> = {
         ],
         problems: [evil],
       }),
-      change: async () => ({ before: null, refused: evil }),
+      change: async () => {
+        throw new JobmanError(evil, 4);
+      },
     }),
     tpus: async () =>
       ({

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { type Booking, createLocalSheet } from '../../src/lab/bookings.ts';
+import type { BookingCommand } from '../../src/lab/service.ts';
 import { findTpus, groupByStatus } from '../../src/lab/find-tpus.ts';
 import { type LabTpu, tpuFromName } from '../../src/lab/tpus.ts';
 import { openLabStore } from '../../src/store/lab.ts';
@@ -107,29 +108,61 @@ test('every registered TPU has a row; the default is free', async (t) => {
     zone: 'us-central2-b',
   };
   assert.deepEqual(await sheet.read(), { bookings: [free], problems: [] });
-  const taken = await sheet.change(name, { status: 'running', user: 'Xibo', note: 'a test' });
-  assert.deepEqual(taken, { before: free, refused: null });
+  const taken = await sheet.change(name, { kind: 'run', user: 'Xibo', seenUser: null, scriptNote: 'a test' });
+  assert.deepEqual(taken?.before, { ...free, zone: '' });
   const [row] = (await sheet.read()).bookings;
-  assert.deepEqual(row, { ...free, status: { kind: 'running' }, user: 'Xibo', note: 'a test' });
+  assert.deepEqual(row, { ...free, status: { kind: 'running' }, user: 'Xibo', scriptNote: 'a test' });
 });
 
-test('a refused change changes nothing, and absent fields keep their value', async (t) => {
+const lyys = { user: 'Lyy', scriptNote: 'mine' };
+const commands: readonly (readonly [
+  before: 'running' | 'reserved' | 'gone' | 'free',
+  BookingCommand,
+  after: string,
+])[] = [
+  ['reserved', { kind: 'run', user: 'Ada', seenUser: 'Lyy' }, 'running Ada mine'],
+  ['reserved', { kind: 'run', user: 'Ada', seenUser: null }, 'Lyy has just booked lab-v4-8-1.'],
+  ['gone', { kind: 'run', user: 'Ada', seenUser: null, scriptNote: '' }, 'running Ada'],
+  ['reserved', { kind: 'begin_attempt', user: 'Lyy' }, 'running Lyy mine'],
+  ['running', { kind: 'end_attempt', user: 'Lyy' }, 'reserved Lyy mine'],
+  ['running', { kind: 'end_attempt', user: 'Ada' }, 'running Lyy mine'],
+  ['free', { kind: 'end_attempt', user: 'Ada' }, 'free'],
+  ['running', { kind: 'book', user: 'Lyy', scriptNote: 'x' }, 'running Lyy x'],
+  ['running', { kind: 'book', user: 'Ada' }, 'reserved Ada mine'],
+  [
+    'running',
+    { kind: 'release', seen: null },
+    'The booking of lab-v4-8-1 has just changed: running for Lyy (mine). Nothing was changed.',
+  ],
+  ['running', { kind: 'release' }, 'free'],
+  ['running', { kind: 'observe', exists: false }, 'gone'],
+  ['running', { kind: 'observe', exists: true }, 'running Lyy mine'],
+  ['gone', { kind: 'observe', exists: true }, 'free'],
+];
+
+test('a command changes the booking as it is now, or refuses', async (t) => {
   const { sheet } = openBench(t);
-  await sheet.change(name, { status: 'reserved', user: 'Lyy', note: 'mine' });
-  const asked = await sheet.change(name, { status: 'free', user: '' }, ({ user }) => `it is ${user}'s`);
-  assert.equal(asked.refused, "it is Lyy's");
-  assert.deepEqual([asked.before?.user, asked.before?.status], ['Lyy', { kind: 'reserved' }]);
-  await sheet.change(name, { scriptNote: 'preempted' }, () => null);
-  const [row] = (await sheet.read()).bookings;
-  assert.deepEqual([row?.user, row?.note, row?.scriptNote], ['Lyy', 'mine', 'preempted']);
+  for (const [before, command, expected] of commands) {
+    await sheet.change(name, { kind: 'release' });
+    if (before === 'gone') await sheet.change(name, { kind: 'observe', exists: false });
+    else if (before !== 'free') await sheet.change(name, { kind: 'run', ...lyys, seenUser: null });
+    if (before === 'reserved') await sheet.change(name, { kind: 'end_attempt', user: 'Lyy' });
+    const refused = await sheet.change(name, command).then(
+      () => null,
+      ({ message }: Error) => message,
+    );
+    const [row] = (await sheet.read()).bookings;
+    const after = row === undefined ? 'free' : [row.status.kind, row.user, row.scriptNote].join(' ').trim();
+    assert.equal(refused ?? after, expected, `${before} ${JSON.stringify(command)}`);
+  }
 });
 
 test('concurrent changes of one booking do not overwrite each other', async (t) => {
   const { sheet } = openBench(t);
-  const firsts = await Promise.all(
-    ['A', 'B', 'C', 'D'].map((user) =>
-      sheet.change(name, { status: 'running', user }, (now) => (now.user === '' ? null : `taken by ${now.user}`)),
-    ),
+  await sheet.change(name, { kind: 'book', user: 'Z' });
+  const [seen = null] = (await sheet.read()).bookings;
+  const firsts = await Promise.allSettled(
+    ['A', 'B', 'C', 'D'].map((user) => sheet.change(name, { kind: 'book', user, seen })),
   );
-  assert.equal(firsts.filter(({ refused }) => refused === null).length, 1);
+  assert.equal(firsts.filter(({ status }) => status === 'fulfilled').length, 1);
 });

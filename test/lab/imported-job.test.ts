@@ -9,6 +9,7 @@ import { heldAllocations } from '../../src/core/model/job.ts';
 import { phaseOf } from '../../src/core/decide/phase.ts';
 import { hour } from '../../src/core/model/time.ts';
 import { buildImportedJob, type ImportedJob } from '../../src/lab/imported-job.ts';
+import type { LabChange } from '../../src/lab/service.ts';
 import { openStore } from '../../src/store/store.ts';
 import { noon, tpuSpec } from '../support/builders.ts';
 import { aLabJob, aUser } from '../support/lab-builders.ts';
@@ -80,15 +81,23 @@ test('the store has it with its window if the number is free', async (t) => {
     at: noon,
   };
   const window = { session: 'xibo', window: 12, report, finishedAt: null, cleared: false };
-  const id = await lab.addImportedJob(past({ lab: about, window }));
+  const add = (job: ImportedJob): LabChange => ({ kind: 'add_job', job });
+  const first = past({ lab: about, window });
+  const [id] = await lab.applyChanges([add(first)]);
   assert.equal(id, '000002');
   const [found] = await lab.windows({ user: 'xibo' });
   assert.deepEqual([found?.window.window, found?.window.report, found?.job.tpu], [12, report, about.tpu]);
   const cleared = { ...window, cleared: true };
-  await lab.addImportedJob(
-    past({ lab: { ...about, parent: { job: id, attempt: 1, startMode: 'resume' } }, window: cleared }),
-  );
-  await assert.rejects(lab.addImportedJob(past({ lab: about, window })), /unique/i);
+  const resumed = { ...past({ lab: about, window: cleared }), createdAt: noon + 7 };
+  const parent = { change: 0, startMode: 'resume' } as const;
+  const again = [add(first), { ...add(resumed), parent }];
+  assert.deepEqual(await lab.applyChanges(again), [id, '000003']);
+  assert.deepEqual(await lab.applyChanges(again), [id, '000003'], 'an import that runs twice adds nothing');
+  assert.deepEqual((await lab.job('000003'))?.parent, { job: id, attempt: 1, startMode: 'resume' });
+  const other = { ...resumed, window: { ...cleared, window: 99 } };
+  const taken = { ...first, createdAt: noon + 9 };
+  await assert.rejects(lab.applyChanges([add(other), add(taken)]), /unique/i, 'all or nothing');
+  assert.equal((await lab.users())[0]?.newsSeen, await store.lastEvent());
   assert.equal((await lab.jobs('xibo')).length, 2);
   assert.equal((await store.list({ maxFinished: null })).jobs.length, 2);
   assert.equal(await store.nextWake(), null);

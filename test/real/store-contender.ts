@@ -4,7 +4,7 @@
 
 import { writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreError } from '../../src/app/errors.ts';
+import { JobmanError, StoreError } from '../../src/app/errors.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { factsNeeded } from '../../src/core/policy/guards.ts';
@@ -75,15 +75,24 @@ async function insert(): Promise<void> {
 async function changeLab(): Promise<void> {
   if (random() < 0.5)
     await attempt('booking', async () => {
-      await store.lab.changeBooking('v2-8', (booking) => ({
-        tpu: 'v2-8',
-        status: 'free',
-        user: '',
-        note: String(Number(booking?.note ?? 0) + 1),
-        scriptNote: '',
-        at: noon,
-      }));
-      return 'done';
+      for (;;) {
+        const [row] = await store.lab.bookings();
+        const { status, ...seen } = row ?? { status: 'free', user: '', note: '', scriptNote: '' };
+        const scriptNote = String(Number(seen.scriptNote) + 1);
+        const command = {
+          kind: 'book',
+          user: 'xibo',
+          scriptNote,
+          seen: { ...seen, status: { kind: status } },
+        } as const;
+        try {
+          await store.lab.changeBooking('v2-8', command, noon);
+          return 'done';
+        } catch (error) {
+          // Another process has booked it since it was read.
+          if (!(error instanceof JobmanError)) throw error;
+        }
+      }
     });
   else
     await attempt('user', async (token) => {

@@ -120,7 +120,7 @@ async function check(address: DatabaseAddress, shared: readonly string[], ran: A
     const [booking] = await store.lab.bookings();
     const [user] = await store.lab.users();
     for (const [kind, value] of [
-      ['booking', Number(booking?.note)],
+      ['booking', Number(booking?.scriptNote)],
       ['user', Object.values(user?.aliases ?? {}).filter((key) => key === 'config.contended').length],
     ] as const) {
       const answers = answersOf(ran.lines, kind);

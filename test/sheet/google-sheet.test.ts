@@ -73,8 +73,9 @@ test('rows of TPUs are read anywhere in the sheet; unreadable rows are reported'
 
 test('a change writes only the changed cells', async (t) => {
   const { server, sheet } = await openBench(t, { tab: sheetTab });
-  const { before, refused } = await sheet.change('lab-tpuvm-v4-8-1', { status: 'running', scriptNote: '=1+1' });
-  assert.deepEqual([before?.user, refused], ['Lyy', null]);
+  const run = { kind: 'run', user: 'Lyy', seenUser: 'Lyy', scriptNote: '=1+1' } as const;
+  const changed = await sheet.change('lab-tpuvm-v4-8-1', run);
+  assert.deepEqual([changed?.before.scriptNote, changed?.after.scriptNote], ['', '=1+1']);
   const expected = rows.map((row) => [...row]);
   expected[5] = ['', 'v4-8-1', 'lab', 'running', 'Lyy', '', '=1+1', 'us-central2-b', 'far to the right'];
   assert.deepEqual(server.grid, expected);
@@ -82,12 +83,11 @@ test('a change writes only the changed cells', async (t) => {
 
 test('the label for free is the one that the sheet uses, also as the user', async (t) => {
   const { server, sheet } = await openBench(t);
-  const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
-  await sheet.change('lab-tpuvm-v2-32-1', free);
+  await sheet.change('lab-tpuvm-v2-32-1', { kind: 'release' });
   assert.deepEqual(server.grid[2], ['', 'v2-32-1', 'lab', '闲的', '闲的', '', '', 'europe-west4-a']);
   server.grid[4] = ['', 'v2-32-p1', '', 'Free', ''];
   server.grid[2] = [...(rows[2] ?? [])];
-  await sheet.change('lab-tpuvm-v2-32-1', free);
+  await sheet.change('lab-tpuvm-v2-32-1', { kind: 'release' });
   assert.deepEqual(server.grid[2]?.slice(3, 5), ['Free', 'Free']);
 });
 
@@ -95,11 +95,12 @@ test('a moved row is found by its alias, and read again before it is written', a
   const { server, sheet } = await openBench(t);
   await sheet.read();
   server.grid.splice(0, 0, ['', 'a new heading'], ['']);
-  await sheet.change('lab-tpuvm-v2-32-1', { user: 'Ada' });
+  const run = { kind: 'run', user: 'Ada', seenUser: 'Xibo' } as const;
+  await sheet.change('lab-tpuvm-v2-32-1', run);
   assert.deepEqual(server.grid[4], ['', 'v2-32-1', 'lab', 'running', 'Ada', 'a test', 'lr 0.1', 'europe-west4-a']);
   const grid = structuredClone(server.grid);
-  const asked = await sheet.change('lab-tpuvm-v2-32-1', { status: 'free' }, ({ user }) => `it is ${user}'s`);
-  assert.equal(asked.refused, "it is Ada's");
+  await assert.rejects(sheet.change('lab-tpuvm-v2-32-1', { ...run, user: 'Lyy' }), /Ada has just booked/);
+  await sheet.change('lab-tpuvm-v2-32-1', { kind: 'end_attempt', user: 'Lyy' });
   assert.deepEqual(server.grid, grid);
 });
 
@@ -109,7 +110,7 @@ test('a row that moves between reading and writing is an error', async (t) => {
     server.onRead = () => undefined;
     server.grid.splice(0, 0, ['']);
   };
-  await assert.rejects(sheet.change('lab-tpuvm-v2-32-1', { user: 'Ada' }), (error: unknown) => {
+  await assert.rejects(sheet.change('lab-tpuvm-v2-32-1', { kind: 'book', user: 'Ada' }), (error: unknown) => {
     assert.ok(error instanceof JobmanError);
     assert.match(error.message, /moved rows .* Check row 3/);
     assert.deepEqual([error.code, error.lines], [4, ['v2-32-1 is in row 4 now.']]);
@@ -120,7 +121,7 @@ test('a row that moves between reading and writing is an error', async (t) => {
 test('a TPU without a row has no booking, and nothing is written', async (t) => {
   const { server, sheet } = await openBench(t);
   const grid = structuredClone(server.grid);
-  assert.deepEqual(await sheet.change('lab-tpuvm-v6e-8-1', { status: 'running' }), { before: null, refused: null });
+  assert.equal(await sheet.change('lab-tpuvm-v6e-8-1', { kind: 'release' }), null);
   assert.deepEqual(server.grid, grid);
 });
 
@@ -145,7 +146,7 @@ for (const [trouble, message, hint] of troubles) {
     assert.equal(server.requests.length, 1, server.requests.join());
     server.fault = null;
     // A command waits only once for a silent sheet.
-    if (trouble === 'unreachable') await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { user: 'x' }), message);
+    if (trouble === 'unreachable') await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { kind: 'release' }), message);
     else assert.equal((await sheet.read()).bookings.length, 5, 'and answers again when it can');
     if (trouble === 'unreachable') assert.equal(server.requests.length, 1);
   });
@@ -197,7 +198,7 @@ test('the page of a proxy is an error, not an empty sheet', async (t) => {
         error instanceof JobmanError && error.code === 5 && /not from the Sheets API/.test(error.lines[0] ?? ''),
       text,
     );
-    await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { status: 'free' }), JobmanError, text);
+    await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { kind: 'release' }), JobmanError, text);
   }
 });
 

@@ -5,6 +5,7 @@ import { JobmanError } from '../../src/app/errors.ts';
 import type { Commit } from '../../src/app/ports.ts';
 import { applyCommand } from '../../src/core/decide/commands.ts';
 import type { WindowReport } from '../../src/lab/lab-store.ts';
+import type { LabChange } from '../../src/lab/service.ts';
 import type { JobmanStore } from '../../src/store/store.ts';
 import { aLabJob, aUser, noon } from '../support/lab-builders.ts';
 import { localSpec, tpuSpec } from '../support/builders.ts';
@@ -104,11 +105,11 @@ testStore('TPUs, their aliases and their bookings can be written, changed and de
   await lab.setTpuAlias('v2-1', null);
   assert.deepEqual([...(await lab.tpuAliases())], []);
 
-  const booking = { tpu: tpu.name, status: 'running' as const, user: 'xibo', note: '', scriptNote: '', at: noon };
-  await lab.changeBooking(tpu.name, () => booking);
-  await lab.changeBooking(tpu.name, (stands) => ({ ...(stands ?? booking), note: 'mine 🙂' }));
-  assert.deepEqual(await lab.bookings(), [{ ...booking, note: 'mine 🙂' }]);
-  await lab.changeBooking(tpu.name, () => null);
+  const booking = { tpu: tpu.name, status: 'reserved' as const, user: 'xibo', note: '', scriptNote: '', at: noon };
+  await lab.changeBooking(tpu.name, { kind: 'book', user: 'xibo' }, noon);
+  await lab.changeBooking(tpu.name, { kind: 'book', user: 'xibo', scriptNote: 'mine 🙂' }, noon);
+  assert.deepEqual(await lab.bookings(), [{ ...booking, scriptNote: 'mine 🙂' }]);
+  await lab.changeBooking(tpu.name, { kind: 'release' }, noon);
   assert.deepEqual(await lab.bookings(), []);
 });
 
@@ -161,7 +162,7 @@ testStore('a job of tpu run, its window and its booking are written together or 
   const lab2 = (seenUser: string | null) => ({ attempt: 2, booking: { user: 'lyy', seenUser }, replaces: [job.id] });
   const restart = (seenUser: string | null) =>
     store.commit({ ...end, ...again, revision: 2, guard: guard(job.id), lab: lab2(seenUser) });
-  await lab.changeBooking(aLabJob('', '').tpu, (row) => row && { ...row, user: 'ada' });
+  await lab.changeBooking(aLabJob('', '').tpu, { kind: 'book', user: 'ada' }, noon);
   await assert.rejects(restart(null), refused(4, /ada has just booked/));
   assert.equal((await store.load(second.job.id))?.revision, 2);
   assert.equal(await restart('ada'), 'committed');
@@ -289,29 +290,23 @@ testStore('windows and jobs are found by user and by job, in order', async (stor
   assert.equal((await numbers({ user: 'xibo', cleared: true })).length, 3);
 });
 
-testStore('a transaction that throws at its end undoes all its changes', async (store) => {
+testStore('the changes of an import are written together or not at all', async (store) => {
   const { lab } = store;
   await lab.addUser(aUser('before'));
-  const broken = lab.transaction(async (record) => {
-    // Concurrent parts of one transaction must not disturb each other.
-    const [kept, failed] = await Promise.allSettled([
-      record.addUser(aUser('xibo')),
-      record.addUser(aUser('before', { session: 'x' })),
-      record.setTpuAlias('v2-1', 'a-tpu'),
-    ]);
-    assert.deepEqual([kept.status, failed.status], ['fulfilled', 'rejected']);
-    assert.equal((await record.users()).length, 2);
-    await record.transaction((inner) => inner.addUser(aUser('lyy')));
-    throw new JobmanError('undo', 1);
-  });
-  await assert.rejects(broken, refused(1, /undo/));
-  assert.deepEqual(
-    (await lab.users()).map(({ name }) => name),
-    ['before'],
-  );
+  const changes: readonly LabChange[] = [
+    { kind: 'add_user', user: { ...aUser('xibo'), id: 1 } },
+    { kind: 'change_user', name: 'xibo', change: { kind: 'set_config_alias', alias: 'lr', key: 'config.lr' } },
+    { kind: 'change_tpu', name: 'lab-v4-8', change: { kind: 'register', facts: {} } },
+    { kind: 'set_tpu_alias', alias: 'v4', name: 'lab-v4-8' },
+  ];
+  const taken: LabChange = { kind: 'add_user', user: { ...aUser('before'), id: 2, session: 'x' } };
+  const names = async () => (await lab.users()).map(({ name }) => name);
+  await assert.rejects(lab.applyChanges([...changes, taken]), refused(4, /"before" already exists/));
+  assert.deepEqual(await names(), ['before']);
   assert.equal((await lab.tpuAliases()).size, 0);
-  const answer = await lab.transaction(async (record) => (await record.addUser(aUser('xibo'))).id);
-  assert.equal(answer, 1);
+  await lab.applyChanges(changes);
+  assert.deepEqual(await names(), ['before', 'xibo']);
+  assert.deepEqual([...(await lab.tpuAliases())], [['v4', 'lab-v4-8']]);
 });
 
 testStore("the events of a user's jobs are listed after a number, in order", async (store) => {

@@ -8,6 +8,7 @@ import { after, test } from 'node:test';
 import type { JobmanError } from '../../src/app/errors.ts';
 import { archivedUsage } from '../../src/app/cluster/usage.ts';
 import type { LabStore } from '../../src/lab/lab-store.ts';
+import type { BookingCommand } from '../../src/lab/service.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { clusterStore } from '../../src/store/cluster-jobs.ts';
@@ -212,21 +213,19 @@ suiteOnBoth('another writer', (newAddress) => {
   });
 
   test('books the TPU first: the booking sees it', async () => {
-    const free = { tpu: 'a', status: 'free' as const, user: '', note: '', scriptNote: '', at: noon };
-    for (const text of ['insert into lab_booking', 'update lab_booking', 'delete from lab_booking']) {
-      const seen: (string | undefined)[] = [];
+    const cy = { status: { kind: 'reserved' }, user: 'cy', note: '', scriptNote: '' } as const;
+    const commands: Readonly<Record<string, BookingCommand>> = {
+      'insert into lab_booking': { kind: 'run', user: 'ada', seenUser: null },
+      'update lab_booking': { kind: 'run', user: 'ada', seenUser: 'cy' },
+      'delete from lab_booking': { kind: 'release', seen: cy },
+    };
+    for (const [text, command] of Object.entries(commands)) {
       const { lab } = await race(
         text,
-        async (world) => text.startsWith('insert') || world.lab.changeBooking('a', () => free),
-        (world) => world.lab.changeBooking('a', () => ({ ...free, user: 'bob' })),
-        (_, mine) =>
-          mine.changeBooking('a', (booking) => {
-            seen.push(booking?.user);
-            if (booking?.user === 'bob') return booking;
-            return text.startsWith('delete') ? null : { ...free, user: 'ada' };
-          }),
+        async (world) => text.startsWith('insert') || world.lab.changeBooking('a', { kind: 'book', user: 'cy' }, noon),
+        (world) => world.lab.changeBooking('a', { kind: 'book', user: 'bob' }, noon),
+        (_, mine) => assert.rejects(mine.changeBooking('a', command, noon), /bob/),
       );
-      assert.equal(seen.at(-1), 'bob', text);
       assert.deepEqual(
         (await lab.bookings()).map(({ user }) => user),
         ['bob'],

@@ -45,11 +45,7 @@ async function applyImport(cli: Cli, root: string, plan: JobsImportPlan): Promis
   const services = cli.services as LabServices;
   const lab = await services.lab();
   try {
-    const ids = await lab.store.transaction(async (one) => {
-      const given: string[] = [];
-      for (const { job } of plan.imports) given.push(await one.addImportedJob(job));
-      return given;
-    });
+    const ids = await lab.store.applyChanges(plan.imports.map(({ job }) => ({ kind: 'add_job', job })));
     const home = await services.labHome();
     const lines: ImportLine[] = [];
     const copy = async (job: JobFilesTarget, from: OldJobFolder, what: string): Promise<void> => {

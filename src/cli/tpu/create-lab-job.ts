@@ -10,7 +10,7 @@ import type { LabJob } from '../../lab/lab-store.ts';
 import { type RunRequest, scriptEnvironment, persistentTpuSpec } from '../../lab/run-spec.ts';
 import { siteSteps } from '../../lab/site-setup.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import { type BookingSheet, bookRun } from '../../lab/bookings.ts';
+import type { BookingSheet } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
 import type { TpuCli } from './command.ts';
 import type { TpuClaim } from './claim-tpu.ts';
@@ -60,7 +60,7 @@ export async function finishStart(
 ): Promise<number> {
   const { id, attempt, tpu, replaces, booking } = run;
   // The job has started, so a booking that another user has just made is only a note.
-  if (booking !== null) await changeSheet(cli, cli.note, (sheet) => bookRun(sheet, tpu, booking));
+  if (booking !== null) await changeSheet(cli, cli.note, (sheet) => sheet.change(tpu, { kind: 'run', ...booking }));
   const { window } = await cli.lab.store.openWindow(id, attempt, cli.io.now());
   await wakeController(cli, client);
   if (replaces.length > 0) cli.note(`It starts once ${formatJobs(replaces)} ended.`);
@@ -95,13 +95,11 @@ export async function bookAttempt(
   status: 'running' | 'reserved',
   report: (sentence: string) => void,
 ): Promise<void> {
-  const from = status === 'running' ? 'reserved' : 'running';
   await changeSheet(cli, report, async (sheet) => {
     const users = await cli.lab.store.users();
-    const mine = users.find(({ name }) => name === job.user)?.sheetName;
-    await sheet.change(job.tpu, { status }, (now) =>
-      now.status.kind === from && now.user === mine ? null : 'another user booked it, or it is set already',
-    );
+    const user = users.find(({ name }) => name === job.user)?.sheetName;
+    if (user !== undefined)
+      await sheet.change(job.tpu, { kind: status === 'running' ? 'begin_attempt' : 'end_attempt', user });
   });
 }
 
@@ -112,16 +110,13 @@ export async function bookExistence(
   status: 'gone' | 'free',
   report: (sentence: string) => void,
 ): Promise<void> {
-  await changeSheet(cli, report, async (sheet) => {
-    if (status === 'gone') await sheet.change(tpu, { status, user: '', note: '', scriptNote: '' });
-    else await sheet.change(tpu, { status }, (now) => (now.status.kind === 'gone' ? null : 'it is not gone'));
-  });
+  await changeSheet(cli, report, (sheet) => sheet.change(tpu, { kind: 'observe', exists: status === 'free' }));
 }
 
 async function changeSheet(
   cli: Pick<TpuCli, 'lab'>,
   report: (sentence: string) => void,
-  act: (sheet: BookingSheet) => Promise<void>,
+  act: (sheet: BookingSheet) => Promise<unknown>,
 ): Promise<void> {
   try {
     await act(await cli.lab.sheet());

@@ -110,7 +110,7 @@ suite('bookings in the database', () => {
     assert.equal(code, 0, err);
     assert.match((await tpu(['find', 'v2-32', '-n'])).out, /Xibo {2}a 🚀 test/);
     assert.match((await tpu(['book', 'v2-32-6', 'xibo', '-ssn'])).err, /ssn=until_monday/);
-    await labStore.changeBooking('lab-v2-32-6', (row) => (row === null ? null : { ...row, status: 'running' }));
+    await labStore.changeBooking('lab-v2-32-6', { kind: 'begin_attempt', user: 'Xibo' }, 7);
     assert.match((await tpu(['book', 'v2-32-6', 'xibo', 'ssn=x'])).out, /is running for Xibo/);
     assert.match((await tpu(['find', 'v2-32', '-n'])).out, /^Running:\n {2}v2-32-6 {2}Xibo {2}x\n$/);
   });

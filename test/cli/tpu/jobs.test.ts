@@ -202,7 +202,7 @@ suite('run', () => {
       ...sheet,
       async read() {
         const before = await sheet.read();
-        await sheet.change(seven, { status: 'reserved', user: 'bob' });
+        await sheet.change(seven, { kind: 'book', user: 'bob' });
         return before;
       },
     });
@@ -212,7 +212,7 @@ suite('run', () => {
     assert.match(late.err, /bob has just booked/);
     assert.equal(await jobCount(world), 1);
     assert.equal(await booked(world, seven), 'reserved bob');
-    await sheet.change(seven, { status: 'free', user: '' });
+    await sheet.change(seven, { kind: 'release' });
     world.site = { ...site, spreadsheet: { id: 'a', tab: null, credentials: '/key', endpoint: null } };
     const started = await world.tpu(['run', 'v2-32-7', 'xibo', '--yes']);
     assert.equal(started.code, 0);
@@ -415,11 +415,11 @@ suite('the end of a script', () => {
     assert.deepEqual(world.actions, [`end on ${six}: /l/1 /s/1`]);
     // After a kill or a failure no program runs there, even if the job continues.
     for (const args of [['1'], ['--stopped', '143']]) {
-      await (await world.sheet()).change(six, { status: 'running' });
+      await (await world.sheet()).change(six, { kind: 'begin_attempt', user: 'xibo' });
       await end(world, id, ...args);
       assert.equal(await booked(world, six), 'reserved xibo', args.join(' '));
     }
-    await (await world.sheet()).change(six, { status: 'running', user: 'lyy' });
+    await (await world.sheet()).change(six, { kind: 'run', user: 'lyy', seenUser: 'xibo' });
     await end(world, id, '1');
     assert.equal(await booked(world, six), 'running lyy');
     await world.labStore.finishWindow('xibo', 1, 2);
@@ -651,7 +651,7 @@ suite('a TPU with an unfinished job', () => {
     assert.match(refused.err, /tpu kill w=1 xibo {4}kills it/);
     assert.equal(await booked(world, six), 'running xibo');
     // A user changed the booking to free.
-    await (await world.sheet()).change(six, { status: 'free', user: '' });
+    await (await world.sheet()).change(six, { kind: 'release' });
     const { out } = await world.tpu(['find', 'v2-32']);
     assert.match(out, /Running:\n +v2-32-6 +xibo +window 1; not booked/);
     assert.doesNotMatch(out, /Free:\n[^:]*v2-32-6/);
@@ -659,7 +659,7 @@ suite('a TPU with an unfinished job', () => {
 
   test('restarting or recreating a booked TPU from a shared login needs a confirmation', async (t) => {
     const world = await openLabJobWorld(t);
-    await (await world.sheet()).change(six, { status: 'reserved', user: 'lyy', note: 'do not touch' });
+    await (await world.sheet()).change(six, { kind: 'book', user: 'lyy', scriptNote: 'do not touch' });
     for (const verb of ['restart', 'reapply']) {
       const refused = await world.tpu([verb, 'v2-32-6']);
       assert.notEqual(refused.code, 0);

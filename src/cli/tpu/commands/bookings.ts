@@ -2,18 +2,12 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capitalize, escapeLine } from '../../../app/format.ts';
+import type { BookingCommand } from '../../../lab/service.ts';
 import { findTpus, type FoundTpu, groupByStatus } from '../../../lab/find-tpus.ts';
 import { formatUsage, readJobsByTpu } from '../../../lab/tpu-usage.ts';
 import type { LabUser } from '../../../lab/users.ts';
 import { type LabTpu } from '../../../lab/tpus.ts';
-import {
-  type Booking,
-  type BookingChange,
-  type BookingSheet,
-  formatBooking,
-  isBookedByOther,
-  joinNotes,
-} from '../../../lab/bookings.ts';
+import { type Booking, type BookingSheet, formatBooking, isBookedByOther, joinNotes } from '../../../lab/bookings.ts';
 import { type TpuCli, requiredTpu, type ParsedArguments } from '../command.ts';
 import { resolveActingUser, currentUser } from '../resolve-user.ts';
 import { confirmDespite, printTable, readNotes } from '../terminal.ts';
@@ -93,11 +87,13 @@ export async function book(cli: TpuCli, args: ParsedArguments): Promise<number> 
   const booking = await readBooking(sheet, tpu);
   if (!(await confirmTaking(cli, sheet, booking, user, `Book it for ${user.sheetName} anyway?`)))
     return exitCode.failed;
-  // A user whose job runs there keeps `running`; any other user reserves the TPU.
-  const isRunning = booking?.status.kind === 'running' && booking.user === user.sheetName;
-  const status = isRunning ? 'running' : 'reserved';
-  const change = { status, user: user.sheetName, ...(note !== null && { scriptNote: note }) } as const;
-  await changeBooking(cli, sheet, tpu, change, booking);
+  const { sheetName } = user;
+  await changeBooking(cli, sheet, tpu, {
+    kind: 'book',
+    user: sheetName,
+    ...(note !== null && { scriptNote: note }),
+    seen: booking,
+  });
   return exitCode.ok;
 }
 
@@ -117,7 +113,7 @@ export async function release(cli: TpuCli, args: ParsedArguments): Promise<numbe
   if (named === undefined && actor !== null)
     if (!(await confirmTaking(cli, sheet, booking, actor, 'Release it anyway?'))) return exitCode.failed;
   await refuseWhileInUse(cli, tpu);
-  await changeBooking(cli, sheet, tpu, { status: 'free', user: '', note: '', scriptNote: '' }, booking);
+  await changeBooking(cli, sheet, tpu, { kind: 'release', seen: booking });
   return exitCode.ok;
 }
 
@@ -160,20 +156,16 @@ async function changeBooking(
   cli: TpuCli,
   sheet: BookingSheet,
   { name: tpu }: LabTpu,
-  change: Required<Pick<BookingChange, 'status' | 'user'>> & BookingChange,
-  expected: Booking | null,
+  command: Extract<BookingCommand, { readonly kind: 'book' | 'release' }>,
 ): Promise<void> {
-  const { before, refused } = await sheet.change(tpu, change, (now) =>
-    now.user === expected?.user && now.status.kind === expected.status.kind
-      ? null
-      : `The booking of ${tpu} has just changed: ${formatBooking(now)}. Nothing was changed.`,
-  );
-  if (refused !== null) throw new JobmanError(refused, exitCode.conflict);
-  if (before === null)
+  const changed = await sheet.change(tpu, command);
+  if (changed === null)
     throw new JobmanError(`${sheet.name} has no row for ${tpu}.`, exitCode.notFound, [
       'Column B of a row has the alias of the TPU; `tpu list` shows the aliases.',
     ]);
-  const { status, user } = change;
+  const { before, after } = changed;
+  const { user } = after;
+  const status = command.kind === 'release' ? 'free' : after.status.kind === 'running' ? 'running' : 'reserved';
   const was =
     before.user === user && (user !== '' || before.status.kind === status) ? '' : ` It was ${formatBooking(before)}.`;
   cli.printResult(
