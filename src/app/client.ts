@@ -21,6 +21,8 @@ import type { UsageRow } from '../reports/usage.ts';
 import type { CostQuery, CostReport, JobCost } from '../reports/cost.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, StepResult } from './manual-step.ts';
+import type { TicketOptions, WorkerTicket } from './worker-access.ts';
+import type { FiguresAnswer, FiguresTarget } from './worker-figures.ts';
 import type { ZoneQuery, ZoneRow } from './zones.ts';
 
 /** An id of one to six digits, or a name: the newest job; for a change, the only unfinished one. */
@@ -663,6 +665,10 @@ export interface Client {
    */
   readWorkdirFile(ref: Ref, copy: number, path: string): Promise<Uint8Array>;
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
+  /** Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now. */
+  workerTicket(ref: Ref, options?: TicketOptions): Promise<WorkerTicket>;
+  /** Measures a worker and the program on it. An answer takes ten seconds at most. */
+  workerFigures(ref: Ref, target: FiguresTarget): Promise<FiguresAnswer>;
   /** Plans a manual run of that setup step. Throws JobmanError with the obstacle if the actor may not run it now. */
   planStep(ref: Ref, step: string, options?: OnBehalf): Promise<StepPlan>;
   recordStep(ref: Ref, done: StepResult, options?: OnBehalf): Promise<void>;

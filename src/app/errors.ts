@@ -1,5 +1,6 @@
 // Errors: one class for all failures that people read, and the exit codes. A message says what happened, to which job,
 // and what to do next.
+import type { UserName } from '../core/model/user.ts';
 import { dirname } from 'node:path';
 
 export const exitCode = {
@@ -51,6 +52,7 @@ interface ErrorDetails extends ErrorOptions {
   readonly errorCode?: ErrorCode;
   readonly problems?: readonly ManifestProblem[];
   readonly reasons?: readonly string[];
+  readonly refusedFor?: UserName;
 }
 
 /** An expected failure: a message for the user and the exit code. Any other thrown error is a bug. */
@@ -62,6 +64,8 @@ export class JobmanError extends Error {
   readonly problems: readonly ManifestProblem[];
   /** The reasons for a required confirmation. */
   readonly reasons: readonly string[];
+  /** The owner of the job, if the actor may not do what the owner may; otherwise null. */
+  readonly refusedFor: UserName | null;
 
   constructor(message: string, code: number, lines: readonly string[] = [], details: ErrorDetails = {}) {
     super(message, details);
@@ -71,6 +75,7 @@ export class JobmanError extends Error {
     this.errorCode = details.errorCode ?? errorCodes[code] ?? 'failed';
     this.problems = details.problems ?? [];
     this.reasons = details.reasons ?? [];
+    this.refusedFor = details.refusedFor ?? null;
   }
 }
 

@@ -40,7 +40,7 @@ export function planStep(job: Job, name: string, actor: Actor, options?: OnBehal
   if (step === undefined) throw new JobmanError(stepNotFoundMessage(job, it, name), exitCode.usage);
   const check = checkAction(job, 'setup', actor, options);
   if (check.answer !== 'allow') {
-    if (check.cause === 'permission') throw forbiddenError(check.message);
+    if (check.cause === 'permission') throw forbiddenError(check.message, job.owner);
     throw new JobmanError(`${capitalize(check.message)}.`, exitCode.conflict, [`Explain: jobman why ${number}`]);
   }
   if (openAttempt(job) !== undefined && stepsUsedByCommand.has(name)) {

@@ -13,10 +13,11 @@ export function requirePermission(
   onBehalfOf?: UserName,
 ): void {
   const check = checkPermission(job, operation, actor, onBehalfOf);
-  if (check.answer !== 'allow') throw forbiddenError(check.message);
+  if (check.answer !== 'allow') throw forbiddenError(check.message, job.owner);
 }
 
 /** The message is a sentence without its full stop, as in `ActionAnswer`. */
-export function forbiddenError(message: string): JobmanError {
-  return new JobmanError(`${capitalize(message)}.`, exitCode.conflict, [], { errorCode: 'forbidden' });
+export function forbiddenError(message: string, refusedFor?: UserName): JobmanError {
+  const details = { errorCode: 'forbidden', ...(refusedFor === undefined ? {} : { refusedFor }) } as const;
+  return new JobmanError(`${capitalize(message)}.`, exitCode.conflict, [], details);
 }

@@ -6,9 +6,8 @@ import type { JobSpec, TpuSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Actor } from '../core/model/user.ts';
 import type { WorkerAccess } from './worker-access.ts';
-import type { WorkerMeter } from './worker-figures.ts';
 import type { BillingExport } from './billing-export.ts';
-import type { Client } from './client.ts';
+import type { Client, Ref } from './client.ts';
 import type { CheckResult } from './doctor.ts';
 import type { HeldTpus } from './held-tpus.ts';
 import type { ImagePort } from './images.ts';
@@ -209,14 +208,10 @@ export interface Services {
   checkWorkdir(from: string): Promise<void>;
   /** The caller closes it. */
   orphans(): Promise<OrphanOperations>;
-  /** The workers of a job. `shared`: over the controller's connections. Throws JobmanError without machines. */
-  workers(id: string, connection: 'shared' | 'own'): Promise<WorkerAccess>;
-  /** Measures workers over the controller's connections, or its own without a controller. The caller closes it. */
-  workerMeter(): Promise<WorkerMeter>;
+  /** Connects with the client's ticket. `shared`: over the controller's connections, if it has some. */
+  workers(ref: Ref, connection: 'shared' | 'own'): Promise<WorkerAccess>;
   /** The caller closes it. */
   stepRunner(job: Job): Promise<StepRunner>;
-  /** The argv of the system's ssh for a shell on that worker. Throws JobmanError if the worker cannot be reached. */
-  sshArgv(id: string, worker: number, command: readonly string[]): Promise<readonly string[]>;
   onTerminal(argv: readonly string[]): Promise<number>;
   /** Sends messages through the channels of the settings, in this process. */
   messageSender(): Promise<SendMessage>;

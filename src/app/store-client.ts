@@ -13,6 +13,8 @@ import { noticesAbout, type NotificationStore } from './notifications/outbox.ts'
 import type { JobFiles, JobFilter, JobFolders, LocalFolders, LogFiles, Store, StoredJob, UserStore } from './ports.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
+import type { WorkerRoutes } from './worker-access.ts';
+import type { WorkerMeter } from './worker-figures.ts';
 
 const maxFinishedShown = 50;
 
@@ -30,6 +32,9 @@ export interface ClientParts {
   /** Starts what the cloud of a new job needs on this machine: the TPU emulator. */
   readonly prepareCloud?: (spec: JobSpec) => Promise<void>;
   readonly slots: () => Promise<number>;
+  /** Loaded at the first ticket. */
+  readonly workerRoutes: () => Promise<WorkerRoutes>;
+  readonly workerMeter: () => Promise<WorkerMeter>;
   /** Rejects with StoreError if a damaged lock hides it. */
   readonly isControllerRunning: () => Promise<boolean>;
   readonly wakeController: () => Promise<string | null>;
@@ -110,7 +115,8 @@ type JobRead =
   | 'readLog'
   | 'diffSide'
   | 'metrics'
-  | 'metricPoints';
+  | 'metricPoints'
+  | 'workerFigures';
 
 /** Everything about one job, for those who may read it. */
 function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Client, JobRead> {
@@ -190,6 +196,11 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
       const [job, { metricPointsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
       yield* metricPointsOfJob(files, job, query);
     },
+
+    async workerFigures(ref, target) {
+      const [job, meter] = await Promise.all([findReadable(ref), parts.workerMeter()]);
+      return meter.measure(job, target);
+    },
   };
 }
 
@@ -249,7 +260,7 @@ function createCommands(
   whoAmI: WhoAmI,
   parts: ClientParts,
   find: Find,
-): Pick<Client, 'sendCommand' | 'planStep' | 'recordStep' | 'clean' | 'listCleanable'> {
+): Pick<Client, 'sendCommand' | 'workerTicket' | 'planStep' | 'recordStep' | 'clean' | 'listCleanable'> {
   const { store, jobFolders, logFiles, now } = parts;
   async function createWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
     const [{ checkAction }, { recopyWorkdir }] = await Promise.all([
@@ -274,6 +285,16 @@ function createCommands(
         await store.notify({ topic: 'job', id: answer.id });
       }
       return answer;
+    },
+
+    async workerTicket(ref, options = {}) {
+      const [{ job }, { requirePermission }, { workerTicket }] = await Promise.all([
+        find(ref, 'change'),
+        import('./require-permission.ts'),
+        import('./worker-access.ts'),
+      ]);
+      requirePermission(job, 'workers', await whoAmI(), options.onBehalfOf);
+      return workerTicket(await parts.workerRoutes(), job, options);
     },
 
     async planStep(ref, step, options) {

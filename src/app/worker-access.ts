@@ -1,11 +1,85 @@
-// Worker access: a user's commands, copies, forwarded ports and logins on a job's workers. Jobman neither records nor
-// repeats them; they last as long as the command that uses them.
+// Worker access: a user's commands, copies, forwarded ports and logins on a job's workers. The client gives a ticket, which
+// says how to reach them, and the terminal connects. Jobman neither records nor repeats what the user does there; it lasts
+// as long as the command that uses it.
 
 import type { Duplex } from 'node:stream';
 import { lastAllocation, type Allocation, type Job } from '../core/model/job.ts';
-import type { WorkerId } from '../core/model/spec.ts';
-import { exitCode, JobmanError } from './errors.ts';
+import type { TpuSpec } from '../core/model/spec.ts';
+import type { OnBehalf } from './client.ts';
+import { exitCode, JobmanError, messageOf } from './errors.ts';
 import type { AllocationRef } from './ports.ts';
+
+/** The login to one worker over SSH, without secrets. */
+export interface WorkerLogin {
+  readonly worker: number;
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  /** The private key, which the terminal must have: null for the key of jobman. */
+  readonly privateKey: TpuSpec['privateKey'];
+  /** The name under which the terminal pins the host key. A recreated worker has another. */
+  readonly pinName: string;
+  /** The worker must show one of these keys (`type base64`). If empty, the first key is pinned. */
+  readonly hostKeys: readonly string[];
+  /** True if the terminal's ssh_config applies: a jump host, a tunnel. */
+  readonly usesUserConfig: boolean;
+  /** For a machine that jobman did not create: the command that adds the user's own key to it. */
+  readonly addKey: string | null;
+}
+
+export interface TicketOptions extends OnBehalf {
+  /** With the login to each worker, which may need a request to the cloud. */
+  readonly logins?: boolean;
+}
+
+/** The way to the workers of a job, for a program that connects by itself. */
+export interface WorkerTicket {
+  readonly job: string;
+  readonly allocation: number;
+  /** The number of workers. */
+  readonly workers: number;
+  /** The label of the container of the job's command; null if it runs in none. */
+  readonly container: string | null;
+  /** In worker order, if asked for. A worker without a known address has a reason instead. */
+  readonly logins: readonly (WorkerLogin | { readonly worker: number; readonly problem: string })[] | null;
+}
+
+/** The ways to the workers, for tickets. */
+export interface WorkerRoutes {
+  /** Rejects in a copied home whose original still exists: it must not change machines. */
+  requireOriginal(): Promise<void>;
+  /** Rejects with a sentence if the worker cannot be reached now. */
+  login(ref: AllocationRef, worker: number): Promise<WorkerLogin>;
+}
+
+/** Throws JobmanError if the job has no workers now. */
+export async function workerTicket(
+  routes: WorkerRoutes,
+  job: Job,
+  options: Pick<TicketOptions, 'logins'>,
+): Promise<WorkerTicket> {
+  await routes.requireOriginal();
+  const ref = { job, allocation: requireMachines(job) };
+  const workers = (ref.allocation.hosts ?? []).map((_, worker) => worker);
+  return {
+    job: job.id,
+    allocation: ref.allocation.ordinal,
+    workers: workers.length,
+    container: job.spec.steps.some(({ name }) => name === 'docker') ? containerLabel(job) : null,
+    logins:
+      options.logins === true
+        ? await Promise.all(
+            workers.map((worker) =>
+              routes.login(ref, worker).catch((error: unknown) => ({ worker, problem: messageOf(error) })),
+            ),
+          )
+        : null,
+  };
+}
+
+export function containerLabel({ installation, id }: Job): string {
+  return `${installation}/${id}`;
+}
 
 /** `line` is for the account's own shell, as with ssh; `argv` reaches one program unchanged. */
 export type Program =
@@ -74,14 +148,15 @@ export interface SshHost {
 
 /** Closing it ends everything under way. */
 export interface WorkerAccess {
-  readonly workers: readonly number[];
-  readonly allocation: number;
+  readonly ticket: WorkerTicket;
   start(worker: number, request: SessionRequest): Session;
   put(worker: number, request: CopyRequest): Promise<CopyEnd>;
   get(worker: number, request: CopyRequest): Promise<CopyEnd>;
   /** Connects to the worker's own loopback address. `isReached`: the worker itself answered. */
   tunnel(worker: number, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
   sshHosts(): Promise<readonly SshHost[]>;
+  /** The argv of the system's ssh for a shell on that worker. Throws JobmanError if the worker cannot be reached. */
+  sshArgv(worker: number, command: readonly string[]): Promise<readonly string[]>;
   close(): void;
 }
 
@@ -104,13 +179,9 @@ export function requireMachines(job: Job): Allocation {
   );
 }
 
-export function requireWorker(ref: AllocationRef, worker: number): AllocationRef & { readonly worker: WorkerId } {
-  const count = ref.allocation.hosts?.length ?? 0;
-  if (worker >= count) throw workerNotFound(ref.job.id, worker, count);
-  return { ...ref, worker };
-}
-
-export function workerNotFound(id: string, worker: number, count: number): JobmanError {
+/** Throws JobmanError if the job has no worker of that number. */
+export function requireWorker(job: string, worker: number, count: number): void {
+  if (worker < count) return;
   const has = count === 1 ? 'its only worker is 0' : `its workers are 0 to ${count - 1}`;
-  return new JobmanError(`Job ${id} has no worker ${worker}; ${has}.`, exitCode.usage);
+  throw new JobmanError(`Job ${job} has no worker ${worker}; ${has}.`, exitCode.usage);
 }

@@ -1,6 +1,7 @@
 // Worker figures: what the machine of a worker and the program on it use now. They are measured on demand for `top`;
 // jobman stores none of them and decides nothing from them.
 
+import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 
@@ -41,14 +42,11 @@ export const unknownFigures: MachineFigures = {
   programMemoryBytes: null,
 };
 
-/** One attempt on one worker. `allocation` and `attempt` count from 1. */
+/** One attempt on one worker. */
 export interface FiguresTarget {
-  readonly job: string;
   readonly worker: WorkerId;
-  readonly allocation: number;
+  /** From 1. */
   readonly attempt: number;
-  /** True if the worker is this machine: of a local job, or the worker `controller`. */
-  readonly isHere: boolean;
 }
 
 export type FiguresAnswer =
@@ -58,6 +56,6 @@ export type FiguresAnswer =
 
 /** Measures workers. Never rejects for a worker, and answers within ten seconds. Takes no lock and writes nothing. */
 export interface WorkerMeter {
-  measure(target: FiguresTarget): Promise<FiguresAnswer>;
+  measure(job: Job, target: FiguresTarget): Promise<FiguresAnswer>;
   close(): void;
 }

@@ -7,6 +7,8 @@ import { JobmanError } from '../app/errors.ts';
 import { clientFor, type ClientParts } from '../app/store-client.ts';
 import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
+import type { WorkerRoutes } from '../app/worker-access.ts';
+import type { WorkerMeter } from '../app/worker-figures.ts';
 import type { Price } from '../reports/prices.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Actor, User, UserName } from '../core/model/user.ts';
@@ -26,6 +28,10 @@ export function createLocalClients(services: Services): (requested: UserName | n
     (files ??= import('../files/log-files.ts').then(({ createLogFiles }) =>
       createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     ));
+  let routes: Promise<WorkerRoutes> | undefined;
+  const workerRoutes = () =>
+    (routes ??= import('./worker-access.ts').then(({ createWorkerRoutes }) => createWorkerRoutes(services)));
+  let meter: Promise<WorkerMeter> | undefined;
   let startMessages: string[] = [];
 
   const parts: ClientParts = {
@@ -58,6 +64,11 @@ export function createLocalClients(services: Services): (requested: UserName | n
     },
     slots: async () => (await services.settings()).local.slots,
     grants: async () => (await services.settings()).grants,
+    workerRoutes,
+    workerMeter: () =>
+      (meter ??= Promise.all([import('./worker-meter.ts'), workerRoutes()]).then(([{ createWorkerMeter }, way]) =>
+        createWorkerMeter(services, way),
+      )),
 
     async isControllerRunning() {
       const { isControllerRunning } = await import('../controller/lock.ts');
@@ -103,19 +114,23 @@ export function createLocalClients(services: Services): (requested: UserName | n
       return hint === null ? answer : { ...answer, message: `${answer.message} ${hint}` };
     }
 
+    async function throwWithHint(error: unknown): Promise<never> {
+      const owner = error instanceof JobmanError ? error.refusedFor : null;
+      const hint = owner === null ? null : await hintFor(owner);
+      if (hint === null || !(error instanceof JobmanError)) throw error;
+      throw new JobmanError(error.message, error.code, [hint], { errorCode: error.errorCode });
+    }
+
     return {
       ...client,
+      async close() {
+        (await meter)?.close();
+        await client.close();
+      },
       sendCommand: async (...command) => withHint(await client.sendCommand(...command)),
       clean: async (...job) => withHint(await client.clean(...job)),
-      async planStep(ref, ...step) {
-        try {
-          return await client.planStep(ref, ...step);
-        } catch (error) {
-          if (!(error instanceof JobmanError) || error.errorCode !== 'forbidden') throw error;
-          const hint = await hintFor((await client.show(ref)).owner);
-          throw hint === null ? error : new JobmanError(error.message, error.code, [hint], { errorCode: 'forbidden' });
-        }
-      },
+      planStep: (...step) => client.planStep(...step).catch(throwWithHint),
+      workerTicket: (...ticket) => client.workerTicket(...ticket).catch(throwWithHint),
     };
   };
 }

@@ -114,15 +114,12 @@ export function createServices(io: Io): LabServices {
         checkWorkdir({ from, excluded: home, env: io.env }),
       ),
 
-    workers: (id, connection) =>
-      import('./worker-access.ts').then(({ openWorkers }) => openWorkers(services, id, connection)),
-
-    workerMeter: () => import('./worker-meter.ts').then(({ createWorkerMeter }) => createWorkerMeter(services)),
+    async workers(ref, connection) {
+      const [{ openWorkers }, client] = await Promise.all([import('./worker-access.ts'), services.client()]);
+      return openWorkers(services, (options) => client.workerTicket(ref, options), connection);
+    },
 
     stepRunner: (job) => import('./worker-access.ts').then(({ createStepRunner }) => createStepRunner(services, job)),
-
-    sshArgv: (id, worker, command) =>
-      import('./worker-access.ts').then(({ sshArgv }) => sshArgv(services, id, worker, command)),
 
     secretProblems: () => import('./notify.ts').then(({ secretProblems }) => secretProblems(services)),
     openSecrets: () => import('./doctor.ts').then(({ openSecrets }) => openSecrets(services)),

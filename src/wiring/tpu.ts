@@ -21,10 +21,10 @@ import type { UserName } from '../core/model/user.ts';
 import type { Site } from '../lab/site.ts';
 import type { TpuOperations } from '../lab/tpu-operations.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
-import { createSshPool, type SshPool } from '../remote/ssh.ts';
 import type { BackendParts } from './backends.ts';
 import { formatEmulatorStarted, ensureEmulator, type EmulatorEndpoint } from './emulator-service.ts';
 import { createTpuApis, type TpuApis } from './google-api.ts';
+import { openSshPool } from './ssh-pool.ts';
 
 interface TpuBackend {
   readonly backend: Backend;
@@ -33,14 +33,10 @@ interface TpuBackend {
 }
 
 export function createTpuBackend(parts: BackendParts): TpuBackend {
-  const { io, home, settings, clock, logFiles } = parts;
+  const { io, home, clock, logFiles } = parts;
   const now = () => clock.now();
-
-  const apis = createTpuApis({ io, home, settings, now });
-  const { apiFor, runningApiFor } = apis;
-  const { pool, sshFor } = createSshAccess({ io, home, settings, apis });
+  const { workers, apiFor, runningApiFor, close } = openTpuWorkers(parts);
   const login = { home, user: io.user };
-  const workers = createTpuWorkers({ ...login, pool, apiFor, now, sshAccessFor: sshFor });
   return {
     workers,
     backend: {
@@ -56,8 +52,20 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         disconnect: (ref) => workers.disconnect(ref),
       }),
     },
-    close: () => pool.close(),
+    close,
   };
+}
+
+/** The workers of TPU jobs, and the APIs of their projects. */
+export function openTpuWorkers(parts: Pick<BackendParts, 'io' | 'home' | 'settings' | 'clock'>) {
+  const { io, home, settings, clock } = parts;
+  const now = () => clock.now();
+  const apis = createTpuApis({ io, home, settings, now });
+  const pool = openSshPool(parts);
+  const { apiFor, runningApiFor } = apis;
+  const sshAccessFor = createSshAccess({ io, home, settings, apis });
+  const workers = createTpuWorkers({ home, user: io.user, pool, apiFor, now, sshAccessFor });
+  return { workers, apiFor, runningApiFor, close: () => pool.close() };
 }
 
 /** See `Lab.tpus`. Sends no request yet. */
@@ -78,8 +86,9 @@ export async function openTpuOperations(
   };
   const apis = createTpuApis({ io, home, settings, now, onEmulatorStarted });
   const { apiFor, usesEmulator } = apis;
-  const { pool, sshFor } = createSshAccess({ io, home, settings, apis });
-  const routes = createSshRoutes({ home, pool, apiFor, now, sshAccessFor: sshFor });
+  const pool = openSshPool(services);
+  const sshAccessFor = createSshAccess({ io, home, settings, apis });
+  const routes = createSshRoutes({ home, pool, apiFor, now, sshAccessFor });
   return createTpuOperations({
     routes,
     closeRoutes: () => pool.close(),
@@ -97,27 +106,17 @@ export async function openTpuOperations(
   });
 }
 
-/** Makes no connection by itself. */
 function createSshAccess(parts: {
   readonly io: Io;
   readonly home: string;
   readonly settings: Settings;
   readonly apis: Pick<TpuApis, 'usesEmulator'>;
-}): { readonly pool: SshPool; readonly sshFor: (project: string) => Promise<SshAccess> } {
+}): (project: string) => Promise<SshAccess> {
   const { io, home, settings, apis } = parts;
   // Each worker requests this, and the emulator answers over HTTP.
   const emulator = cacheFor(() => ensureEmulator(io, home), second);
-  return {
-    pool: createSshPool({
-      home,
-      user: io.user,
-      userHome: io.userHome,
-      agent: io.env['SSH_AUTH_SOCK'] ?? null,
-      sshArgs: [],
-    }),
-    async sshFor(project) {
-      if (!apis.usesEmulator(project)) return { port: settings.tpu.sshPort, usesUserConfig: true };
-      return { port: (await emulator('')).endpoint.sshPort, usesUserConfig: false };
-    },
+  return async (project) => {
+    if (!apis.usesEmulator(project)) return { port: settings.tpu.sshPort, usesUserConfig: true };
+    return { port: (await emulator('')).endpoint.sshPort, usesUserConfig: false };
   };
 }

@@ -1,7 +1,18 @@
 // Worker access: a user's commands, copies and setup steps on a job's workers, over the controller's or own
 // connections.
 
-import { requireMachines, requireWorker, type SshHost, type WorkerAccess } from '../app/worker-access.ts';
+import {
+  containerLabel,
+  requireMachines,
+  requireWorker,
+  type Session,
+  type SessionRequest,
+  type TicketOptions,
+  type WorkerAccess,
+  type WorkerLogin,
+  type WorkerRoutes,
+  type WorkerTicket,
+} from '../app/worker-access.ts';
 import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
 import type { AllocationRef, Store } from '../app/ports.ts';
 import type { Services, StepRunner } from '../app/services.ts';
@@ -11,32 +22,54 @@ import type { Job } from '../core/model/job.ts';
 import { connectRelay, relaySocket, serveRelay, type RelayOptions } from '../remote/relay.ts';
 import { containerEntry, deferSession } from '../remote/session.ts';
 import { requireOriginalHome } from '../store/open-database.ts';
-import { openStore, withStore } from '../store/store.ts';
-import type { Backends } from './backends.ts';
+import type { SshPool, SshTransport } from '../remote/ssh.ts';
 import { databaseOf } from './paths.ts';
 
-/** See `Services.workers`. */
-export async function openWorkers(services: Services, id: string, connection: 'shared' | 'own'): Promise<WorkerAccess> {
-  const { home, io } = services;
-  // A command of `exec` may change anything on the workers.
-  if (connection === 'shared') await requireOriginalHome(databaseOf(services));
-  const ref = await currentAllocation(services, id);
-  // Loaded when a connection is needed.
-  let loaded: Promise<Backends> | undefined;
-  const own = (): Promise<TpuWorkers> => (loaded ??= createOwnBackends(services)).then(({ workers }) => workers);
+/** Over the relay, else over own connections. Throws JobmanError if the job has no machines. */
+export async function openWorkers(
+  { home, io }: Pick<Services, 'home' | 'io'>,
+  ticketFor: (options: TicketOptions) => Promise<WorkerTicket>,
+  connection: 'shared' | 'own',
+): Promise<WorkerAccess> {
+  const ticket = await ticketFor({ logins: connection === 'own' });
   const relay = connection === 'shared' ? await connectRelay(relaySocket(home), io.version) : undefined;
+  let pool: SshPool | undefined;
+  let opened: ReturnType<typeof openLogins> | undefined;
+  const own = () => (opened ??= openLogins());
+
+  /** Loaded when a connection is needed. */
+  async function openLogins() {
+    const [{ createSshLogins }, { openSshPool }, { allocation, logins }] = await Promise.all([
+      import('../remote/ssh-logins.ts'),
+      import('./ssh-pool.ts'),
+      ticket.logins === null ? ticketFor({ logins: true }) : ticket,
+    ]);
+    if (allocation !== ticket.allocation)
+      throw new JobmanError(`Job ${ticket.job} has moved to other workers.`, exitCode.unreachable);
+    pool = openSshPool({ io, home });
+    return { logins, ...createSshLogins({ home, pool }) };
+  }
+
+  async function loginOf(worker: number): Promise<WorkerLogin> {
+    requireWorker(ticket.job, worker, ticket.workers);
+    const login = (await own()).logins?.[worker];
+    if (login === undefined || 'problem' in login)
+      throw new JobmanError(login?.problem ?? `worker ${worker} is unknown`, exitCode.unreachable);
+    return login;
+  }
+
+  async function startOver(worker: number, request: SessionRequest): Promise<Session> {
+    const transport = await (await own()).transport(await loginOf(worker));
+    return startSession(transport, request, ticket.container ?? '');
+  }
 
   const start: WorkerAccess['start'] = (worker, request) =>
-    relay !== undefined
-      ? relay.start(id, worker, request)
-      : deferSession(own().then((workers) => startSession(workers, ref, worker, request)));
+    relay?.start(ticket.job, worker, request) ?? deferSession(startOver(worker, request));
 
   return {
-    workers: (ref.allocation.hosts ?? []).map((_, worker) => worker),
-    allocation: ref.allocation.ordinal,
+    ticket,
     start,
     async put(worker, request) {
-      await requireOriginalHome(databaseOf(services));
       const { copyToRemote } = await import('../remote/copy.ts');
       return copyToRemote((session) => start(worker, session), { ...request, cwd: io.cwd });
     },
@@ -46,41 +79,45 @@ export async function openWorkers(services: Services, id: string, connection: 's
     },
     async tunnel(worker, port) {
       try {
-        const transport = await (await own()).transport({ ...ref, worker });
+        const transport = await (await own()).transport(await loginOf(worker));
         return await transport.tunnel(port);
       } catch (error) {
         return { problem: messageOf(error), isReached: false };
       }
     },
-    async sshHosts(): Promise<readonly SshHost[]> {
-      const workers = await own();
-      return Promise.all((ref.allocation.hosts ?? []).map((_, worker) => workers.sshHost({ ...ref, worker })));
-    },
+    sshHosts: () =>
+      Promise.all(
+        Array.from({ length: ticket.workers }, async (_, worker) => (await own()).sshHost(await loginOf(worker))),
+      ),
+    sshArgv: async (worker, command) => (await own()).sshArgv(await loginOf(worker), command),
     close() {
       relay?.close();
-      void loaded?.then(
-        ({ close }) => close(),
-        () => undefined,
-      );
+      pool?.close();
     },
   };
 }
 
-/** Throws JobmanError when there is no such worker now. */
-export async function sshArgv(
-  services: Services,
-  id: string,
-  worker: number,
-  command: readonly string[],
-): Promise<readonly string[]> {
-  await requireOriginalHome(databaseOf(services));
-  const ref = await currentAllocation(services, id);
-  const { workers, close } = await createOwnBackends(services);
-  try {
-    return await workers.sshArgv(requireWorker(ref, worker), command);
-  } finally {
-    close();
+function startSession(transport: SshTransport, request: SessionRequest, container: string): Session {
+  return transport.session(request, request.environment === 'container' ? containerEntry(container) : null);
+}
+
+/** For tickets. Opened at the first use, because most commands need no cloud. */
+export function createWorkerRoutes(services: Services): WorkerRoutes {
+  let opened: Promise<TpuWorkers> | undefined;
+  async function open(): Promise<TpuWorkers> {
+    const [{ createClock }, { openTpuWorkers }, settings] = await Promise.all([
+      import('./backends.ts'),
+      import('./tpu.ts'),
+      services.settings(),
+    ]);
+    const { io, home } = services;
+    // It makes no connection, so there is nothing to close.
+    return openTpuWorkers({ io, home, settings, clock: createClock(() => io.now()) }).workers;
   }
+  return {
+    requireOriginal: () => requireOriginalHome(databaseOf(services)),
+    login: async (ref, worker) => (await (opened ??= open())).login({ ...ref, worker }),
+  };
 }
 
 /** Shares the controller's connections; see remote/relay.ts. The returned function stops it. */
@@ -92,44 +129,13 @@ export async function shareConnections(parts: {
 }): Promise<() => Promise<void>> {
   const { home, version, store, workers } = parts;
   const allocationOf = cacheFor((id) => loadAllocation(store, id), 200);
-  const start: RelayOptions['start'] = async (id, worker, request) =>
-    startSession(workers, await allocationOf(id), worker, request);
+  const start: RelayOptions['start'] = async (id, worker, request) => {
+    const ref = await allocationOf(id);
+    requireWorker(id, worker, ref.allocation.hosts?.length ?? 0);
+    return startSession(await workers.transport({ ...ref, worker }), request, containerLabel(ref.job));
+  };
   const end = await serveRelay({ file: relaySocket(home), version, start });
   return async () => end?.();
-}
-
-const startSession = async (
-  workers: TpuWorkers,
-  ref: AllocationRef,
-  worker: number,
-  request: Parameters<WorkerAccess['start']>[1],
-): ReturnType<RelayOptions['start']> => {
-  const transport = await workers.transport(requireWorker(ref, worker));
-  const { installation, id } = ref.job;
-  return transport.session(
-    request,
-    request.environment === 'container' ? containerEntry(`${installation}/${id}`) : null,
-  );
-};
-
-async function createOwnBackends(services: Services): Promise<Backends> {
-  const { io, home } = services;
-  const [{ createBackends, createClock }, { createLogFiles }, settings] = await Promise.all([
-    import('./backends.ts'),
-    import('../files/log-files.ts'),
-    services.settings(),
-  ]);
-  return createBackends({
-    io,
-    home,
-    settings,
-    clock: createClock(() => io.now()),
-    logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
-  });
-}
-
-async function currentAllocation(services: Services, id: string): Promise<AllocationRef> {
-  return withStore(openStore(databaseOf(services)), (store) => loadAllocation(store, id));
 }
 
 /** Throws JobmanError when the job has no known machines. */
@@ -143,7 +149,19 @@ async function loadAllocation(store: Store, id: string): Promise<AllocationRef> 
 export async function createStepRunner(services: Services, job: Job): Promise<StepRunner> {
   // The step would change the machines before its result is refused.
   await requireOriginalHome(databaseOf(services));
-  const backends = await createOwnBackends(services);
+  const { io, home } = services;
+  const [{ createBackends, createClock }, { createLogFiles }, settings] = await Promise.all([
+    import('./backends.ts'),
+    import('../files/log-files.ts'),
+    services.settings(),
+  ]);
+  const backends = createBackends({
+    io,
+    home,
+    settings,
+    clock: createClock(() => io.now()),
+    logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
+  });
   const { machines } = backends.of(job.spec);
   return {
     run: (worker, { allocation, step }, options) => machines.runStep({ job, allocation, worker }, step, options),

@@ -5,32 +5,34 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { withTimeout } from '../app/concurrency.ts';
 import { messageOf } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
-import type { Session, WorkerAccess } from '../app/worker-access.ts';
+import { workerTicket, type Session, type WorkerAccess, type WorkerRoutes } from '../app/worker-access.ts';
 import type { FiguresAnswer, FiguresTarget, WorkerFigures, WorkerMeter } from '../app/worker-figures.ts';
 import { localRoot } from '../backends/local/machines.ts';
 import { quote } from '../catalogue/shell.ts';
+import { lastAllocation, type Job } from '../core/model/job.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
 import { runLocalScript } from '../remote/transport.ts';
 import { figuresScript, parseFigures, type MeasuredRun } from '../remote/worker-figures.ts';
+import { openWorkers } from './worker-access.ts';
 
 const timeout: Duration = 10 * second;
 const maxOutputBytes = 256 * 1024;
 
-/** See `Services.workerMeter`. */
-export async function createWorkerMeter(services: Services): Promise<WorkerMeter> {
+/** Over the controller's connections, or own ones without a controller. */
+export function createWorkerMeter(services: Services, routes: WorkerRoutes): WorkerMeter {
   const { home, io } = services;
-  const installation = (await services.installationId()) ?? '';
   /** By job. A job that moves to another allocation has other workers. */
   const accesses = new Map<string, { readonly allocation: number; readonly access: Promise<WorkerAccess> }>();
   const here = measureTogether((runs) => measureHere(services, runs));
 
-  function accessOf({ job, allocation }: FiguresTarget): Promise<WorkerAccess> {
-    const known = accesses.get(job);
+  function accessOf(job: Job): Promise<WorkerAccess> {
+    const allocation = lastAllocation(job)?.ordinal ?? 0;
+    const known = accesses.get(job.id);
     if (known?.allocation === allocation) return known.access;
-    forget(job);
-    const access = services.workers(job, 'shared');
-    accesses.set(job, { allocation, access });
+    forget(job.id);
+    const access = openWorkers(services, (options) => workerTicket(routes, job, options), 'shared');
+    accesses.set(job.id, { allocation, access });
     return access;
   }
 
@@ -40,14 +42,13 @@ export async function createWorkerMeter(services: Services): Promise<WorkerMeter
     known?.access.then((access) => access.close()).catch(() => undefined);
   }
 
-  async function measureRemote(target: FiguresTarget): Promise<FiguresAnswer> {
-    const { job, worker, attempt } = target;
-    const access = await accessOf(target);
-    const run = { key: keyOf(target), folder: `${remoteRoot({ installation, id: job })}/attempt_${attempt}` };
+  async function measureRemote(job: Job, { worker, attempt }: FiguresTarget): Promise<FiguresAnswer> {
+    const access = await accessOf(job);
+    const run = { key: `${job.id}/${worker}`, folder: `${remoteRoot(job)}/attempt_${attempt}` };
     const answer = await runSession(access, Number(worker), figuresScript([run]));
     if (typeof answer !== 'string') {
       // The controller, whose connection it was, may have ended.
-      if (answer.isClosed) forget(job);
+      if (answer.isClosed) forget(job.id);
       return { kind: 'unknown', reason: answer.reason };
     }
     const figures = parseFigures(answer)?.get(run.key);
@@ -56,14 +57,15 @@ export async function createWorkerMeter(services: Services): Promise<WorkerMeter
   }
 
   return {
-    async measure(target) {
+    async measure(job, target) {
+      const { worker, attempt } = target;
       try {
-        if (!target.isHere) return await measureRemote(target);
-        const folder = join(localRoot(home, { id: target.job }, target.worker), `attempt_${target.attempt}`);
-        const figures = await here({ key: keyOf(target), folder: quote(folder) });
+        if (job.spec.capacity.kind === 'tpu' && worker !== 'controller') return await measureRemote(job, target);
+        const folder = join(localRoot(home, job, worker), `attempt_${attempt}`);
+        const figures = await here({ key: `${job.id}/${worker}`, folder: quote(folder) });
         return { kind: 'known', at: io.now(), figures };
       } catch (error) {
-        forget(target.job);
+        forget(job.id);
         return { kind: 'unknown', reason: messageOf(error) };
       }
     },
@@ -71,10 +73,6 @@ export async function createWorkerMeter(services: Services): Promise<WorkerMeter
       for (const job of accesses.keys()) forget(job);
     },
   };
-}
-
-function keyOf({ job, worker }: FiguresTarget): string {
-  return `${job}/${worker}`;
 }
 
 /** Calls in the same turn share one script, because they are about one machine. */

@@ -5,18 +5,16 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync,
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { Change, Client } from '../../src/app/client.ts';
-import { JobmanError, StoreError } from '../../src/app/errors.ts';
+import { exitCode, JobmanError, StoreError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
-import { clientFor } from '../../src/app/store-client.ts';
+import { clientFor, type ClientParts } from '../../src/app/store-client.ts';
+import type { WorkerRoutes } from '../../src/app/worker-access.ts';
 import { createLogFiles } from '../../src/files/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
-import { createJobFiles } from '../../src/files/job-files.ts';
-import { createJobFolders } from '../../src/files/job-folders.ts';
-import { localFolders } from '../../src/files/local-folders.ts';
 import { openWorld } from '../support/world.ts';
 import {
   aJob,
@@ -29,6 +27,7 @@ import {
   runningAttempt,
   tpuSpec,
 } from '../support/builders.ts';
+import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
 
 interface Fixture {
@@ -45,34 +44,28 @@ interface Fixture {
   lives(id: string, life: (job: Job) => Job, wakeAt?: Instant): Promise<void>;
 }
 
-function openFixture(t: TestContext): Fixture {
+function openFixture(t: TestContext, own: Partial<ClientParts> = {}): Fixture {
   const world = openWorld(t);
   const { home } = world;
   const store = openStore({ file: join(home, 'state.db') });
   const hinted: string[] = [];
   const fixture = { clock: noon };
   const clientOver = (record: Store, user = 'ada'): Client =>
-    clientFor(async () => aMember(user), {
-      store: {
-        ...record,
-        users: () => Promise.resolve([{ name: 'bob', role: 'member', logins: ['bob1'] }]),
-        async notify(wakeUp) {
-          if (wakeUp.topic === 'job') hinted.push(wakeUp.id);
+    clientFor(
+      async () => aMember(user),
+      clientParts(home, store, {
+        store: {
+          ...record,
+          users: () => Promise.resolve([{ name: 'bob', role: 'member', logins: ['bob1'] }]),
+          async notify(wakeUp) {
+            if (wakeUp.topic === 'job') hinted.push(wakeUp.id);
+          },
         },
-      },
-      notifications: store.notifications,
-      files: createJobFiles(home),
-      folders: localFolders,
-      logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
-      now: () => fixture.clock,
-      pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
-      jobFolders: async () =>
-        createJobFolders({ home, freeze: () => Promise.reject(new Error('no folder is copied here')) }),
-      grants: () => Promise.resolve([]),
-      isControllerRunning: () => Promise.resolve(true),
-      slots: () => Promise.resolve(2),
-      wakeController: () => Promise.resolve(null),
-    });
+        now: () => fixture.clock,
+        pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
+        ...own,
+      }),
+    );
   const client = clientOver(store);
   world.atEnd(() => client.close());
   return Object.assign(fixture, {
@@ -650,6 +643,63 @@ test(
     assert.match((await refusal(first.next())).message, /no cursor/);
   },
 );
+
+suite('a ticket', () => {
+  const hosts = [
+    { internalIp: '10.0.0.1', externalIp: '192.0.2.1' },
+    { internalIp: null, externalIp: null },
+  ];
+  const routes: WorkerRoutes = {
+    requireOriginal: () => Promise.resolve(),
+    login: async ({ allocation }, worker) => {
+      const host = allocation.hosts?.[worker]?.externalIp ?? null;
+      if (host === null) throw new JobmanError('no address yet', exitCode.unreachable);
+      const keys = { privateKey: null, pinName: `w${worker}`, hostKeys: ['ssh-ed25519 AAAA'], addKey: null };
+      return { worker, host, port: 22, user: 'ada', usesUserConfig: true, ...keys };
+    },
+  };
+
+  test('has the login to each worker, or the reason why there is none, if asked for', async (t) => {
+    const fixture = openFixture(t, { workerRoutes: async () => routes });
+    const id = await fixture.create(tpuSpec());
+    await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [{ ...readyAllocation, hosts }], [runningAttempt]));
+    const { job } = (await fixture.store.load(id)) ?? {};
+    const ticket = { job: id, allocation: 1, workers: 2, container: `${job?.installation}/${id}` };
+    assert.deepEqual(await fixture.client.workerTicket('vit'), { ...ticket, logins: null });
+    const { logins } = await fixture.client.workerTicket('vit', { logins: true });
+    assert.deepEqual(logins, [
+      {
+        worker: 0,
+        host: '192.0.2.1',
+        port: 22,
+        user: 'ada',
+        privateKey: null,
+        pinName: 'w0',
+        hostKeys: ['ssh-ed25519 AAAA'],
+        usesUserConfig: true,
+        addKey: null,
+      },
+      { worker: 1, problem: 'no address yet' },
+    ]);
+  });
+
+  test('is refused with the reason without workers', async (t) => {
+    const fixture = openFixture(t, { workerRoutes: async () => routes });
+    const [waiting, over, local] = [
+      await fixture.create(tpuSpec()),
+      await fixture.create(tpuSpec()),
+      await fixture.create(localSpec()),
+    ];
+    const gone = { ...readyAllocation, releasedAt: noon, goneAt: noon };
+    await fixture.lives(over, (job) => stoppedLife(job.spec, gone));
+    for (const [id, message] of [
+      [waiting, 'Job 000001 has no workers yet. Explain: jobman why 1'],
+      [over, 'Job 000002 has finished (stopped) and has no workers. Resume: jobman resume 2'],
+      [local, 'Job 000003 is a local job: it runs on this machine and has no remote workers.'],
+    ] as const)
+      assert.equal((await refusal(fixture.client.workerTicket(id))).message, message);
+  });
+});
 
 test('clean removes the files of finished jobs only', async (t) => {
   const fixture = openFixture(t);

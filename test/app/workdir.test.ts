@@ -5,16 +5,14 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { clientFor } from '../../src/app/store-client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
-import { createLogFiles } from '../../src/files/log-files.ts';
 import { freeze } from '../../src/remote/workdir/freeze.ts';
 import { workdirStep } from '../../src/setup/files.ts';
 import { openStore } from '../../src/store/store.ts';
-import { createJobFiles } from '../../src/files/job-files.ts';
 import { createJobFolders } from '../../src/files/job-folders.ts';
-import { localFolders } from '../../src/files/local-folders.ts';
 import { spec, tpu } from '../core/world.ts';
 import { aMember } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
+import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
 
 test('a resume runs the copy of create, unless it is copied again', async (t) => {
@@ -24,24 +22,15 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
   writeFileSync(join(project, 'train.py'), 'one');
   const store = openStore({ file: join(world.home, 'state.db') });
   world.atEnd(() => store.close());
-  const client = clientFor(async () => aMember('ada'), {
-    store,
-    notifications: store.notifications,
-    files: createJobFiles(world.home),
-    folders: localFolders,
-    logFiles: createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) }),
+  const parts = clientParts(world.home, store, {
     now: () => Date.now(),
-    pricePerHour: () => null,
     jobFolders: async () =>
       createJobFolders({
         home: world.home,
         freeze: (from, to) => freeze({ from, to, excluded: world.home, env: world.env, at: Date.now() }),
       }),
-    grants: () => Promise.resolve([]),
-    isControllerRunning: () => Promise.resolve(true),
-    slots: () => Promise.resolve(1),
-    wakeController: () => Promise.resolve(null),
   });
+  const client = clientFor(async () => aMember('ada'), parts);
   const given = {
     ...spec({ capacity: tpu }),
     steps: [workdirStep()],

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, JobView, Plan, Why } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
+import type { WorkerAccess } from '../../src/app/worker-access.ts';
 import type { EmulatorStatus, EmulatorService } from '../../src/app/services.ts';
 import type { OrphanOperations, OrphanView } from '../../src/app/orphans.ts';
 import type { UncheckedLocation, TpuRow } from '../../src/app/tpus.ts';
@@ -981,10 +982,14 @@ suite('emulator', () => {
 test('ssh passes on the worker and the arguments after --', async () => {
   const seen: unknown[] = [];
   const services = {
-    sshArgv: async (id: string, worker: number, command: readonly string[]) => {
-      seen.push([id, worker, command]);
-      return ['ssh', 'host'];
-    },
+    workers: async (id: string) =>
+      ({
+        sshArgv: async (worker: number, command: readonly string[]) => {
+          seen.push([id, worker, command]);
+          return ['ssh', 'host'];
+        },
+        close: () => undefined,
+      }) as unknown as WorkerAccess,
     onTerminal: async (argv: readonly string[]) => (argv.length === 2 ? 7 : 1),
   };
   const { code } = await jobman(['ssh', '42', '--worker', '3', '--', 'ls', '-la', '--json'], {

@@ -39,7 +39,7 @@ import {
 } from './support/harness.ts';
 import { aTpu } from './tpu/lab-world.ts';
 import { aLabJob, aUser } from '../support/lab-builders.ts';
-import { localSpec, usageRow } from '../support/builders.ts';
+import { aTicket, localSpec, usageRow } from '../support/builders.ts';
 import { root } from '../support/root.ts';
 
 /** A title, a cleared screen, a bell, a carriage return, C1's CSI, DEL, text turned around, text that is hidden. */
@@ -123,8 +123,7 @@ const records: CliHarnessOptions = {
 };
 
 const workers: WorkerAccess = {
-  workers: [0, 1],
-  allocation: 1,
+  ticket: aTicket(2),
   start: (worker, { onBytes }) => ({
     write: async () => undefined,
     end: () => undefined,
@@ -138,6 +137,7 @@ const workers: WorkerAccess = {
   get: async () => ({ kind: 'failed', cause: 'conflict', reason: evil }),
   tunnel: async () => ({ problem: evil, isReached: true }),
   sshHosts: async () => [{ worker: 0, host: 'h', options: [['User', evil]] }],
+  sshArgv: async () => [evil],
   close: () => undefined,
 };
 
@@ -154,7 +154,6 @@ const worlds: Readonly<Record<string, Partial<Services>>> = {
     orphans: refusal,
     buckets: refusal,
     workers: refusal,
-    sshArgv: refusal,
     stepRunner: refusal,
     controller: refusal,
     emulator: refusal,

@@ -12,6 +12,7 @@ import type {
 } from '../../src/app/worker-access.ts';
 import { parseWorkers } from '../../src/cli/parse.ts';
 import { jsonLines, jobman, createCliHarness, jobView, now, type CliHarnessOptions } from './support/harness.ts';
+import { aTicket } from '../support/builders.ts';
 import { run } from '../support/output-schema.ts';
 
 type Responder = (worker: number, request: SessionRequest, asked: Asked) => Promise<SessionEnd>;
@@ -32,8 +33,7 @@ function workerAccess(
 ): WorkerAccess {
   const none = (): Promise<CopyEnd> => Promise.reject(new Error('this test copies nothing'));
   return {
-    workers: Array.from({ length: count }, (_, worker) => worker),
-    allocation: 1,
+    ticket: aTicket(count),
     start(worker, request): Session {
       const calls: (() => void)[] = [];
       const written: Buffer[] = [];
@@ -60,6 +60,7 @@ function workerAccess(
       { worker: 0, host: '10.0.0.1', options: [['User', 'alice']] },
       { worker: 1, host: '10.0.0.2', options: [['User', 'alice']] },
     ],
+    sshArgv: () => Promise.reject(new Error('this test has no shell')),
     close: () => undefined,
   };
 }

@@ -33,19 +33,21 @@ const figures = measuredWorker().figures!;
 
 /** Services whose workers answer as the test says; by default at once. */
 function withWorkers(
-  answer: (target: FiguresTarget) => FiguresAnswer | Promise<FiguresAnswer> = () => ({
+  answer: (target: FiguresTarget, job: string) => FiguresAnswer | Promise<FiguresAnswer> = () => ({
     kind: 'known',
     at: now,
     figures,
   }),
   others: CliHarnessOptions['services'] = {},
-): CliHarnessOptions['services'] & object {
+): CliHarnessOptions {
   return {
-    workerMeter: async () => ({ measure: async (target) => answer(target), close: () => undefined }),
-    tpus: async () => {
-      throw new JobmanError('No project.', exitCode.usage);
+    client: { workerFigures: async (job, target) => answer(target, job) },
+    services: {
+      tpus: async () => {
+        throw new JobmanError('No project.', exitCode.usage);
+      },
+      ...others,
     },
-    ...others,
   };
 }
 
@@ -76,7 +78,7 @@ function watch(t: TestContext, options: CliHarnessOptions, argv: readonly string
 
 suite('top on a terminal', () => {
   test('draws on the other screen until q, and leaves the last picture on the first one', async (t) => {
-    const { world, ended, glass, shows } = watch(t, { activity: [jobActivity()], services: withWorkers() });
+    const { world, ended, glass, shows } = watch(t, { activity: [jobActivity()], ...withWorkers() });
     await shows(
       /^> 000042 {2}vit-l16-3e4 {2}alice {2}v5litepod-16 {2}us-west4-a {2}▸ running 2\/2 {3}8s {4}31 {4}44 {5}20 {4}3\.0M {4}93/m,
     );
@@ -92,18 +94,18 @@ suite('top on a terminal', () => {
   });
 
   test('Ctrl-C leaves with 130, and a crash restores the screen', async (t) => {
-    const one = watch(t, { activity: [jobActivity()], services: withWorkers() });
+    const one = watch(t, { activity: [jobActivity()], ...withWorkers() });
     await one.shows(/000042/);
     one.world.typeKeys('\u0003');
     assert.equal(await one.ended, 130);
-    const other = watch(t, { activity: [jobActivity()], services: withWorkers() });
+    const other = watch(t, { activity: [jobActivity()], ...withWorkers() });
     await other.shows(/000042/);
     assert.equal(other.world.terminate(), true);
     assert.ok(other.world.out().includes('\u001b[?1049l'));
   });
 
   test('Ctrl-Z returns to the first screen before it suspends, and the next picture is on the other one', async (t) => {
-    const { world, shows } = watch(t, { activity: [jobActivity()], services: withWorkers() });
+    const { world, shows } = watch(t, { activity: [jobActivity()], ...withWorkers() });
     await shows(/000042/);
     world.typeKeys('\u001a');
     assert.match(world.out().split(firstScreen).at(-1) ?? '', /000042/);
@@ -126,7 +128,7 @@ suite('top on a terminal', () => {
       }),
       jobActivity(),
     ];
-    const { world, shows } = watch(t, { activity: jobs, services: withWorkers() });
+    const { world, shows } = watch(t, { activity: jobs, ...withWorkers() });
     await shows(/^> 000042 [^]*\n {2}000043 .* ◌ queued .* no capacity for 9m$/m);
     world.typeKeys('\r');
     await shows(/^> 000042 .*\n {10}worker 0 .* running .* step 40210 loss 2\.114\n {10}worker 1 /m);
@@ -139,8 +141,8 @@ suite('top on a terminal', () => {
 
   test('sorts, and shows only your jobs or one zone', async (t) => {
     const bob = jobActivity({ id: '000043', owner: 'bob', zone: 'us-east5-b', attempt: 1 });
-    const services = withWorkers(({ job }) => known({ cpuPercent: job === '000042' ? 90 : 10 }));
-    const { world, shows } = watch(t, { activity: [bob, jobActivity()], services });
+    const measured = withWorkers((_, job) => known({ cpuPercent: job === '000042' ? 90 : 10 }));
+    const { world, shows } = watch(t, { activity: [bob, jobActivity()], ...measured });
     await shows(/000043 .*\n.*000042 /);
     world.typeKeys('s');
     await shows(/by newest[^]*000043 .*\n.*000042 /);
@@ -162,12 +164,12 @@ suite('top on a terminal', () => {
   test('keeps the figures of a worker that stops to answer, with how long it has been silent and why', async (t) => {
     let clock = now;
     let answers = true;
-    const services = withWorkers(({ worker }) =>
+    const measured = withWorkers(({ worker }) =>
       worker === 0 || answers
         ? { kind: 'known', at: clock, figures: { ...figures, cpuPercent: worker === 0 ? 31 : 57 } }
         : { kind: 'unknown', reason: 'no answer within 10 s' },
     );
-    const { world, shows } = watch(t, { activity: [jobActivity()], services, now: () => clock }, ['42']);
+    const { world, shows } = watch(t, { activity: [jobActivity()], ...measured, now: () => clock }, ['42']);
     await shows(/worker 1 .* running .* 57 /);
     answers = false;
     clock += 65_000;
@@ -188,8 +190,8 @@ suite('top on a terminal', () => {
       if (fails) throw new JobmanError('The record of jobs is locked.', exitCode.unreachable);
       return client.activity();
     };
-    const services = withWorkers(undefined, { client: async () => ({ ...client, activity }) });
-    const { shows } = watch(t, { services, now: () => clock });
+    const measured = withWorkers();
+    const { shows } = watch(t, { ...measured, client: { ...measured.client, activity }, now: () => clock });
     await shows(/000042/);
     fails = true;
     clock += 6_000;
@@ -208,7 +210,7 @@ suite('top on a terminal', () => {
       const idle = tpuRow({ name: 'carol-1', job: null, owner: { kind: 'user', name: 'carol' } });
       return { rows: [idle], unchecked: [], anyAnswered: true, forgettable: [], projects: ['lab'], suggestion: null };
     };
-    const { shows } = watch(t, { activity: [], services: withWorkers(undefined, { tpus }), now: () => clock });
+    const { shows } = watch(t, { activity: [], ...withWorkers(undefined, { tpus }), now: () => clock });
     await shows(/us-west4-a {2}v5e .* 16 .* 3h .* carol 16/);
     await shows(/- +carol-1 .* READY .* 3h {2}no job, v5litepod-16, \$7\.68\/h/);
     fails = true;
@@ -223,7 +225,7 @@ suite('top on a terminal', () => {
     let most = 0;
     const counts = new Map<number, number>();
     const workers = Array.from({ length: 64 }, (_, worker) => ({ ...jobActivity().workers[0]!, worker }));
-    const services = withWorkers(async ({ worker }) => {
+    const measured = withWorkers(async ({ worker }) => {
       counts.set(Number(worker), (counts.get(Number(worker)) ?? 0) + 1);
       running += 1;
       most = Math.max(most, running);
@@ -231,7 +233,7 @@ suite('top on a terminal', () => {
       running -= 1;
       return { kind: 'known', at: clock, figures };
     });
-    const { shows } = watch(t, { activity: [jobActivity({ workers })], services, now: () => clock });
+    const { shows } = watch(t, { activity: [jobActivity({ workers })], ...measured, now: () => clock });
     await shows(/running/);
     assert.ok(
       await eventually(() => {
@@ -246,13 +248,13 @@ suite('top on a terminal', () => {
 
   test('shows control characters of a log as text', async (t) => {
     const workers = [{ ...jobActivity().workers[0]!, lastLine: 'a\u001b[2Jb\u0007', logAt: now }];
-    const { world, shows } = watch(t, { activity: [jobActivity({ workers })], services: withWorkers() });
+    const { world, shows } = watch(t, { activity: [jobActivity({ workers })], ...withWorkers() });
     await shows(/a\\x1b\[2Jb\\x07/);
     assert.ok(!world.out().includes('\u0007b'));
   });
 
   test('of one job that is not active says what it is', async () => {
-    const result = await jobman(['top', '7'], { activity: [], services: withWorkers() });
+    const result = await jobman(['top', '7'], { activity: [], ...withWorkers() });
     assert.equal(result.code, exitCode.notFound);
   });
 });
@@ -260,7 +262,7 @@ suite('top on a terminal', () => {
 suite('top elsewhere', () => {
   test('prints once, with all workers, and nothing is cut', async () => {
     const name = 'a-name-that-is-longer-than-any-column-of-a-terminal-would-be';
-    const { code, out } = await jobman(['top'], { activity: [jobActivity({ name })], services: withWorkers() });
+    const { code, out } = await jobman(['top'], { activity: [jobActivity({ name })], ...withWorkers() });
     assert.equal(code, 0);
     assert.ok(!out.includes('\u001b'));
     const lines = out.trimEnd().split('\n');
@@ -280,7 +282,7 @@ suite('top elsewhere', () => {
   });
 
   test('with --json prints one object for each zone, job and worker', async () => {
-    const { out } = await jobman(['sinfo', '--json'], { activity: [jobActivity()], services: withWorkers() });
+    const { out } = await jobman(['sinfo', '--json'], { activity: [jobActivity()], ...withWorkers() });
     const objects = jsonLines<TopRow>(out);
     assert.deepEqual(
       objects.map(({ kind }) => kind),
@@ -295,7 +297,7 @@ suite('top elsewhere', () => {
   });
 
   test('with --interval prints again until its reader exits', async () => {
-    const world = createCliHarness({ activity: [jobActivity()], services: withWorkers() });
+    const world = createCliHarness({ activity: [jobActivity()], ...withWorkers() });
     const ended = run(['top', '--json', '--interval', '1s'], world.services);
     assert.ok(await eventually(() => jsonLines(world.out() || '{}').length >= 8));
     world.closeOutput();
@@ -303,10 +305,10 @@ suite('top elsewhere', () => {
   });
 
   test('without anything to show says so, and refuses an interval that would load the workers', async () => {
-    const { code, out, err } = await jobman(['top'], { activity: [], services: withWorkers() });
+    const { code, out, err } = await jobman(['top'], { activity: [], ...withWorkers() });
     assert.deepEqual([code, out], [0, '']);
     assert.match(err, /No active jobs\./);
-    const refused = await jobman(['top', '--interval', '0'], { activity: [], services: withWorkers() });
+    const refused = await jobman(['top', '--interval', '0'], { activity: [], ...withWorkers() });
     assert.equal(refused.code, exitCode.usage);
   });
 });
@@ -337,7 +339,7 @@ suite("a cluster's jobs in top", () => {
     });
     return {
       activity: [],
-      services: withWorkers(undefined, { isClusterConfigured: async () => true, cluster: async () => cluster }),
+      ...withWorkers(undefined, { isClusterConfigured: async () => true, cluster: async () => cluster }),
     };
   }
 

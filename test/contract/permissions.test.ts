@@ -12,7 +12,6 @@ import { metricsResult } from '../../src/app/job-source.ts';
 import type { Change, Client, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
-import { createLogFiles } from '../../src/files/log-files.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import type { Verb } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -24,8 +23,6 @@ import { owns, type Actor, type Role, type UserName } from '../../src/core/model
 import { permissionOf, permissions, type JobOperation, type Permission } from '../../src/core/policy/permissions.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
-import { createJobFolders } from '../../src/files/job-folders.ts';
-import { localFolders } from '../../src/files/local-folders.ts';
 import {
   aMember,
   endedAttempt,
@@ -35,6 +32,7 @@ import {
   tpuSpec,
   withAttempts,
 } from '../support/builders.ts';
+import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
@@ -121,6 +119,18 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
         operation: 'clean',
         life: finished('stopped', gone),
         call: (client, ref, onBehalfOf) => client.clean(ref, onBehalfOf === undefined ? {} : { onBehalfOf }),
+      },
+    ],
+  },
+  workerTicket: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'workers',
+        life: running,
+        isPlan: true,
+        call: (client, ref, onBehalfOf) =>
+          client.workerTicket(ref, { logins: true, ...(onBehalfOf === undefined ? {} : { onBehalfOf }) }),
       },
     ],
   },
@@ -212,6 +222,10 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   },
   metrics: { kind: 'read', call: (client, ref) => metricsResult(client.metrics(ref, {})) },
   metricPoints: { kind: 'read', call: (client, ref) => Array.fromAsync(client.metricPoints(ref, {})) },
+  workerFigures: {
+    kind: 'read',
+    call: (client, ref) => client.workerFigures(ref, { worker: 0, attempt: 1 }),
+  },
   diffSide: { kind: 'read', call: (client, ref) => client.diffSide(ref, null) },
   actions: { kind: 'read', states: [], call: (client, ref) => client.actions(ref) },
 
@@ -268,23 +282,18 @@ function openContractWorld(t: TestContext): ContractWorld {
   const file = join(home, 'state.db');
   const store = openStore({ file, skipFsync: true });
   world.atEnd(() => store.close());
-  const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
-  const open = async (actor: Actor): Promise<Client> =>
-    clientFor(async () => actor, {
-      store,
-      notifications: store.notifications,
-      files: createJobFiles(home),
-      folders: localFolders,
-      logFiles,
-      now: () => noon + 2 * hour,
-      pricePerHour: () => null,
-      jobFolders: async () =>
-        createJobFolders({ home, freeze: () => Promise.reject(new Error('no folder is copied here')) }),
-      grants: () => Promise.resolve([]),
-      isControllerRunning: () => Promise.resolve(true),
-      slots: () => Promise.resolve(2),
-      wakeController: () => Promise.resolve(null),
-    });
+  const parts = clientParts(home, store, {
+    now: () => noon + 2 * hour,
+    workerRoutes: async () => ({
+      requireOriginal: () => Promise.resolve(),
+      login: () => Promise.reject(new Error('this test has no cloud')),
+    }),
+    workerMeter: async () => ({
+      measure: async () => ({ kind: 'unknown', reason: canary }),
+      close: () => undefined,
+    }),
+  });
+  const open = async (actor: Actor): Promise<Client> => clientFor(async () => actor, parts);
   const ada = open(aMember('ada'));
   let tpus = 0;
   return {

@@ -39,6 +39,7 @@ test('the table of permissions: own, shared and other jobs of each role', () => 
     'delete           d d d | a d d | a c c',
     'clean            d d d | a d d | a c c',
     'setup            d d d | a d d | a c c',
+    'workers          d d d | a a d | a a a',
   ]);
 });
 

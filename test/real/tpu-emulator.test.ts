@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AllocationRef, CapacityPort, Clock } from '../../src/app/ports.ts';
 import { createTpuCapacity } from '../../src/backends/tpu/capacity.ts';
+import { createSshLogins } from '../../src/remote/ssh-logins.ts';
 import { createTpuWorkers, sshKeyLines } from '../../src/backends/tpu/workers.ts';
 import type { TpuWorkers } from '../../src/backends/tpu/workers.ts';
 import { newJob, allocationOf, lastAllocation, mayExist } from '../../src/core/model/job.ts';
@@ -35,6 +36,7 @@ interface Cloud extends InProcessEmulator {
   readonly clock: Clock;
   readonly capacity: CapacityPort;
   readonly workers: TpuWorkers;
+  readonly logins: ReturnType<typeof createSshLogins>;
 }
 
 async function openCloud(t: Scope): Promise<Cloud> {
@@ -49,6 +51,7 @@ async function openCloud(t: Scope): Promise<Cloud> {
     clock,
     capacity: createTpuCapacity({ apiFor, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
     workers: createTpuWorkers({ ...login, pool, apiFor, sshAccessFor: sshFor, now }),
+    logins: createSshLogins({ home: cloud.world.home, pool }),
   };
 }
 
@@ -317,7 +320,7 @@ test("the system’s ssh reaches a worker with our argv, and sees the worker's o
   const walk = new Walk(cloud, { mode: 'tpu-vm' });
   await walk.ready();
   const ref = { ...walk.allocation, worker: 1 };
-  const argv = async (...command: readonly string[]) => cloud.workers.sshArgv(ref, command);
+  const argv = async (...command: readonly string[]) => cloud.logins.sshArgv(await cloud.workers.login(ref), command);
   assert.ok((await argv()).includes('StrictHostKeyChecking=yes'), 'the API has published the host key');
   const env = { env: cloud.world.env };
   let last = '';

@@ -1,6 +1,7 @@
 // Sample jobs for tests: specs, allocations and attempts with every field, and overrides for a test.
 
 import type { Orphan } from '../../src/app/ports.ts';
+import type { WorkerTicket } from '../../src/app/worker-access.ts';
 import type { ObservedTpu } from '../../src/app/tpus.ts';
 import { plannedAllocation } from '../../src/core/decide/allocate.ts';
 import { newJob, withLifecycle } from '../../src/core/model/job.ts';
@@ -259,4 +260,8 @@ export function usageRow(fields: Partial<UsageRow> = {}): UsageRow {
     simulated: false,
     ...fields,
   };
+}
+
+export function aTicket(workers: number, changes: Partial<WorkerTicket> = {}): WorkerTicket {
+  return { job: '000042', allocation: 1, workers, container: null, logins: null, ...changes };
 }

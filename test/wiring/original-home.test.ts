@@ -5,9 +5,11 @@ import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { workerTicket } from '../../src/app/worker-access.ts';
+import type { Job } from '../../src/core/model/job.ts';
 import type { Services } from '../../src/app/services.ts';
 import { openDatabase, requireOriginalHome } from '../../src/store/open-database.ts';
-import { createStepRunner, openWorkers, sshArgv } from '../../src/wiring/worker-access.ts';
+import { createStepRunner, createWorkerRoutes } from '../../src/wiring/worker-access.ts';
 import { openOrphanCollector } from '../../src/wiring/tpus.ts';
 
 test('a copy releases nothing and runs nothing on workers while its original exists', async (t) => {
@@ -42,8 +44,7 @@ test('a copy releases nothing and runs nothing on workers while its original exi
     () => requireOriginalHome({ file }),
     () => operations.release(orphan),
     () => createStepRunner(services, {} as Parameters<typeof createStepRunner>[1]),
-    () => openWorkers(services, '000001', 'shared'),
-    () => sshArgv(services, '000001', 0, []),
+    () => workerTicket(createWorkerRoutes(services), {} as Job, {}),
   ];
   for (const attempt of attempts) await assert.rejects(attempt, /is a copy of \S+, which still exists/u);
   await operations.close();

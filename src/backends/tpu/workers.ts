@@ -1,21 +1,17 @@
-// SSH access to the workers of a TPU, in process and through the system's ssh, with the login: user, keys, `ssh-keys`
-// metadata and host keys.
+// The logins to the workers of a TPU: address, user, keys, `ssh-keys` metadata and host keys.
 
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { SshHost } from '../../app/worker-access.ts';
+import type { WorkerLogin } from '../../app/worker-access.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
-import { makeFolder } from '../../files/files.ts';
 import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
 import type { Host } from '../../core/model/job.ts';
 import type { TpuSpec } from '../../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import { createHostKeys, ensureOwnKey, ownKeyFile } from '../../remote/ssh-keys.ts';
-import { quote } from '../../catalogue/shell.ts';
-import { isHostName, type SshConfig } from '../../remote/ssh-config.ts';
-import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
+import { isHostName } from '../../remote/ssh-config.ts';
+import { createSshLogins } from '../../remote/ssh-logins.ts';
+import type { SshPool, SshTransport } from '../../remote/ssh.ts';
 import type { TransportResult } from '../../remote/transport.ts';
 import type { GuestAttributes, Location, TpuApi } from './api.ts';
 import { nodeIds, locationOf, tpuSpecOf } from './resources.ts';
@@ -26,6 +22,7 @@ export type TpuWorkers = ReturnType<typeof createTpuWorkers>;
 
 export function createTpuWorkers(options: TpuWorkersOptions) {
   const routes = createSshRoutes(options);
+  const pins = createHostKeys(options.home);
 
   function machinesOf(ref: AllocationRef): WorkerHosts {
     const spec = tpuSpecOf(ref);
@@ -55,9 +52,12 @@ export function createTpuWorkers(options: TpuWorkersOptions) {
     transport,
     disconnect: (ref: AllocationRef): void =>
       routes.forget(pinPrefix(ref), { pins: ref.allocation.releasedAt !== null }),
-    sshHost: async (ref: WorkerRef) => routes.sshHost(machinesOf(ref), Number(ref.worker)),
-    sshArgv: async (ref: WorkerRef, command: readonly string[]) =>
-      routes.sshArgv(machinesOf(ref), Number(ref.worker), command),
+    /** With the key that this machine has pinned, which the cloud is not asked for again. */
+    async login(ref: WorkerRef): Promise<WorkerLogin> {
+      const login = await routes.login(machinesOf(ref), Number(ref.worker));
+      const pinned = await pins.pinned(login.pinName);
+      return pinned === undefined ? login : { ...login, hostKeys: [pinned] };
+    },
   };
 }
 
@@ -90,56 +90,22 @@ export interface WorkerHosts {
   readonly hosts: readonly Host[];
   readonly user: string;
   /** Null means jobman's own key. */
-  readonly privateKey: string | null;
+  readonly privateKey: TpuSpec['privateKey'];
   /** True for a TPU that exists apart from jobs. It may know only its user's keys, so these are tried too. */
   readonly isExisting: boolean;
   /** Prefix of the names of its pinned host keys, before the worker's number. A recreated TPU has another prefix. */
   readonly pinPrefix: string;
 }
 
-interface WorkerTarget extends SshTarget {
-  readonly port: number;
-  readonly user: string;
-}
-
-/**
- * Without these limits (ssh_config(5)) a shell on a hung host never ends. ssh tolerates three unanswered
- * ServerAliveIntervals, enough for half a minute of bad connection.
- */
-const connectTimeout: Duration = 15 * second;
-const serverAliveInterval: Duration = 15 * second;
-
 export type SshRoutes = ReturnType<typeof createSshRoutes>;
 
-/** Access to the workers of any TPU. Methods throw JobmanError when the worker is unreachable. */
+/** The way to the workers of any TPU. Methods throw JobmanError when the worker is unreachable. */
 export function createSshRoutes(options: SshRoutesOptions) {
   const { pool, apiFor, sshAccessFor, now } = options;
-  const pins = createHostKeys(options.home);
-  const publishedKeys = createPublishedHostKeys({ apiFor, now, pins });
-  let ownKey: Promise<string> | undefined;
+  const publishedKeys = createPublishedHostKeys({ apiFor, now, pins: createHostKeys(options.home) });
+  const logins = createSshLogins(options);
 
-  function ownKeyFile(): Promise<string> {
-    ownKey ??= ensureOwnKey(options.home).then(
-      ({ file }) => file,
-      (error: unknown) => {
-        ownKey = undefined;
-        throw error;
-      },
-    );
-    return ownKey;
-  }
-
-  /** In a shared home jobman's own key may be unreadable for this login; the user's own keys may suffice. */
-  async function ownKeyOrNull({ isExisting }: WorkerHosts): Promise<string | null> {
-    try {
-      return await ownKeyFile();
-    } catch (error) {
-      if (!isExisting) throw error;
-      return null;
-    }
-  }
-
-  async function targetOf(machines: WorkerHosts, worker: number): Promise<WorkerTarget> {
+  async function loginOf(machines: WorkerHosts, worker: number): Promise<WorkerLogin> {
     const { name, location, hosts, user, privateKey, pinPrefix } = machines;
     const address = hosts[worker];
     const host = address?.externalIp ?? address?.internalIp ?? null;
@@ -151,106 +117,31 @@ export function createSshRoutes(options: SshRoutesOptions) {
         exitCode.unreachable,
       );
     const pinName = `${pinPrefix}${worker}`;
-    // In sequence: after the first failure nothing may still create a key in this home.
     const access = await sshAccessFor(location.project);
-    const keyFile = privateKey ?? (await ownKeyOrNull(machines));
     const hostKeys = await publishedKeys.hostKeysOf(machines, worker, pinName);
-    const existing = machines.isExisting ? { existing: { addKey: addKeyCommand(machines) } } : {};
-    return { host, ...access, user, keyFile, pinName, hostKeys, ...existing };
-  }
-
-  /** Writes the published host key to a file, which is all that the system's ssh reads. True if a key is pinned. */
-  async function pinForSystemSsh({ pinName, hostKeys }: WorkerTarget): Promise<boolean> {
-    const [key] = hostKeys;
-    if (key === undefined) return (await pins.pinned(pinName)) !== undefined;
-    await pins.pin(pinName, key);
-    return true;
-  }
-
-  async function hostOf(machines: WorkerHosts, worker: number): Promise<SshHost> {
-    const target = await targetOf(machines, worker);
-    const file = pins.file(target.pinName);
-    const [isKnown, { limits }, keyFiles] = await Promise.all([
-      pinForSystemSsh(target),
-      pool.config(target),
-      pool.keyFiles(target),
-    ]);
-    // ssh warns about each missing key file. Keep that warning for an explicitly chosen file only.
-    const identities = keyFiles.filter((path) => path === target.keyFile || existsSync(path));
-    makeFolder(dirname(file));
-    return { worker, host: target.host, options: sshOptions(target, { file, isKnown, limits, identities }) };
+    const addKey = machines.isExisting ? addKeyCommand(machines) : null;
+    return { worker, host, ...access, user, privateKey, pinName, hostKeys, addKey };
   }
 
   return {
-    /** The transport to a worker. It does not connect, but may query the cloud for the host keys. */
-    transport: async (machines: WorkerHosts, worker: number) => pool.transport(await targetOf(machines, worker)),
+    /** It may query the cloud for the host keys. Empty if this machine has pinned one. */
+    login: loginOf,
+
+    /** The transport to a worker. It does not connect. */
+    transport: async (machines: WorkerHosts, worker: number) => logins.transport(await loginOf(machines, worker)),
 
     /** Closes the connections; with `pins` it also deletes the pinned host keys, because the machines are gone. */
     forget(pinPrefix: string, { pins: withPins }: { readonly pins: boolean }): void {
       publishedKeys.forget(pinPrefix);
       pool.forget(pinPrefix, { pins: withPins });
     },
-
-    /** The ssh options for a worker. A known host key is required; an unknown one is pinned without a question. */
-    sshHost: hostOf,
-
-    /** The ssh command for a worker. A single argument is a shell script, as for ssh; several are passed unchanged. */
-    async sshArgv(machines: WorkerHosts, worker: number, command: readonly string[]): Promise<readonly string[]> {
-      const { host, options } = await hostOf(machines, worker);
-      const commandText = command.length > 1 ? command.map(quote).join(' ') : command.join('');
-      const access = await sshAccessFor(machines.location.project);
-      return [
-        'ssh',
-        ...(access.usesUserConfig ? [] : ['-F', 'none']),
-        ...options.flatMap(([name, value]) => ['-o', `${name}=${value}`]),
-        '--',
-        host,
-        ...(commandText === '' ? [] : [commandText]),
-      ];
-    },
   };
-}
-
-/** The complete ssh options, so that a configuration decides only about time limits. */
-function sshOptions(
-  target: WorkerTarget,
-  login: Pick<SshConfig, 'limits'> & {
-    readonly file: string;
-    readonly isKnown: boolean;
-    readonly identities: readonly string[];
-  },
-): SshHost['options'] {
-  const { file, isKnown, limits, identities } = login;
-  return [
-    ['Port', String(target.port)],
-    ['User', target.user],
-    // As an option: `-i` checks for the file before it expands the name.
-    ...identities.map((path) => ['IdentityFile', quoteConfigPath(path)] as const),
-    // Without it ssh offers the agent's keys first, and a server disconnects after some refused keys.
-    ...(target.existing === undefined ? ([['IdentitiesOnly', 'yes']] as const) : []),
-    ['HostKeyAlias', target.pinName],
-    ['UserKnownHostsFile', quoteConfigPath(file)],
-    ['GlobalKnownHostsFile', '/dev/null'],
-    ['StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'],
-    ['CheckHostIP', 'no'],
-    ['HashKnownHosts', 'no'],
-    ['UpdateHostKeys', 'no'],
-    ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectTimeout / second)]] as const)),
-    ...(limits.silence ? [] : ([['ServerAliveInterval', String(serverAliveInterval / second)]] as const)),
-    // A jump host that the user's configuration names for all hosts does not reach the TPU emulator.
-    ...(target.usesUserConfig ? [] : ([['ProxyCommand', 'none']] as const)),
-  ];
 }
 
 /** gcloud creates a missing key and adds it to the metadata of the project or the TPU. */
 function addKeyCommand({ user, nodeIds, location }: WorkerHosts): string {
   const [node = ''] = nodeIds;
   return `gcloud compute tpus tpu-vm ssh ${user}@${node} --zone ${location.zone} --project ${location.project} --worker all --command true`;
-}
-
-/** A path for ssh's configuration, where spaces separate arguments and `%` begins an expansion. */
-function quoteConfigPath(path: string): string {
-  return `"${path.replaceAll('%', '%%')}"`;
 }
 
 const hostKeyRetryInterval: Duration = 30 * second;

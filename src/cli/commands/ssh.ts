@@ -22,12 +22,12 @@ export async function sshConfig(
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName, 'change');
   return forEach(cli, refs, async (ref) => {
-    const { id } = await client.show(ref);
-    const access = await cli.services.workers(id, 'own');
+    const access = await cli.services.workers(ref, 'own');
+    const { job } = access.ticket;
     try {
       for (const host of await access.sshHosts()) {
-        if (cli.json) cli.printJson(hostJson(id, host));
-        else cli.print(hostBlock(id, host));
+        if (cli.json) cli.printJson(hostJson(job, host));
+        else cli.print(hostBlock(job, host));
       }
     } finally {
       access.close();

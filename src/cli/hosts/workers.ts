@@ -1,14 +1,13 @@
 import type { Ref } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { workerNotFound, type WorkerAccess } from '../../app/worker-access.ts';
+import { requireWorker, type WorkerAccess } from '../../app/worker-access.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Cli } from '../context.ts';
 import type { PortForwardFlags } from '../table/flags.ts';
 import type { ForwardTarget } from './forwarded-ports.ts';
 import type { MachineFlags, Machines } from './machines.ts';
 
-export async function openWorkers(cli: Cli, ref: Ref, use: 'own' | 'shared', flags: MachineFlags): Promise<Machines> {
-  const { id, spec } = await (await cli.services.client()).show(ref);
+export async function openWorkers(cli: Cli, id: string, use: 'own' | 'shared', flags: MachineFlags): Promise<Machines> {
   if (flags.tty === true) {
     throw usageError(`--tty needs a job in a cluster. A shell on a worker: jobman ssh ${id}`);
   }
@@ -16,20 +15,21 @@ export async function openWorkers(cli: Cli, ref: Ref, use: 'own' | 'shared', fla
   if (flags.container !== undefined) {
     throw usageError(`--container needs a job in a cluster; the job's own is --in-container.`);
   }
-  if (flags.inContainer === true && !spec.steps.some(({ name }) => name === 'docker')) {
-    throw usageError(`Job ${id} runs in no container; remove --in-container.`);
-  }
   const access = await cli.services.workers(id, use);
-  const { workers: all } = access;
+  const { workers: count, container } = access.ticket;
   const choice = flags.workers ?? 'all';
-  const outOfRange = choice === 'all' ? undefined : choice.find(([, to]) => to >= all.length)?.[1];
-  if (outOfRange !== undefined) {
+  try {
+    if (flags.inContainer === true && container === null)
+      throw usageError(`Job ${id} runs in no container; remove --in-container.`);
+    if (choice !== 'all') for (const [, to] of choice) requireWorker(id, to, count);
+  } catch (error) {
     access.close();
-    throw workerNotFound(id, outOfRange, all.length);
+    throw error;
   }
+  const all = Array.from({ length: count }, (_, worker) => worker);
   const selected =
     choice === 'all' ? all : all.filter((worker) => choice.some(([from, to]) => from <= worker && worker <= to));
-  return { ...access, noun: 'worker', selected, count: all.length };
+  return { ...access, noun: 'worker', selected, count };
 }
 
 function podError(instead: string): JobmanError {
@@ -42,16 +42,20 @@ export async function workerPortTarget(
   { worker = 0, pod }: PortForwardFlags,
 ): Promise<ForwardTarget> {
   const client = await cli.services.client();
-  const { id } = await client.show(ref);
   if (pod !== undefined) throw podError('--worker');
   /** Throws JobmanError if the job does not have this worker now. */
   const open = async (): Promise<WorkerAccess> => {
-    const next = await cli.services.workers(id, 'own');
-    if (next.workers.includes(worker)) return next;
-    next.close();
-    throw workerNotFound(id, worker, next.workers.length);
+    const next = await cli.services.workers(ref, 'own');
+    try {
+      requireWorker(next.ticket.job, worker, next.ticket.workers);
+      return next;
+    } catch (error) {
+      next.close();
+      throw error;
+    }
   };
   let access = await open();
+  const { job: id } = access.ticket;
   let changes = -1;
   return {
     name: `worker ${worker} of job ${id}`,
@@ -78,13 +82,13 @@ export async function workerPortTarget(
         if (error instanceof JobmanError && error.code === exitCode.conflict) return null;
         throw error;
       });
-      if (next === null || next.allocation === access.allocation) {
+      if (next === null || next.ticket.allocation === access.ticket.allocation) {
         next?.close();
         return { kind: 'same' };
       }
       access.close();
       access = next;
-      return { kind: 'moved', to: `worker ${worker} of allocation ${next.allocation}` };
+      return { kind: 'moved', to: `worker ${worker} of allocation ${next.ticket.allocation}` };
     },
     close: () => access.close(),
   };

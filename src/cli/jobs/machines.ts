@@ -50,8 +50,9 @@ export async function runSsh(
 ): Promise<number> {
   const record = await jobs.record(job);
   if (record === null) {
-    const { id } = await (await services.client()).show(job.id);
-    return services.onTerminal(await services.sshArgv(id, worker, command));
+    const access = await services.workers(job.id, 'own');
+    const argv = await access.sshArgv(worker, command).finally(() => access.close());
+    return services.onTerminal(argv);
   }
   const [, { name }] = expectInCluster(record);
   throw usageError(

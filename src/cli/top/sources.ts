@@ -15,7 +15,7 @@ import {
   type TopFilter,
   type TopRows,
 } from '../../app/top.ts';
-import type { FiguresAnswer, FiguresTarget, WorkerMeter } from '../../app/worker-figures.ts';
+import type { FiguresAnswer, FiguresTarget } from '../../app/worker-figures.ts';
 import type { QuotaRow } from '../../reports/quota.ts';
 import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
@@ -97,7 +97,7 @@ export function createTopSources(cli: Cli, client: Client, interval: Duration, c
       [...store.notes(), clouds.note(), cluster?.note() ?? null].filter((note) => note !== null),
 
     async close(): Promise<void> {
-      await Promise.all([cluster?.close(), workers.close()]);
+      await cluster?.close();
     },
   };
 }
@@ -181,6 +181,12 @@ function createCloudSource({ io, services }: Cli) {
   };
 }
 
+interface DueTarget extends FiguresTarget {
+  readonly job: string;
+  /** True if the worker is this machine: of a local job, or the worker `controller`. */
+  readonly isHere: boolean;
+}
+
 interface KnownWorker extends MeasuredWorker {
   /** True while an answer is awaited. */
   readonly isPending: boolean;
@@ -189,24 +195,21 @@ interface KnownWorker extends MeasuredWorker {
 
 function createWorkerSource({ io, services }: Cli, interval: Duration) {
   const known = new Map<string, KnownWorker>();
-  let meter: Promise<WorkerMeter> | undefined;
   let preferred: ReadonlySet<string> = new Set();
   let running = 0;
   let revision = 0;
   let starts: Instant[] = [];
 
-  async function answerOf(target: FiguresTarget): Promise<FiguresAnswer> {
+  async function answerOf({ job, worker, attempt }: DueTarget): Promise<FiguresAnswer> {
     try {
-      meter ??= services.workerMeter();
-      return await (await meter).measure(target);
+      return await (await services.client()).workerFigures(job, { worker, attempt });
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
-      meter = undefined;
       return { kind: 'unknown', reason: error.message };
     }
   }
 
-  async function measure(key: string, target: FiguresTarget): Promise<void> {
+  async function measure(key: string, target: DueTarget): Promise<void> {
     const before = known.get(key);
     const began = io.now();
     known.set(key, { ...(before ?? unmeasured), isPending: true, nextAt: began + interval });
@@ -225,7 +228,7 @@ function createWorkerSource({ io, services }: Cli, interval: Duration) {
   }
 
   /** The workers of running jobs. Forgets all others. */
-  function currentTargets(jobs: readonly JobActivity[]): ReadonlyMap<string, FiguresTarget> {
+  function currentTargets(jobs: readonly JobActivity[]): ReadonlyMap<string, DueTarget> {
     const targets = targetsOf(jobs);
     for (const key of known.keys()) if (!targets.has(key)) known.delete(key);
     return targets;
@@ -270,17 +273,13 @@ function createWorkerSource({ io, services }: Cli, interval: Duration) {
         mapConcurrent(remote, maxMeasuredAtOnce, ([key, target]) => measure(key, target)),
       ]);
     },
-
-    async close(): Promise<void> {
-      (await meter?.catch(() => undefined))?.close();
-    },
   };
 }
 
-function targetsOf(jobs: readonly JobActivity[]): ReadonlyMap<string, FiguresTarget> {
-  const targets = new Map<string, FiguresTarget>();
+function targetsOf(jobs: readonly JobActivity[]): ReadonlyMap<string, DueTarget> {
+  const targets = new Map<string, DueTarget>();
   for (const job of jobs.filter(({ isRunning }) => isRunning)) {
-    const attempt = { job: job.id, allocation: job.allocation ?? 0, attempt: job.attempt, isHere: runsHere(job) };
+    const attempt = { job: job.id, attempt: job.attempt, isHere: runsHere(job) };
     for (const { worker } of job.workers) targets.set(workerKey(job, worker), { ...attempt, worker });
   }
   return targets;

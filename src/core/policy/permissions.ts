@@ -18,8 +18,11 @@ import type { Actor, Role, UserName } from '../model/user.ts';
 /** Commands of a job, `clean` (removes its files) and `setup` (runs one step again). */
 export type JobCommand = Verb | 'clean' | 'setup';
 
-/** `read`: everything about the job except its row in lists and costs, which every role may read. */
-export type JobOperation = JobCommand | 'read' | 'create';
+/**
+ * `read`: everything about the job except its row in lists and costs, which every role may read. `workers`: programs,
+ * copies, forwarded ports and shells on its workers, which can change all that a command can.
+ */
+export type JobOperation = JobCommand | 'read' | 'create' | 'workers';
 
 /** `shared`: another user's job on a persistent TPU, which a lab shares. */
 export type Relation = 'own' | 'shared' | 'other';
@@ -60,6 +63,8 @@ export const permissions: Readonly<Record<JobOperation, Readonly<Record<Role, Ce
   delete: ownersOnly,
   clean: ownersOnly,
   setup: ownersOnly,
+  // A lab's members help each other on its TPUs, and an admin helps all users.
+  workers: { viewer: nothing, member: cells('allow', 'allow', 'deny'), admin: everything },
 };
 
 /** Of a new job too: `owner` and `spec` are all that it needs. */
@@ -101,7 +106,8 @@ export function jobActions(job: Job, actor: Actor): JobActions {
 
 /** The answers to all commands. */
 export function answerEach(answer: (command: JobCommand) => ActionAnswer): JobActions {
-  const commands = Object.keys(permissions).filter((name): name is JobCommand => name !== 'read' && name !== 'create');
+  const isCommand = (name: string): name is JobCommand => !['read', 'create', 'workers'].includes(name);
+  const commands = Object.keys(permissions).filter(isCommand);
   // `permissions` has every operation, so that no command is missing.
   return Object.fromEntries(commands.map((command) => [command, answer(command)])) as JobActions;
 }
@@ -144,6 +150,7 @@ const phrases: Partial<Record<JobOperation, { readonly it: string; readonly aJob
   'disable-recovery': { it: 'turn off its recovery', aJob: 'turn off the recovery of a job' },
   'accept-exit': { it: 'accept its exit', aJob: 'accept the exit of a job' },
   setup: { it: 'run a setup step', aJob: 'run a setup step of a job' },
+  workers: { it: 'use its workers', aJob: 'use the workers of a job' },
 };
 
 function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperation): string {

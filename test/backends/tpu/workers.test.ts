@@ -10,6 +10,8 @@ import type { WorkerRef } from '../../../src/app/ports.ts';
 import type { WorkerId } from '../../../src/core/model/spec.ts';
 import { minute } from '../../../src/core/model/time.ts';
 import { createTpuWorkers, sshKeyLines, type SshAccess, type TpuWorkers } from '../../../src/backends/tpu/workers.ts';
+import type { SshHost } from '../../../src/app/worker-access.ts';
+import { createSshLogins } from '../../../src/remote/ssh-logins.ts';
 import { createHostKeys } from '../../../src/remote/ssh-keys.ts';
 import { createSshPool, type SshPool, type SshTarget } from '../../../src/remote/ssh.ts';
 import { findProgram, requireReal } from '../../support/real.ts';
@@ -34,6 +36,8 @@ interface Bench {
   readonly world: World;
   readonly server: TpuServer;
   readonly workers: TpuWorkers;
+  sshHost(ref: WorkerRef): Promise<SshHost>;
+  sshArgv(ref: WorkerRef, command: readonly string[]): Promise<readonly string[]>;
   /** The calls of the pool, and the names that it had to forget. */
   readonly targets: SshTarget[];
   readonly forgotten: (readonly [string, boolean])[];
@@ -62,6 +66,7 @@ async function openBench(t: Scope): Promise<Bench> {
     forget: (prefix, { pins }) => void bench.forgotten.push([prefix, pins]),
     close: () => undefined,
   };
+  const logins = createSshLogins({ home: world.home, pool });
   const bench: Bench = {
     world,
     server,
@@ -78,6 +83,8 @@ async function openBench(t: Scope): Promise<Bench> {
       sshAccessFor: () => bench.way(),
       now: () => bench.time,
     }),
+    sshHost: async (ref) => logins.sshHost(await bench.workers.login(ref)),
+    sshArgv: async (ref, command) => logins.sshArgv(await bench.workers.login(ref), command),
   };
   server.fault = ({ path }) =>
     path.endsWith(':getGuestAttributes') ? { status: 200, body: { guestAttributes: bench.attributes } } : undefined;
@@ -127,8 +134,8 @@ suite('the way to a worker', () => {
     ]) {
       const ref = workerRef(0, { allocation: { hosts: [{ internalIp: null, externalIp }] } });
       const refused = { message: /is not a host name/ };
-      await assert.rejects(bench.workers.sshHost(ref), refused);
-      await assert.rejects(bench.workers.sshArgv(ref, []), refused);
+      await assert.rejects(bench.sshHost(ref), refused);
+      await assert.rejects(bench.sshArgv(ref, []), refused);
       const reach = await bench.workers.findTransport(ref);
       assert.match(reach.kind === 'closed' ? reach.reason : '', refused.message);
     }
@@ -231,7 +238,7 @@ suite('the system’s ssh', () => {
     if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
     const bench = await openBench(t);
     bench.attributes = [attributesOf(['ssh-ed25519', firstKey])];
-    const config = understood(await bench.workers.sshArgv(workerRef(0), []), bench.world);
+    const config = understood(await bench.sshArgv(workerRef(0), []), bench.world);
     assert.equal(config.get('hostname'), '34.1.2.3');
     assert.equal(config.get('port'), '2222');
     assert.equal(config.get('user'), 'alice');
@@ -249,7 +256,7 @@ suite('the system’s ssh', () => {
     if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
     const bench = await openBench(t);
     const limits = async () => {
-      const config = understood(await bench.workers.sshArgv(workerRef(0), []), bench.world);
+      const config = understood(await bench.sshArgv(workerRef(0), []), bench.world);
       return `${config.get('connecttimeout')} ${config.get('serveraliveinterval')} ${config.get('serveralivecountmax')}`;
     };
     assert.equal(await limits(), '15 15 3', 'the TPU emulator, to which no configuration applies');
@@ -261,10 +268,10 @@ suite('the system’s ssh', () => {
       join(reported.world.folder, 'ssh_config'),
       'Host 34.1.*\n  ServerAliveInterval 240\n  ConnectTimeout 90\n',
     );
-    const { options } = await reported.workers.sshHost(workerRef(0));
+    const { options } = await reported.sshHost(workerRef(0));
     const names = options.map(([option]) => option);
     assert.deepEqual([names.includes('ConnectTimeout'), names.includes('ServerAliveInterval')], [false, false]);
-    assert.ok((await reported.workers.sshHost(workerRef(1))).options.some(([option]) => option === 'ConnectTimeout'));
+    assert.ok((await reported.sshHost(workerRef(1))).options.some(([option]) => option === 'ConnectTimeout'));
   });
 
   test('pins the first key where none is known, and follows a key file with odd characters', async (t) => {
@@ -272,7 +279,7 @@ suite('the system’s ssh', () => {
     const bench = await openBench(t);
     const privateKey = join(bench.world.folder, 'my key 100%d');
     writeFileSync(privateKey, '');
-    const config = understood(await bench.workers.sshArgv(workerRef(1, { spec: { privateKey } }), []), bench.world);
+    const config = understood(await bench.sshArgv(workerRef(1, { spec: { privateKey } }), []), bench.world);
     assert.equal(config.get('stricthostkeychecking'), 'accept-new');
     assert.match(config.get('identityfile') ?? '', /my key 100%%?d$/);
   });
@@ -280,7 +287,7 @@ suite('the system’s ssh', () => {
   test('passes one argument as a shell script, several as one program and its arguments', async (t) => {
     const bench = await openBench(t);
     const after = async (...command: readonly string[]) => {
-      const argv = await bench.workers.sshArgv(workerRef(0), command);
+      const argv = await bench.sshArgv(workerRef(0), command);
       return argv.slice(argv.indexOf('34.1.2.3') + 1);
     };
     assert.deepEqual(await after(), []);
@@ -296,7 +303,7 @@ suite('the system’s ssh', () => {
     mkdirSync(keys);
     for (const name of ['id_rsa', 'google_compute_engine']) writeFileSync(join(keys, name), '');
     const files = async (ownership: 'ephemeral' | 'persistent'): Promise<readonly (string | undefined)[]> => {
-      const { options } = await bench.workers.sshHost(workerRef(0, { spec: { ownership } }));
+      const { options } = await bench.sshHost(workerRef(0, { spec: { ownership } }));
       return ['IdentityFile', 'IdentitiesOnly'].flatMap((name) =>
         options.flatMap(([option, value]) => (option === name ? [value.replaceAll('"', '')] : [])),
       );
@@ -304,13 +311,13 @@ suite('the system’s ssh', () => {
     const own = join(bench.world.home, 'ssh', 'id_ed25519');
     assert.deepEqual(await files('ephemeral'), [own, 'yes']);
     assert.deepEqual(await files('persistent'), [own, join(keys, 'id_rsa'), join(keys, 'google_compute_engine')]);
-    const argv = await bench.workers.sshArgv(workerRef(0, { spec: { ownership: 'persistent' } }), []);
+    const argv = await bench.sshArgv(workerRef(0, { spec: { ownership: 'persistent' } }), []);
     assert.match(execFileSync('ssh', ['-G', ...argv.slice(1)], { encoding: 'utf8' }), /google_compute_engine$/m);
   });
 
   test('says why a worker cannot be reached', async (t) => {
     const bench = await openBench(t);
-    await assert.rejects(bench.workers.sshArgv(workerRef(2), []), /no address of worker 2 of llama-000007-1/);
+    await assert.rejects(bench.sshArgv(workerRef(2), []), /no address of worker 2 of llama-000007-1/);
   });
 });
 

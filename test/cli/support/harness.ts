@@ -94,7 +94,8 @@ export interface CliHarnessOptions {
   readonly cwd?: string;
   readonly userHome?: string;
   readonly now?: () => number;
-  /** Parts that the test brings itself. */
+  /** Methods and parts that the test brings itself. */
+  readonly client?: Partial<Client>;
   readonly services?: Partial<Services>;
 }
 
@@ -325,6 +326,8 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       return existsSync(file) ? readFileSync(file, 'utf8') : null;
     },
     readWorkdirFile: unavailable('files of a working directory'),
+    workerTicket: unavailable('workers'),
+    workerFigures: unavailable('workers'),
     planStep: unavailable('setup steps'),
     recordStep: unavailable('setup steps'),
     messages: async (limit) => (options.messages ?? []).slice(0, limit),
@@ -340,6 +343,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       return null;
     },
     close: async () => {},
+    ...options.client,
   };
   const services: Services = {
     io,
@@ -390,10 +394,8 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     orphans: unavailable('orphans'),
     buckets: async () => ({ observe: async () => ({ kind: 'unlocated' }) }),
     checkWorkdir: async () => undefined,
-    workers: unavailable('workers'),
-    sshArgv: unavailable('ssh'),
+    workers: async (ref) => (find(ref), unavailable('workers')()),
     stepRunner: unavailable('setup steps'),
-    workerMeter: unavailable('workers'),
     onTerminal: unavailable('terminal'),
     messageSender: unavailable('messages'),
     secretProblems: async () => new Map(),

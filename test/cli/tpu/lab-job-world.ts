@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../../../src/app/client.ts';
-import { type ClientParts, clientFor } from '../../../src/app/store-client.ts';
+import { clientFor } from '../../../src/app/store-client.ts';
 import type { Store } from '../../../src/app/ports.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
@@ -16,11 +16,9 @@ import { type Site, siteOf } from '../../../src/lab/site.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
 import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { openStore } from '../../../src/store/store.ts';
-import { createJobFiles } from '../../../src/files/job-files.ts';
-import { createJobFolders } from '../../../src/files/job-folders.ts';
-import { localFolders } from '../../../src/files/local-folders.ts';
 import { aUser } from '../../support/lab-builders.ts';
 import { aMember, endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
+import { clientParts } from '../../support/client-parts.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
 import { now, createCliHarness } from '../support/harness.ts';
 import { aLab, runCli, type RunCli } from './lab-world.ts';
@@ -62,24 +60,14 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   mkdirSync(home, { recursive: true });
   const store = openStore({ file: ':memory:' });
   const { lab: labStore } = store;
-  const parts: ClientParts = {
-    store,
-    notifications: store.notifications,
-    files: createJobFiles(home),
-    folders: localFolders,
+  const parts = clientParts(home, store, {
     logFiles: { note: async () => undefined, mirror: async () => undefined },
     now: () => now,
-    pricePerHour: () => null,
-    jobFolders: async () =>
-      createJobFolders({ home, freeze: () => Promise.reject(new Error('no folder is copied here')) }),
-    grants: () => Promise.resolve([]),
-    isControllerRunning: () => Promise.resolve(true),
-    slots: async () => 2,
     wakeController: async () => {
       await finishRequestedJobs(store);
       return null;
     },
-  };
+  });
   const clientOf = (actor: Actor): Client => clientFor(async () => actor, parts);
   const client = clientOf(aMember('alice'));
   const tpuStates = new Map<string, TpuState>();

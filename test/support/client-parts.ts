@@ -1,0 +1,29 @@
+/** The parts of a client over a store and a home, without clouds and machines, which a test brings itself. */
+import type { ClientParts } from '../../src/app/store-client.ts';
+import { createJobFiles } from '../../src/files/job-files.ts';
+import { createJobFolders } from '../../src/files/job-folders.ts';
+import { localFolders } from '../../src/files/local-folders.ts';
+import { createLogFiles } from '../../src/files/log-files.ts';
+import type { JobmanStore } from '../../src/store/store.ts';
+
+type Own = Partial<ClientParts> & Pick<ClientParts, 'now'>;
+
+export function clientParts(home: string, store: JobmanStore, own: Own): ClientParts {
+  const unavailable = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
+  return {
+    store,
+    notifications: store.notifications,
+    files: createJobFiles(home),
+    folders: localFolders,
+    logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
+    pricePerHour: () => null,
+    jobFolders: async () => createJobFolders({ home, freeze: unavailable('folder to copy') }),
+    grants: () => Promise.resolve([]),
+    isControllerRunning: () => Promise.resolve(true),
+    slots: () => Promise.resolve(2),
+    workerRoutes: unavailable('workers'),
+    workerMeter: unavailable('workers'),
+    wakeController: () => Promise.resolve(null),
+    ...own,
+  };
+}
