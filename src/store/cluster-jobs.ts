@@ -11,9 +11,9 @@ import type {
 } from '../app/cluster/archive.ts';
 import { archivedUsage } from '../app/cluster/usage.ts';
 import type { RunOperation } from './database.ts';
-import { writeNotices } from './notifications.ts';
+import { noticeWrites } from './notifications.ts';
 import { sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
-import { replaceRows } from './usage.ts';
+import { rowReplacements } from './usage.ts';
 
 type ObservedJob = Parameters<ClusterStore['archiveObservation']>[0];
 
@@ -41,7 +41,7 @@ export function clusterStore(read: RunOperation, write: RunOperation): ClusterSt
         );
         if (isNew) {
           const observed = { ...observation, context, goneAt: null };
-          await writeNotices(db, job.uid, clusterNotices(undefined, observed, observedAt));
+          await db.runAll(noticeWrites(job.uid, clusterNotices(undefined, observed, observedAt)));
         } else await sql`update cluster_job set object = ${object} where uid = ${job.uid}`.execute(db);
       });
     },
@@ -52,17 +52,15 @@ export function clusterStore(read: RunOperation, write: RunOperation): ClusterSt
           const [stored] = await readWhere(db, sql`uid = ${observed.job.uid}`);
           return (await writeObservation(db, stored, observed)) ? { stored } : undefined;
         }).then(({ stored }) => stored);
-        await replaceRows(
-          db,
-          observed.job.uid,
-          before === undefined ? [] : archivedUsage(before),
-          archivedUsage(observed),
-        );
-        await writeEvents(db, observed.job.uid, events);
+        const { uid } = observed.job;
         // Without events only the age of the observation is new, which is written every minute.
         const notified = events.length === 0 ? observed : before;
         const at = observed.goneAt ?? observed.observedAt;
-        await writeNotices(db, observed.job.uid, clusterNotices(notified, observed, at));
+        await db.runAll([
+          ...rowReplacements(uid, before === undefined ? [] : archivedUsage(before), archivedUsage(observed)),
+          ...events.map((event) => eventWrite(uid, event)),
+          ...noticeWrites(uid, clusterNotices(notified, observed, at)),
+        ]);
       });
     },
     archiveLog: (uid, log) =>
@@ -147,14 +145,12 @@ async function writeObservation(
   );
 }
 
-async function writeEvents(db: Database, uid: string, events: readonly ClusterJobEvent[]): Promise<void> {
-  for (const { key, at, message } of events) {
-    await sql`
-      insert into cluster_job_event (uid, key, at, message, seq)
-      values (${uid}, ${key}, ${at}, ${message}, ${nextSeq(uid)})
-      on conflict (uid, key) do update set message = excluded.message
-      where cluster_job_event.message <> excluded.message`.execute(db);
-  }
+function eventWrite(uid: string, { key, at, message }: ClusterJobEvent): Sql {
+  return sql`
+    insert into cluster_job_event (uid, key, at, message, seq)
+    values (${uid}, ${key}, ${at}, ${message}, ${nextSeq(uid)})
+    on conflict (uid, key) do update set message = excluded.message
+    where cluster_job_event.message <> excluded.message`;
 }
 
 async function readJobs(db: Database, { name, namespace, server }: ArchiveQuery): Promise<readonly ArchivedJob[]> {

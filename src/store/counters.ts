@@ -1,15 +1,22 @@
 // Counters: growing numbers that are never given twice. Statements that write must run in a transaction.
 
-import { sql, wroteRow, type Database } from './sql.ts';
+import { sql, wroteRow, type Database, type Sql } from './sql.ts';
 
 /** `change` counts changes of any job; the others number rows. */
 type Counter = 'job' | 'event' | 'outcome' | 'change' | 'notice' | 'message';
 
-/** The last of `count` new numbers. */
-export async function nextNumber(db: Database, counter: Counter, count = 1): Promise<number> {
-  const { rows } = await sql<{ value: number }>`
-    update counter set value = value + ${count} where name = ${counter} returning value`.execute(db);
-  return requireRow(rows[0]).value;
+/** Takes `count` new numbers; `value` is then the last of them. */
+export function advance(counter: Counter, count = 1): Sql<{ value: number }> {
+  return sql`update counter set value = value + ${count} where name = ${counter} returning value`;
+}
+
+/** The last number that was given, within a statement that follows `advance` in the same transaction. */
+export function lastGiven(counter: Counter): Sql {
+  return sql`(select value from counter where name = ${counter})`;
+}
+
+export async function nextNumber(db: Database, counter: Counter): Promise<number> {
+  return requireRow((await advance(counter).execute(db)).rows[0]).value;
 }
 
 export async function lastNumber(db: Database, counter: Counter): Promise<number> {

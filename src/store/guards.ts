@@ -67,14 +67,17 @@ async function readHeld(db: Database): Promise<readonly HeldCapacity[]> {
 }
 
 /** Writes the rows of the job if they differ. `before` is the job as stored; undefined for a new one. */
-export async function writeHeld(db: Database, number: number, before: Job | undefined, job: Job): Promise<void> {
+export function heldWrites(number: number, before: Job | undefined, job: Job): readonly Sql[] {
   const [old, rows] = [before === undefined ? [] : heldCapacity(before), heldCapacity(job)];
-  if (JSON.stringify(old) === JSON.stringify(rows)) return;
-  await sql`delete from held where job = ${number}`.execute(db);
-  for (const [seq, { accelerator, zone, pricing, chips }] of rows.entries())
-    await sql`
-      insert into held (job, seq, accelerator, zone, pricing, chips)
-      values (${number}, ${seq}, ${accelerator}, ${zone}, ${pricing}, ${chips})`.execute(db);
+  if (JSON.stringify(old) === JSON.stringify(rows)) return [];
+  return [
+    sql`delete from held where job = ${number}`,
+    ...rows.map(
+      ({ accelerator, zone, pricing, chips }, seq) => sql`
+        insert into held (job, seq, accelerator, zone, pricing, chips)
+        values (${number}, ${seq}, ${accelerator}, ${zone}, ${pricing}, ${chips})`,
+    ),
+  ];
 }
 
 /**
@@ -97,6 +100,6 @@ export async function fillGuards(db: Database): Promise<void> {
       await sql`
         update job set holds = ${isSecond ? null : holds}, live = ${live}, checkpoint_storage = ${storage}
         where number = ${number}`.execute(db);
-    await writeHeld(db, number, undefined, job);
+    await db.runAll(heldWrites(number, undefined, job));
   }
 }

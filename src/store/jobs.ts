@@ -26,15 +26,15 @@ import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
 import { persistentTpuOf } from '../core/decide/allocate.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
-import { nextNumber, requireRow } from './counters.ts';
+import { advance, lastGiven, nextNumber, requireRow } from './counters.ts';
 import { readInstallationId, schemaVersion } from './database.ts';
-import { fillGuards, guardColumns, isTpuFree, meetsGuard, writeHeld, type GuardColumns } from './guards.ts';
-import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
-import { writeNotices } from './notifications.ts';
-import { passEntry, writePass } from './passes.ts';
+import { fillGuards, guardColumns, heldWrites, isTpuFree, meetsGuard, type GuardColumns } from './guards.ts';
+import { capacityAnswerWrites, locationColumns, locationWrites, type LocationColumns } from './locations.ts';
+import { noticeWrites } from './notifications.ts';
+import { passEntry, passWrites } from './passes.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { numberOf, jobOf, objectOf } from './stored-job.ts';
-import { completeUsage, writeUsage } from './usage.ts';
+import { completeUsage, usageWrites } from './usage.ts';
 
 export async function insertJob(
   db: Database,
@@ -60,23 +60,22 @@ export async function writeNewJob(
   const number = Number(job.id);
   const { finished_at, removed, status, holds, live } = statusColumns(job);
   const { accelerator, zone, pricing } = spec.capacity.kind === 'tpu' ? spec.capacity : noRequest;
-  await sql`
+  const insertion = sql`
     insert into job (number, revision, event_count, owner, name, created_at, finished_at, removed, wake_at,
                      outline, status, accelerator, zone, pricing, holds, live, checkpoint_storage)
     values (${number}, 1, ${events.length}, ${owner}, ${spec.name}, ${createdAt}, ${finished_at}, ${removed}, ${wakeAt},
             ${JSON.stringify(specOutline(spec))}, ${status}, ${accelerator}, ${zone}, ${pricing},
-            ${holds}, ${live}, ${spec.command.checkpointStorage ?? null})`.execute(db);
-  await sql`
-    insert into job_text (job, spec, manifest)
-    values (${number}, ${JSON.stringify(spec)}, ${manifest})`.execute(db);
-  for (const tag of new Set(spec.tags)) {
-    await sql`insert into job_tag (tag, job) values (${tag}, ${number})`.execute(db);
-  }
-  await writeFinalRow(db, job, finalRows, false);
-  await addEvents(db, number, 0, events);
-  await writeUsage(db, undefined, job);
-  await writeHeld(db, number, undefined, job);
-  await nextNumber(db, 'change');
+            ${holds}, ${live}, ${spec.command.checkpointStorage ?? null})`;
+  await db.runAll([
+    insertion,
+    sql`insert into job_text (job, spec, manifest) values (${number}, ${JSON.stringify(spec)}, ${manifest})`,
+    ...[...new Set(spec.tags)].map((tag) => sql`insert into job_tag (tag, job) values (${tag}, ${number})`),
+    ...finalRowWrites(job, finalRows, false),
+    ...eventWrites(number, 0, events),
+    ...usageWrites(undefined, job),
+    ...heldWrites(number, undefined, job),
+    advance('change'),
+  ]);
 }
 
 /** In the order of the ids, with whole specs; a missing id is skipped. */
@@ -116,8 +115,9 @@ export async function commitJob(
   const { rows } = await sql<StoredColumns>`
     select event_count, status, finished_at, last_pass from job where number = ${number ?? null}`.execute(db);
   const stored = rows[0];
-  if (commit.guard !== undefined && stored !== undefined) {
-    const before = { ...jobOf(stored.status, '{}'), spec: job.spec };
+  const before =
+    stored && (commit.guard !== undefined || commit.events.length > 0) ? jobBefore(stored, job) : undefined;
+  if (commit.guard !== undefined && before !== undefined) {
     const request = { owner: job.owner, spec: job.spec, job: before };
     if (!(await meetsGuard(db, request, commit.guard, job.startRequest?.at ?? 0))) return 'unconfirmed';
   }
@@ -143,23 +143,24 @@ export async function commitJob(
     const current = sql`select 1 from job where number = ${number ?? null} and revision = ${commit.revision}`;
     return (await current.execute(db)).rows.length > 0 ? 'tpu_in_use' : 'stale';
   }
-  await writeFinalRow(db, job, finalRows, stored.finished_at !== null);
-  await writeLocations(db, number, job);
-  await writeCapacityAnswers(db, answersIn(job, commit.events));
-  await addEvents(db, number, stored.event_count, commit.events);
-  await writePass(db, number, commit, entry);
-  if (commit.events.length > 0) {
-    const before = { ...jobOf(stored.status, '{}'), spec: job.spec };
-    await writeUsage(db, before, job);
-    await writeHeld(db, number, before, job);
-  }
-  await writeNotices(db, job.id, noticesOf(job, commit.events));
   const folded = commit.foldedOutcomes;
-  if (folded.length > 0)
-    await sql`delete from outcome where job = ${number} and id in (${sql.join(folded)})`.execute(db);
-  // A new `wake_at` alone is no change for clients that follow the job.
-  if (commit.events.length > 0 || status !== stored.status) await nextNumber(db, 'change');
+  await db.runAll([
+    ...finalRowWrites(job, finalRows, stored.finished_at !== null),
+    ...locationWrites(number, job),
+    ...capacityAnswerWrites(answersIn(job, commit.events)),
+    ...eventWrites(number, stored.event_count, commit.events),
+    ...passWrites(number, commit, entry),
+    ...(commit.events.length === 0 ? [] : [...usageWrites(before, job), ...heldWrites(number, before, job)]),
+    ...noticeWrites(job.id, noticesOf(job, commit.events)),
+    ...(folded.length === 0 ? [] : [sql`delete from outcome where job = ${number} and ${isOneOf(sql`id`, folded)}`]),
+    // A new `wake_at` alone is no change for clients that follow the job.
+    ...(commit.events.length > 0 || status !== stored.status ? [advance('change')] : []),
+  ]);
   return 'committed';
+}
+
+function jobBefore({ status }: StoredColumns, { spec }: Job): Job {
+  return { ...jobOf(status, '{}'), spec };
 }
 
 /** Unfinished jobs first, newest first; then finished jobs, last finished first. Specs are outlines. */
@@ -240,14 +241,16 @@ function statusColumns(job: Job): StatusColumns {
 }
 
 /** `hadRow`: the row of an earlier state may be stored. */
-async function writeFinalRow(db: Database, job: Job, finalRows: FinalRows | undefined, hadRow: boolean): Promise<void> {
+function finalRowWrites(job: Job, finalRows: FinalRows | undefined, hadRow: boolean): readonly Sql[] {
   const number = Number(job.id);
   const row = finalRows?.rowOf(job) ?? null;
   if (finalRows !== undefined && row !== null)
-    await sql`
-      insert into list_row (job, version, body) values (${number}, ${finalRows.version}, ${JSON.stringify(row)})
-      on conflict (job) do update set version = excluded.version, body = excluded.body`.execute(db);
-  else if (hadRow) await sql`delete from list_row where job = ${number}`.execute(db);
+    return [
+      sql`
+        insert into list_row (job, version, body) values (${number}, ${finalRows.version}, ${JSON.stringify(row)})
+        on conflict (job) do update set version = excluded.version, body = excluded.body`,
+    ];
+  return hadRow ? [sql`delete from list_row where job = ${number}`] : [];
 }
 
 /** See `Store.similarJobs`. */
@@ -264,14 +267,16 @@ export async function readSimilarJobs(
   return rows.map((row) => jobOf(row.status, row.outline));
 }
 
-async function addEvents(db: Database, number: number, last: number, events: readonly Event[]): Promise<void> {
-  if (events.length === 0) return;
-  const before = (await nextNumber(db, 'event', events.length)) - events.length;
-  const values = events.map(
-    (event, index) =>
-      sql`(${number}, ${last + index + 1}, ${before + index + 1}, ${event.kind}, ${event.at}, ${JSON.stringify(event)})`,
-  );
-  await sql`insert into event (job, seq, id, kind, at, body) values ${sql.join(values)}`.execute(db);
+function eventWrites(number: number, last: number, events: readonly Event[]): readonly Sql[] {
+  if (events.length === 0) return [];
+  const values = events.map((event, index) => {
+    const id = sql`${lastGiven('event')} - ${events.length - 1 - index}`;
+    return sql`(${number}, ${last + index + 1}, ${id}, ${event.kind}, ${event.at}, ${JSON.stringify(event)})`;
+  });
+  return [
+    advance('event', events.length),
+    sql`insert into event (job, seq, id, kind, at, body) values ${sql.join(values)}`,
+  ];
 }
 
 /** Numbers the events that an older controller has written during the upgrade. */
@@ -291,14 +296,14 @@ export async function writeOutcome(db: Database, id: string, outcome: Outcome): 
   const number = numberOf(id);
   if (number === undefined) throw new Error(`"${id}" is not a job id`);
   const subject = subjectKey(outcome.subject);
-  await sql`delete from outcome where job = ${number} and subject = ${subject}`.execute(db);
-  await sql`
-    insert into outcome (id, job, subject, attempt, at, result)
-    values (
-      ${await nextNumber(db, 'outcome')}, ${number}, ${subject}, ${outcome.attempt ?? null}, ${outcome.at},
-      ${JSON.stringify(outcome.result)}
-    )
-  `.execute(db);
+  await db.runAll([
+    sql`delete from outcome where job = ${number} and subject = ${subject}`,
+    advance('outcome'),
+    sql`
+      insert into outcome (id, job, subject, attempt, at, result)
+      values (${lastGiven('outcome')}, ${number}, ${subject}, ${outcome.attempt ?? null}, ${outcome.at},
+              ${JSON.stringify(outcome.result)})`,
+  ]);
 }
 
 /** Oldest first. */

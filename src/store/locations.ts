@@ -7,8 +7,8 @@ import { capacityOf, type Allocation, type Job } from '../core/model/job.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import { alternativeCount } from '../core/model/spec.ts';
 import { hour } from '../core/model/time.ts';
-import { writeNotices } from './notifications.ts';
-import { sql, wroteRow, type Database } from './sql.ts';
+import { noticeWrites } from './notifications.ts';
+import { sql, wroteRow, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 
 /** Orphans of an allocation are collected for this long after its end was observed: a request may take effect late. */
@@ -96,28 +96,29 @@ export async function readLocationsToCollect(
   return { refs, goneAt: until === null ? null : until - collectedFor };
 }
 
-export async function writeLocations(db: Database, number: number, job: Job): Promise<void> {
-  if (alternativeCount(job.spec.capacity) === 1) return;
+export function locationWrites(number: number, job: Job): readonly Sql[] {
+  if (alternativeCount(job.spec.capacity) === 1) return [];
   const { location: own } = locationColumns(job);
-  await sql`delete from job_location where job = ${number}`.execute(db);
-  for (const [location, until] of collectedLocations(job)) {
-    if (location === own) continue;
-    await sql`insert into job_location (job, location, collect_until) values (${number}, ${location}, ${until})`.execute(
-      db,
-    );
-  }
+  const others = [...collectedLocations(job)].filter(([location]) => location !== own);
+  return [
+    sql`delete from job_location where job = ${number}`,
+    ...others.map(
+      ([location, until]) =>
+        sql`insert into job_location (job, location, collect_until) values (${number}, ${location}, ${until})`,
+    ),
+  ];
 }
 
 /** Replaces an older answer of the same kind, but not a newer one. */
-export async function writeCapacityAnswers(db: Database, answers: readonly AnswerRecord[]): Promise<void> {
-  for (const { project, zone, accelerator, pricing, answer, at, waited, job } of answers) {
-    await sql`
+export function capacityAnswerWrites(answers: readonly AnswerRecord[]): readonly Sql[] {
+  return answers.map(
+    ({ project, zone, accelerator, pricing, answer, at, waited, job }) => sql`
       insert into capacity_answer (project, zone, accelerator, pricing, answer, at, waited, job)
       values (${project}, ${zone}, ${accelerator}, ${pricing}, ${answer}, ${at}, ${waited}, ${job})
       on conflict (project, zone, accelerator, pricing, answer)
       do update set at = excluded.at, waited = excluded.waited, job = excluded.job
-      where excluded.at >= capacity_answer.at`.execute(db);
-  }
+      where excluded.at >= capacity_answer.at`,
+  );
 }
 
 /** Records an orphan. The notices are written with its first observation only. */
@@ -133,7 +134,7 @@ export async function writeOrphan(
       values (${backend}, ${resource}, ${installation}, ${job}, ${allocation}, ${state})
       on conflict (backend, resource) do nothing returning resource`,
   );
-  if (isNew) return writeNotices(db, resource, { notices, endsWaiting: false });
+  if (isNew) return db.runAll(noticeWrites(resource, { notices, endsWaiting: false }));
   await sql`
     update orphan
     set installation = ${installation}, job = ${job}, allocation = ${allocation}, state = ${state}

@@ -10,7 +10,7 @@ import {
   type StoredNotice,
   type Waiting,
 } from '../app/notifications/outbox.ts';
-import { nextNumber } from './counters.ts';
+import { advance, lastGiven, nextNumber } from './counters.ts';
 import { readInstallationId, type RunOperation } from './database.ts';
 import type { UserName } from '../core/model/user.ts';
 import { isOneOf, sql, wroteRow, type Database, type Sql } from './sql.ts';
@@ -20,21 +20,17 @@ import { objectOf } from './stored-job.ts';
 const maxUnaddressed = 1_000;
 const maxWaiting = 500;
 
-/** Writes the notices of an event, or none. Call it in the transaction of the event. */
-export async function writeNotices(
-  db: Database,
-  source: string,
-  { notices, endsWaiting }: NoticeChange,
-): Promise<void> {
-  if (endsWaiting)
-    await sql`delete from notice where source = ${source} and event = 'waiting' and addressed = 0`.execute(db);
-  for (const notice of notices) {
-    await sql`
-      insert into notice (id, source, event, at, addressed, body)
-      values (${await nextNumber(db, 'notice')}, ${source}, ${notice.event}, ${notice.at}, 0, ${JSON.stringify(notice)})`.execute(
-      db,
-    );
-  }
+/** For the transaction of the event that causes them. */
+export function noticeWrites(source: string, { notices, endsWaiting }: NoticeChange): readonly Sql[] {
+  return [
+    ...(endsWaiting ? [sql`delete from notice where source = ${source} and event = 'waiting' and addressed = 0`] : []),
+    ...notices.flatMap((notice) => [
+      advance('notice'),
+      sql`
+        insert into notice (id, source, event, at, addressed, body)
+        values (${lastGiven('notice')}, ${source}, ${notice.event}, ${notice.at}, 0, ${JSON.stringify(notice)})`,
+    ]),
+  ];
 }
 
 export function notificationStore(read: RunOperation, write: RunOperation): NotificationStore {
@@ -85,16 +81,20 @@ async function addressNotices(
   db: Database,
   notices: readonly { readonly id: number; readonly recipients: readonly string[] }[],
 ): Promise<void> {
-  for (const { id, recipients } of notices) {
-    // The event of a `waiting` notice may have ended in between, which deleted the notice.
-    const { rows } = await sql`update notice set addressed = 1 where id = ${id} and addressed = 0 returning id`.execute(
-      db,
-    );
-    if (rows.length === 0) continue;
-    for (const recipient of recipients)
-      await sql`insert into delivery (notice, recipient, message) values (${id}, ${recipient}, null)`.execute(db);
-    if (recipients.length === 0) await sql`delete from notice where id = ${id}`.execute(db);
-  }
+  await db.runAll(
+    notices.flatMap(({ id, recipients }) => {
+      // The event of a `waiting` notice may have ended in between, which deleted the notice.
+      const isWaiting = sql`from notice where id = ${id} and addressed = 0`;
+      if (recipients.length === 0) return [sql`delete ${isWaiting}`];
+      return [
+        ...recipients.map(
+          (recipient) =>
+            sql`insert into delivery (notice, recipient, message) select id, ${recipient}, null ${isWaiting}`,
+        ),
+        sql`update notice set addressed = 1 where id = ${id} and addressed = 0`,
+      ];
+    }),
+  );
 }
 
 interface MessageRow {

@@ -7,7 +7,7 @@ import { applyDelta, deltaOf, type Delta, type Json, type JsonObject } from '../
 import type { Event } from '../core/model/event.ts';
 import { passFormat, type RecordedPass } from '../core/model/recorded-pass.ts';
 import type { Instant } from '../core/model/time.ts';
-import { sql, type Database } from './sql.ts';
+import { sql, type Database, type Sql } from './sql.ts';
 import { jobOf, numberOf, objectOf } from './stored-job.ts';
 
 /** The newest recorded commit of a job: `job.last_pass`. */
@@ -98,21 +98,24 @@ const expiryInterval = 20;
 const maxExpired = 200;
 
 /** Also removes the passes beyond the limits of the record. */
-export async function writePass(db: Database, job: number, { record }: Commit, { row }: PassEntry): Promise<void> {
-  if (record === null) await sql`delete from pass where job = ${job}`.execute(db);
-  if (row === undefined) return;
+export function passWrites(job: number, { record }: Commit, { row }: PassEntry): readonly Sql[] {
+  if (record === null) return [sql`delete from pass where job = ${job}`];
+  if (row === undefined) return [];
   const { seq, at, situation, eventsBefore, eventsAfter, isLinked, back } = row;
-  await sql`
-    insert into pass (job, seq, at, situation, events_before, events_after, is_linked, back)
-    values (${job}, ${seq}, ${at}, ${situation}, ${eventsBefore}, ${eventsAfter}, ${isLinked}, ${back})`.execute(db);
-  if (record === null || record === undefined) return;
+  const writes = [
+    sql`
+      insert into pass (job, seq, at, situation, events_before, events_after, is_linked, back)
+      values (${job}, ${seq}, ${at}, ${situation}, ${eventsBefore}, ${eventsAfter}, ${isLinked}, ${back})`,
+  ];
+  if (record === undefined) return writes;
   const newestRemoved = seq - record.maxCount;
-  if (newestRemoved > 0) await sql`delete from pass where job = ${job} and seq <= ${newestRemoved}`.execute(db);
-  if (seq % expiryInterval !== 1) return;
-  await sql`
-    delete from pass where (job, seq) in (
-      select job, seq from pass where at < ${record.since} order by at limit ${maxExpired}
-    )`.execute(db);
+  if (newestRemoved > 0) writes.push(sql`delete from pass where job = ${job} and seq <= ${newestRemoved}`);
+  if (seq % expiryInterval === 1)
+    writes.push(sql`
+      delete from pass where (job, seq) in (
+        select job, seq from pass where at < ${record.since} order by at limit ${maxExpired}
+      )`);
+  return writes;
 }
 
 /** Oldest first. */

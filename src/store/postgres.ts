@@ -5,7 +5,6 @@
 
 import pg from 'pg';
 import { createLimiter } from '../app/concurrency.ts';
-import { StoreError } from '../app/errors.ts';
 import { second } from '../core/model/time.ts';
 import {
   clearOnFailure,
@@ -116,6 +115,7 @@ function configOf(url: string, busyTimeoutMs: number, skipFsync: boolean): pg.Cl
     query_timeout: statementTimeoutMs + busyTimeoutMs + answerDelayMs,
     keepAlive: true,
     application_name: 'jobman',
+    pipeline: true,
     types: { getTypeParser },
     ...(skipFsync && { options: '-c synchronous_commit=off' }),
   };
@@ -165,10 +165,17 @@ function queryOf({ pieces, values }: Statement): pg.QueryConfig {
   return { text, values: [...values], ...(name !== undefined && { name }) };
 }
 
-type Queryable = Pick<pg.ClientBase, 'query'>;
+interface Queryable {
+  query(query: string | pg.QueryConfig): Promise<pg.QueryResult<object>>;
+}
 
 async function runStatement(connection: Queryable, statement: Statement): Promise<readonly unknown[]> {
-  return (await connection.query<object>(queryOf(statement))).rows;
+  return (await connection.query(queryOf(statement))).rows;
+}
+
+async function runInTurn(connection: Queryable, statements: readonly Statement[]): Promise<void> {
+  const answers = await Promise.allSettled(statements.map((statement) => runStatement(connection, statement)));
+  for (const answer of answers) if (answer.status === 'rejected') throw answer.reason;
 }
 
 async function readTables(connection: Queryable): Promise<readonly string[]> {
@@ -205,9 +212,32 @@ function asDatabase(pool: pg.Pool, name: string): Database {
 
   return {
     run: (statement) => repeat((client) => runStatement(client, statement)),
+    runAll: (statements) => repeat((client) => runInTurn(client, statements)),
     tables: () => repeat(readTables),
     transaction: (operation) => repeat((client) => runTransaction(client, name, operation)),
   };
+}
+
+/** The statements of one transaction. A statement is sent without waiting for the answers to those before it. */
+interface Session extends Queryable {
+  /** The error that made the server refuse all later statements, until a rollback. */
+  failure: { readonly error: unknown } | undefined;
+}
+
+function openSession(client: pg.PoolClient): Session {
+  const session: Session = {
+    failure: undefined,
+    query: (query) => {
+      const answer = client.query<object>(query).catch((error: unknown) => {
+        session.failure ??= { error };
+        throw session.failure.error;
+      });
+      // The first statements of a transaction are not awaited; the next one fails for the same reason.
+      answer.catch(() => undefined);
+      return answer;
+    },
+  };
+  return session;
 }
 
 async function runTransaction<T>(
@@ -215,47 +245,54 @@ async function runTransaction<T>(
   name: string,
   operation: (db: Database) => Promise<T>,
 ): Promise<T> {
+  const session = openSession(client);
   /** The first error of a part that makes the whole transaction void, although the part reported it as its own. */
   let voidedBy: unknown;
   const noteFailure = (error: unknown) => {
     if (isRepeatable(error)) voidedBy ??= error;
   };
   try {
-    await client.query(`begin; select pg_advisory_xact_lock(hashtext('jobman'))`);
-    const result = await operation(withinTransaction(client, noteFailure));
+    void session.query(`begin; select pg_advisory_xact_lock(hashtext('jobman'))`);
+    const result = await operation(withinTransaction(session, noteFailure));
     if (voidedBy !== undefined) throw voidedBy;
-    await commit(client, name);
+    await commit(session, name);
     return result;
   } catch (error) {
-    if (!(error instanceof StoreError) && !mustReconnect(error)) await client.query('rollback');
+    if (!mustReconnect(session.failure?.error ?? error)) await client.query('rollback');
     throw error;
   }
 }
 
-async function commit(client: pg.PoolClient, name: string): Promise<void> {
+async function commit(session: Session, name: string): Promise<void> {
+  if (session.failure !== undefined) throw session.failure.error;
   let command: string;
   try {
-    ({ command } = await client.query('commit'));
+    ({ command } = await session.query('commit'));
   } catch (error) {
     throw mustReconnect(error) ? unclearCommitError(name, error) : error;
   }
-  if (command !== 'COMMIT') throw new Error('a statement of the transaction failed, but its error was ignored');
+  if (command === 'COMMIT') return;
+  throw new Error('a statement of the transaction failed, but its error was ignored');
 }
 
 /** Its parts run one after the other, so one savepoint name is enough. */
-function withinTransaction(client: pg.PoolClient, noteFailure: (error: unknown) => void): Database {
+function withinTransaction(session: Session, noteFailure: (error: unknown) => void): Database {
   const db: Database = {
-    run: (statement) => runStatement(client, statement),
-    tables: () => readTables(client),
+    run: (statement) => runStatement(session, statement),
+    runAll: (statements) => runInTurn(session, statements),
+    tables: () => readTables(session),
     async transaction(operation) {
-      await client.query('savepoint part');
+      void session.query('savepoint part');
       try {
         const result = await operation(db);
-        await client.query('release part');
+        void session.query('release part');
         return result;
       } catch (error) {
         noteFailure(error);
-        if (!mustReconnect(error)) await client.query('rollback to part; release part');
+        if (!mustReconnect(error)) {
+          await session.query('rollback to part; release part');
+          session.failure = undefined;
+        }
         throw error;
       }
     },

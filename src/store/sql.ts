@@ -5,6 +5,11 @@ type Value = string | number | null;
 export interface Database {
   /** Runs one statement and returns its rows. Throws the error of the database. */
   run(statement: Statement): Promise<readonly unknown[]>;
+  /**
+   * Runs the statements of a transaction in their order. A server gets all of them at once, because each answer takes
+   * longer than its statement. Throws the first error.
+   */
+  runAll(statements: readonly Statement[]): Promise<void>;
   /** The names of all tables. */
   tables(): Promise<readonly string[]>;
   /**

@@ -161,6 +161,7 @@ function asDatabase(connection: DatabaseSync): Connection {
   /** The database within a transaction. Its parts run one after the other, so one savepoint name is enough. */
   const nested: Database = {
     run: async (statement) => run(statement),
+    runAll: async (statements) => statements.forEach(run),
     tables: async () => tables(),
     transaction(operation) {
       // Without the transaction, a savepoint would start a new one.
@@ -192,6 +193,10 @@ function asDatabase(connection: DatabaseSync): Connection {
     async run(statement) {
       while (active !== undefined) await active;
       return run(statement);
+    },
+    async runAll(statements) {
+      while (active !== undefined) await active;
+      statements.forEach(run);
     },
     async tables() {
       while (active !== undefined) await active;

@@ -10,14 +10,14 @@ import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { BudgetPeriod, Job } from '../core/model/job.ts';
 import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
 import { ownersLike } from '../core/model/user.ts';
-import { nextNumber } from './counters.ts';
+import { advance } from './counters.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 import { readUsers } from './users.ts';
 
 /** Replaces the rows that differ. `before` is the job as stored; undefined for a new one. */
-export async function writeUsage(db: Database, before: Job | undefined, job: Job): Promise<void> {
-  await replaceRows(db, job.id, before === undefined ? [] : usageOf(before), usageOf(job));
+export function usageWrites(before: Job | undefined, job: Job): readonly Sql[] {
+  return rowReplacements(job.id, before === undefined ? [] : usageOf(before), usageOf(job));
 }
 
 /**
@@ -33,18 +33,16 @@ export async function completeUsage(db: Database, version: number): Promise<bool
   );
   if (written.length === 0) return false;
   // In a database with several writers, the commits of jobs wait for the first row and those of the archive for the others.
-  await nextNumber(db, 'event', 0);
+  await advance('event', 0).execute(db);
   await sql`update cluster_job set observed_at = observed_at`.execute(db);
   const { rows } = await sql<{ status: string; outline: string }>`select status, outline from job`.execute(db);
   for (const { status, outline } of rows) {
     const job = jobOf(status, outline);
-    await sql`delete from usage where subject = ${job.id}`.execute(db);
-    await insertRows(db, job.id, 0, usageOf(job));
+    await db.runAll([sql`delete from usage where subject = ${job.id}`, ...insertions(job.id, 0, usageOf(job))]);
   }
   // Rows of jobs that left the archive stay.
   for (const { uid, usage } of await readArchivedUsage(db)) {
-    await sql`delete from usage where subject = ${uid}`.execute(db);
-    await insertRows(db, uid, 0, usage);
+    await db.runAll([sql`delete from usage where subject = ${uid}`, ...insertions(uid, 0, usage)]);
   }
   return true;
 }
@@ -62,31 +60,34 @@ export async function readArchivedUsage(
 }
 
 /** Replaces the rows of `subject` that differ: the id of a job, or the uid of a cluster's job. */
-export async function replaceRows(
-  db: Database,
+export function rowReplacements(
   subject: string,
   before: readonly UsageRow[],
   rows: readonly UsageRow[],
-): Promise<void> {
+): readonly Sql[] {
   const isSame = (row: UsageRow | undefined, other: UsageRow | undefined): boolean =>
     JSON.stringify(row) === JSON.stringify(other);
   const first = rows.findIndex((row, index) => !isSame(before[index], row));
   const kept = first < 0 ? rows.length : first;
-  if (kept === before.length && kept === rows.length) return;
-  await sql`delete from usage where subject = ${subject} and seq >= ${kept}`.execute(db);
-  await insertRows(db, subject, kept, rows.slice(kept));
+  if (kept === before.length && kept === rows.length) return [];
+  return [
+    sql`delete from usage where subject = ${subject} and seq >= ${kept}`,
+    ...insertions(subject, kept, rows.slice(kept)),
+  ];
 }
 
 const rowsPerInsert = 50;
 
-async function insertRows(db: Database, subject: string, first: number, rows: readonly UsageRow[]): Promise<void> {
+function insertions(subject: string, first: number, rows: readonly UsageRow[]): readonly Sql[] {
+  const writes: Sql[] = [];
   for (let at = 0; at < rows.length; at += rowsPerInsert) {
     const values = rows.slice(at, at + rowsPerInsert).map((row, index) => valuesOf(subject, first + at + index, row));
-    await sql`
+    writes.push(sql`
       insert into usage (subject, seq, job, source, allocation, name, owner, job_name, project, location, accelerator,
         pricing, chips, ownership, used_for, attempt, began_at, ended_at, price, prices_of, simulated)
-      values ${sql.join(values)}`.execute(db);
+      values ${sql.join(values)}`);
   }
+  return writes;
 }
 
 function valuesOf(subject: string, seq: number, row: UsageRow): Sql {

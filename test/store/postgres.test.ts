@@ -1,7 +1,12 @@
 // A database on a server may refuse a connection, restart, and order texts in another way.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { StoreError, type StoreErrorKind } from '../../src/app/errors.ts';
 import { readInstallationId } from '../../src/store/database.ts';
@@ -169,6 +174,51 @@ test('a transaction that the server has undone runs again, with all of its parts
     sql<{ key: string }>`select key from meta where value = '' order by key`.execute(db),
   );
   assert.deepEqual([tries, ...rows.map(({ key }) => key)], [2, 'a', 'b', 'c']);
+});
+
+/** The URL through a proxy that counts how often the server was asked after it had answered everything so far. */
+async function countRoundTrips(t: TestContext, url: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-proxy-'));
+  const counted = { roundTrips: 0, url: '' };
+  const target = new URL(url).searchParams.get('host') ?? '';
+  const proxy = createServer((client) => {
+    const server = connect(join(target, '.s.PGSQL.5432'));
+    let hasAnswered = true;
+    client.on('data', (bytes) => {
+      if (hasAnswered) counted.roundTrips += 1;
+      hasAnswered = false;
+      server.write(bytes);
+    });
+    server.on('data', (bytes) => {
+      hasAnswered = true;
+      client.write(bytes);
+    });
+    client.on('close', () => server.destroy());
+    server.on('close', () => client.destroy());
+  });
+  proxy.listen(join(folder, '.s.PGSQL.5432'));
+  await once(proxy, 'listening');
+  t.after(() => {
+    proxy.close();
+    rmSync(folder, { recursive: true });
+  });
+  counted.url = url.replace(target, folder);
+  return counted;
+}
+
+test('a commit asks the server a few times, however much it writes', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const counted = await countRoundTrips(t, await server.emptyDatabase());
+  const store = openStore({ url: counted.url });
+  t.after(() => store.close());
+  const inserted = await store.insert(job);
+  const events = ['one', 'two'].map((message) => ({ kind: 'unreachable', at: noon, allocation: 1, message }) as const);
+  const before = counted.roundTrips;
+  const commit = { job: inserted.job, revision: 1, events, foldedOutcomes: [1, 2], wakeAt: noon, epoch: null };
+  assert.equal(await store.commit(commit), 'committed');
+  // The lock with the job's row, the update that decides, everything else, and the end of the transaction.
+  assert.equal(counted.roundTrips - before, 4);
 });
 
 test('a store continues after a restart of the server', async (t) => {
