@@ -20,7 +20,7 @@ import type { RefPurpose } from './refs.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { CostQuery, CostReport, JobCost } from '../reports/cost.ts';
 import type { FrozenWorkdir } from './workdir.ts';
-import type { StepPlan, StepResult } from './manual-step.ts';
+import type { StepProgress, StepRunOptions } from './manual-step.ts';
 import type { TicketOptions, WorkerTicket } from './worker-access.ts';
 import type { FiguresAnswer, FiguresTarget } from './worker-figures.ts';
 import type { ZoneQuery, ZoneRow } from './zones.ts';
@@ -669,9 +669,11 @@ export interface Client {
   workerTicket(ref: Ref, options?: TicketOptions): Promise<WorkerTicket>;
   /** Measures a worker and the program on it. An answer takes ten seconds at most. */
   workerFigures(ref: Ref, target: FiguresTarget): Promise<FiguresAnswer>;
-  /** Plans a manual run of that setup step. Throws JobmanError with the obstacle if the actor may not run it now. */
-  planStep(ref: Ref, step: string, options?: OnBehalf): Promise<StepPlan>;
-  recordStep(ref: Ref, done: StepResult, options?: OnBehalf): Promise<void>;
+  /**
+   * Runs that setup step again on the workers that the job holds, and records it. Throws JobmanError with the obstacle if
+   * the actor may not run it now. Leaving the iteration does not stop the step.
+   */
+  runStep(ref: Ref, step: string, options?: StepRunOptions): AsyncIterable<StepProgress>;
   /** In the order of workers; without a number, those of the newest attempt that has started. */
   logs(ref: Ref, query: LogQuery): Promise<readonly LogRef[]>;
   /**

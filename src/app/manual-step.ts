@@ -2,6 +2,7 @@
 
 import type { Event } from '../core/model/event.ts';
 import { openAttempt, stepsOf, type Allocation, type Job, usableAllocation } from '../core/model/job.ts';
+import type { OutcomeResult } from '../core/model/observation.ts';
 import type { Actor } from '../core/model/user.ts';
 import { checkAction } from '../core/policy/permissions.ts';
 import { resolvedStep } from '../core/decide/launch.ts';
@@ -11,22 +12,37 @@ import type { OnBehalf } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { capitalize } from './format.ts';
 import { commitChange } from './commit-command.ts';
-import type { LogFiles, Store, StoredJob } from './ports.ts';
+import type { LogFiles, ManualStepOptions, Store, StoredJob } from './ports.ts';
 import { forbiddenError, requirePermission } from './require-permission.ts';
 
-export interface StepPlan {
+/** Runs setup steps on the workers of a job. */
+export interface StepRunner {
+  run(worker: number, plan: StepPlan, options: ManualStepOptions): Promise<OutcomeResult>;
+  close(): void;
+}
+
+export interface StepRunOptions extends OnBehalf {
+  /** Also if its check finds it done. */
+  readonly force?: boolean;
+}
+
+/** `begun` comes first. `message`: the failure; null if the step is applied. */
+export type StepProgress =
+  | { readonly kind: 'begun'; readonly job: string; readonly workers: readonly number[] }
+  | { readonly kind: 'output'; readonly worker: number; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'ended';
+      readonly worker: number;
+      readonly message: string | null;
+      /** Null if the step did not end or its exit code is unknown. */
+      readonly exitCode: number | null;
+    };
+
+interface StepPlan {
   readonly job: Job;
   readonly allocation: Allocation;
   readonly step: SetupStep;
   readonly workers: readonly number[];
-}
-
-export interface StepResult {
-  readonly allocation: number;
-  readonly step: string;
-  readonly force: boolean;
-  readonly workers: number;
-  readonly failed: readonly { readonly worker: number; readonly message: string }[];
 }
 
 /** Steps whose result the command uses while it runs, so that they must not be repeated under it. */
@@ -65,17 +81,83 @@ function stepNotFoundMessage(job: Job, it: string, name: string): string {
   return `${it} has no setup step ${name}: ${has}${inside}.`;
 }
 
-/** In any state of the job, because the step was run. */
-export async function recordStep(
-  parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'>; readonly now: () => Instant },
+interface StepParts {
+  readonly store: Store;
+  readonly logFiles: Pick<LogFiles, 'note'>;
+  readonly now: () => Instant;
+  readonly openStepRunner: (job: Job) => Promise<StepRunner>;
+}
+
+interface StepRequest extends StepRunOptions {
+  readonly step: string;
+  readonly actor: Actor;
+}
+
+/** On all workers at once; a failure on one stops no other. After the signal the step continues without a reader. */
+export async function* runStep(
+  parts: StepParts,
   stored: StoredJob,
-  actor: Actor,
-  done: StepResult,
-  options?: OnBehalf,
+  request: StepRequest,
+  signal: AbortSignal,
+): AsyncGenerator<StepProgress, void> {
+  const { actor, force = false } = request;
+  const plan = planStep(stored.job, request.step, actor, request);
+  const { allocation, step, workers } = plan;
+  const runner = await parts.openStepRunner(stored.job);
+  const ended = new Map<number, string | null>();
+  const unread: { readonly progress: StepProgress; readonly taken: () => void }[] = [];
+  let arrived = Promise.withResolvers<void>();
+  const report = (progress: StepProgress): Promise<void> =>
+    new Promise((taken) => {
+      unread.push({ progress, taken });
+      arrived.resolve();
+    });
+
+  async function runOn(worker: number): Promise<void> {
+    const onOutput = (bytes: Uint8Array) => report({ kind: 'output', worker, bytes });
+    const outcome = await runner.run(worker, plan, { force, onOutput });
+    const isDone = outcome.kind === 'done';
+    const message = isDone ? null : outcome.evidence.message;
+    ended.set(worker, message);
+    await report({ kind: 'ended', worker, message, exitCode: isDone ? 0 : (outcome.evidence.exitCode ?? null) });
+  }
+
+  const left = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+  try {
+    yield { kind: 'begun', job: stored.job.id, workers };
+    let isOver = false;
+    const all = Promise.all(workers.map(runOn)).then(() => {
+      isOver = true;
+    });
+    while (!isOver && !signal.aborted) {
+      await Promise.race([arrived.promise, all, left]);
+      arrived = Promise.withResolvers();
+      for (const { progress, taken } of unread.splice(0)) {
+        yield progress;
+        taken();
+      }
+    }
+  } finally {
+    runner.close();
+    const failed = workers.flatMap((worker) => {
+      const message = ended.get(worker);
+      return message === null ? [] : [{ worker, message: message ?? `${actor.user} detached before it ended` }];
+    });
+    const result = { allocation: allocation.ordinal, step: step.name, force, workers: workers.length, failed };
+    await recordStep(parts, stored, request, result);
+  }
+}
+
+/** In any state of the job, because the step was run. */
+async function recordStep(
+  parts: Pick<StepParts, 'store' | 'logFiles' | 'now'>,
+  stored: StoredJob,
+  { actor, onBehalfOf }: StepRequest,
+  result: Pick<Extract<Event, { kind: 'step_run_manually' }>, 'allocation' | 'step' | 'force' | 'workers' | 'failed'>,
 ): Promise<void> {
-  const event: Event = { kind: 'step_run_manually', at: parts.now(), ...done, by: actor.user };
+  const event: Event = { kind: 'step_run_manually', at: parts.now(), ...result, by: actor.user };
   const recorded = await commitChange(parts, stored, async (job) => {
-    requirePermission(job, 'setup', actor, options?.onBehalfOf);
+    requirePermission(job, 'setup', actor, onBehalfOf);
     // Keep the next check: nothing has changed for the controller.
     const wakeAt = await parts.store.wakeAt(job.id);
     return { change: { job, events: [event], wakeAt } };

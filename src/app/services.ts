@@ -1,7 +1,5 @@
 // Services: the parts of the program that the terminal can use. Every part is loaded at its first use.
 
-import type { Job } from '../core/model/job.ts';
-import type { OutcomeResult } from '../core/model/observation.ts';
 import type { JobSpec, TpuSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Actor } from '../core/model/user.ts';
@@ -11,7 +9,7 @@ import type { Client, Ref } from './client.ts';
 import type { CheckResult } from './doctor.ts';
 import type { HeldTpus } from './held-tpus.ts';
 import type { ImagePort } from './images.ts';
-import type { BucketPort, ManualStepOptions } from './ports.ts';
+import type { BucketPort } from './ports.ts';
 import type { ClusterArchive } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
@@ -19,7 +17,6 @@ import type { QuotaReport } from './quota.ts';
 import type { QuotaRow } from '../reports/quota.ts';
 import type { SendMessage } from './notifications/outbox.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
-import type { StepPlan } from './manual-step.ts';
 import type { OrphanOperations } from './orphans.ts';
 import type { StorageReader } from './storage.ts';
 import type { TpuList, TpuQuery } from './tpus.ts';
@@ -144,12 +141,6 @@ export interface EmulatorService {
   act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;
 }
 
-/** Runs a setup step on one worker at a user's request instead of the core's; see app/manual-step.ts. */
-export interface StepRunner {
-  run(worker: number, plan: StepPlan, options: ManualStepOptions): Promise<OutcomeResult>;
-  close(): void;
-}
-
 export interface Services {
   readonly io: Io;
   readonly home: string;
@@ -210,8 +201,6 @@ export interface Services {
   orphans(): Promise<OrphanOperations>;
   /** Connects with the client's ticket. `shared`: over the controller's connections, if it has some. */
   workers(ref: Ref, connection: 'shared' | 'own'): Promise<WorkerAccess>;
-  /** The caller closes it. */
-  stepRunner(job: Job): Promise<StepRunner>;
   onTerminal(argv: readonly string[]): Promise<number>;
   /** Sends messages through the channels of the settings, in this process. */
   messageSender(): Promise<SendMessage>;

@@ -9,6 +9,8 @@ import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
+import type { GeneralOperation } from '../core/policy/permissions.ts';
+import type { StepRunner } from './manual-step.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
 import type { JobFiles, JobFilter, JobFolders, LocalFolders, LogFiles, Store, StoredJob, UserStore } from './ports.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
@@ -35,6 +37,8 @@ export interface ClientParts {
   /** Loaded at the first ticket. */
   readonly workerRoutes: () => Promise<WorkerRoutes>;
   readonly workerMeter: () => Promise<WorkerMeter>;
+  /** Rejects in a copied home whose original still exists: it must not change machines. */
+  readonly openStepRunner: (job: Job) => Promise<StepRunner>;
   /** Rejects with StoreError if a damaged lock hides it. */
   readonly isControllerRunning: () => Promise<boolean>;
   readonly wakeController: () => Promise<string | null>;
@@ -70,10 +74,8 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     changeCount: () => store.changeCount(),
 
     async wake() {
-      if ((await whoAmI()).role === 'viewer') {
-        const { forbiddenError } = await import('./require-permission.ts');
-        throw forbiddenError('your role is viewer, which may not start the controller');
-      }
+      const { requireGeneral } = await import('./require-permission.ts');
+      requireGeneral(await whoAmI(), 'wake', 'start the controller');
       return parts.wakeController();
     },
 
@@ -91,9 +93,9 @@ function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, void>): A
       const values = read(over.signal);
       return {
         next: () => values.next(),
-        async return() {
+        return() {
           over.abort();
-          return { done: true, value: undefined };
+          return values.return();
         },
       };
     },
@@ -260,8 +262,8 @@ function createCommands(
   whoAmI: WhoAmI,
   parts: ClientParts,
   find: Find,
-): Pick<Client, 'sendCommand' | 'workerTicket' | 'planStep' | 'recordStep' | 'clean' | 'listCleanable'> {
-  const { store, jobFolders, logFiles, now } = parts;
+): Pick<Client, 'sendCommand' | 'workerTicket' | 'runStep' | 'clean' | 'listCleanable'> {
+  const { store, jobFolders, now } = parts;
   async function createWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
     const [{ checkAction }, { recopyWorkdir }] = await Promise.all([
       import('../core/policy/permissions.ts'),
@@ -297,15 +299,15 @@ function createCommands(
       return workerTicket(await parts.workerRoutes(), job, options);
     },
 
-    async planStep(ref, step, options) {
-      const [{ job }, { planStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
-      return planStep(job, step, await whoAmI(), options);
-    },
-
-    async recordStep(ref, done, options) {
-      const [stored, { recordStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
-      await recordStep({ store, logFiles, now }, stored, await whoAmI(), done, options);
-    },
+    runStep: (ref, step, options) =>
+      untilLeft(async function* (signal) {
+        const [stored, actor, { runStep }] = await Promise.all([
+          find(ref, 'change'),
+          whoAmI(),
+          import('./manual-step.ts'),
+        ]);
+        yield* runStep(parts, stored, { ...options, step, actor }, signal);
+      }),
 
     async clean(ref, options) {
       const [{ job }, { cleanFiles }] = await Promise.all([find(ref, 'change'), import('./clean.ts')]);
@@ -327,19 +329,18 @@ function createNotifications(
   whoAmI: WhoAmI,
   { store, notifications, now }: ClientParts,
 ): Pick<Client, 'messages' | 'heldEvents' | 'recipientsInUse' | 'dropEvents'> {
-  /** The owners of the jobs whose events the actor gets; null: all events. */
-  async function shownOwners(): Promise<readonly UserName[] | null> {
-    const actor = await whoAmI();
-    return actor.role === 'admin' ? null : ownNames(actor);
+  async function ownersFor(operation: GeneralOperation): Promise<readonly UserName[] | null> {
+    const [actor, { permittedOwners }] = await Promise.all([whoAmI(), import('../core/policy/permissions.ts')]);
+    return permittedOwners(actor, operation);
   }
   return {
-    messages: async (limit) => notifications.messages(limit, await shownOwners()),
+    messages: async (limit) => notifications.messages(limit, await ownersFor('messages')),
     async heldEvents(limits) {
       const { digestSince, heldEvents } = await import('./notifications/digest.ts');
       const time = now();
       const waiting = await notifications.waiting(digestSince(time, limits));
       const pending = waiting.length === 0 ? [] : await notifications.pending();
-      return heldEvents(waiting, pending, time, limits, await shownOwners());
+      return heldEvents(waiting, pending, time, limits, await ownersFor('messages'));
     },
     async recipientsInUse() {
       const [actor, { permissionOf, permissions }, { recipientsInUse }] = await Promise.all([
@@ -361,12 +362,12 @@ function createNotifications(
     },
     async dropEvents(recipient) {
       const { user, role } = await whoAmI();
-      const owners = role === 'viewer' ? [] : await shownOwners();
+      const owners = await ownersFor('drop-events');
       const error = `dropped by ${user} with \`jobman notify drop\``;
       const dropped = await notifications.drop(recipient, { at: now(), error }, owners);
       if (dropped !== 'forbidden') return dropped;
       const { forbiddenError } = await import('./require-permission.ts');
-      const about = role === 'viewer' ? '' : ' about the jobs of others';
+      const about = owners?.length === 0 ? '' : ' about the jobs of others';
       throw forbiddenError(`your role is ${role}, which may not drop events${about}`);
     },
   };

@@ -65,6 +65,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     slots: async () => (await services.settings()).local.slots,
     grants: async () => (await services.settings()).grants,
     workerRoutes,
+    openStepRunner: async (job) => (await import('./worker-access.ts')).createStepRunner(services, job),
     workerMeter: () =>
       (meter ??= Promise.all([import('./worker-meter.ts'), workerRoutes()]).then(([{ createWorkerMeter }, way]) =>
         createWorkerMeter(services, way),
@@ -129,7 +130,10 @@ export function createLocalClients(services: Services): (requested: UserName | n
       },
       sendCommand: async (...command) => withHint(await client.sendCommand(...command)),
       clean: async (...job) => withHint(await client.clean(...job)),
-      planStep: (...step) => client.planStep(...step).catch(throwWithHint),
+      runStep(...step) {
+        const run = client.runStep(...step)[Symbol.asyncIterator]();
+        return { [Symbol.asyncIterator]: () => ({ ...run, next: () => run.next().catch(throwWithHint) }) };
+      },
       workerTicket: (...ticket) => client.workerTicket(...ticket).catch(throwWithHint),
     };
   };

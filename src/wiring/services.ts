@@ -119,8 +119,6 @@ export function createServices(io: Io): LabServices {
       return openWorkers(services, (options) => client.workerTicket(ref, options), connection);
     },
 
-    stepRunner: (job) => import('./worker-access.ts').then(({ createStepRunner }) => createStepRunner(services, job)),
-
     secretProblems: () => import('./notify.ts').then(({ secretProblems }) => secretProblems(services)),
     openSecrets: () => import('./doctor.ts').then(({ openSecrets }) => openSecrets(services)),
     messageSender: () => import('./notify.ts').then(({ openSender }) => openSender(services)),

@@ -15,7 +15,8 @@ import {
 } from '../app/worker-access.ts';
 import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
 import type { AllocationRef, Store } from '../app/ports.ts';
-import type { Services, StepRunner } from '../app/services.ts';
+import type { StepRunner } from '../app/manual-step.ts';
+import type { Services } from '../app/services.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
 import { cacheFor } from '../controller/timers.ts';
 import type { Job } from '../core/model/job.ts';

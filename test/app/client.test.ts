@@ -9,6 +9,7 @@ import { exitCode, JobmanError, StoreError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import { clientFor, type ClientParts } from '../../src/app/store-client.ts';
 import type { WorkerRoutes } from '../../src/app/worker-access.ts';
+import type { StepRunner } from '../../src/app/manual-step.ts';
 import { createLogFiles } from '../../src/files/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
 import type { Job } from '../../src/core/model/job.ts';
@@ -698,6 +699,49 @@ suite('a ticket', () => {
       [local, 'Job 000003 is a local job: it runs on this machine and has no remote workers.'],
     ] as const)
       assert.equal((await refusal(fixture.client.workerTicket(id))).message, message);
+  });
+});
+
+test('a step that is run again is recorded, also on workers where its reader did not wait for its end', async (t) => {
+  const runner: StepRunner = {
+    async run(worker, { step }, { onOutput }) {
+      await onOutput(Buffer.from(`${step.name} on ${worker}`));
+      if (worker > 1) await new Promise(() => undefined);
+      return worker === 0 ? { kind: 'done' } : { kind: 'failed', evidence: { message: 'no room', exitCode: 3 } };
+    },
+    close: () => undefined,
+  };
+  const fixture = openFixture(t, { openStepRunner: async () => runner });
+  const id = await fixture.create(tpuSpec());
+  await fixture.lives(id, (job) => stoppedLife(job.spec));
+  const seen: unknown[] = [];
+  for await (const progress of fixture.client.runStep('vit', 'docker', { force: true })) {
+    seen.push(progress.kind === 'output' ? Buffer.from(progress.bytes).toString() : progress);
+    if (seen.length === 7) break;
+  }
+  assert.deepEqual(seen.slice(0, 5), [
+    { kind: 'begun', job: id, workers: [0, 1, 2, 3] },
+    ...[0, 1, 2, 3].map((worker) => `docker on ${worker}`),
+  ]);
+  assert.deepEqual(seen.slice(5), [
+    { kind: 'ended', worker: 0, message: null, exitCode: 0 },
+    { kind: 'ended', worker: 1, message: 'no room', exitCode: 3 },
+  ]);
+  const left = 'ada detached before it ended';
+  const { event } = (await fixture.client.events(id, 0)).at(-1) ?? {};
+  assert.deepEqual(event, {
+    kind: 'step_run_manually',
+    at: noon,
+    by: 'ada',
+    allocation: 1,
+    step: 'docker',
+    force: true,
+    workers: 4,
+    failed: [
+      { worker: 1, message: 'no room' },
+      { worker: 2, message: left },
+      { worker: 3, message: left },
+    ],
   });
 });
 

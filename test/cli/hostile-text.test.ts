@@ -154,7 +154,6 @@ const worlds: Readonly<Record<string, Partial<Services>>> = {
     orphans: refusal,
     buckets: refusal,
     workers: refusal,
-    stepRunner: refusal,
     controller: refusal,
     emulator: refusal,
     clusterArchive: async () => ({ ...emptyArchive, isUsed: true, jobs: refusal, job: refusal }),

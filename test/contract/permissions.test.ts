@@ -134,30 +134,14 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
       },
     ],
   },
-  planStep: {
-    kind: 'change',
-    calls: [
-      {
-        operation: 'setup',
-        life: finished('stopped'),
-        isPlan: true,
-        call: (client, ref, onBehalfOf) =>
-          client.planStep(ref, 'docker', onBehalfOf === undefined ? {} : { onBehalfOf }),
-      },
-    ],
-  },
-  recordStep: {
+  runStep: {
     kind: 'change',
     calls: [
       {
         operation: 'setup',
         life: finished('stopped'),
         call: (client, ref, onBehalfOf) =>
-          client.recordStep(
-            ref,
-            { allocation: 1, step: 'docker', force: false, workers: 4, failed: [] },
-            onBehalfOf === undefined ? {} : { onBehalfOf },
-          ),
+          Array.fromAsync(client.runStep(ref, 'docker', onBehalfOf === undefined ? {} : { onBehalfOf })),
       },
     ],
   },
@@ -288,6 +272,7 @@ function openContractWorld(t: TestContext): ContractWorld {
       requireOriginal: () => Promise.resolve(),
       login: () => Promise.reject(new Error('this test has no cloud')),
     }),
+    openStepRunner: async () => ({ run: async () => ({ kind: 'done' }), close: () => undefined }),
     workerMeter: async () => ({
       measure: async () => ({ kind: 'unknown', reason: canary }),
       close: () => undefined,

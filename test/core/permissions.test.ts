@@ -3,11 +3,14 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ownNames, owns } from '../../src/core/model/user.ts';
+import { ownNames, owns, type Actor } from '../../src/core/model/user.ts';
 import {
   checkAction,
+  checkCopyPermission,
   checkPermission,
+  type GeneralOperation,
   permissionOf,
+  permittedOwners,
   permissions,
   relationOf,
 } from '../../src/core/policy/permissions.ts';
@@ -17,6 +20,28 @@ const persistent = tpuSpec({}, { ownership: 'persistent' });
 const eve = aMember('eve');
 const admin = aMember('eve', { role: 'admin' });
 const viewer = aMember('ada', { role: 'viewer' });
+
+test('a copy of a cluster job is cleaned by its owner, or by any member if it has none', () => {
+  const check = (owner: string | null, actor: Actor) =>
+    checkCopyPermission({ name: 'train', owner }, 'clean', actor, [actor.user]);
+  assert.deepEqual(check('ada', aMember('ada')), { answer: 'allow' });
+  assert.deepEqual(check(null, aMember('eve')), { answer: 'allow' });
+  const refused = check('ada', aMember('eve'));
+  assert.ok(refused.answer === 'deny' && refused.cause === 'permission');
+  assert.equal(refused.message, 'job train belongs to ada; only its owner may clean it');
+  const viewer = check('ada', aMember('ada', { role: 'viewer' }));
+  assert.equal(viewer.answer === 'deny' && viewer.message, 'your role is viewer, which may not clean a job');
+});
+
+test('an operation on several jobs concerns none, the own ones or all, by the role', () => {
+  const scopes = (operation: GeneralOperation) =>
+    (['viewer', 'member', 'admin'] as const).map(
+      (role) => permittedOwners(aMember('ada', { role }), operation)?.join() ?? 'all',
+    );
+  assert.deepEqual(scopes('wake'), ['', 'all', 'all']);
+  assert.deepEqual(scopes('messages'), ['ada', 'ada', 'all']);
+  assert.deepEqual(scopes('drop-events'), ['', 'ada', 'all']);
+});
 
 test('the table of permissions: own, shared and other jobs of each role', () => {
   const lines = Object.entries(permissions).map(([operation, roles]) => {

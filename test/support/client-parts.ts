@@ -23,6 +23,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     slots: () => Promise.resolve(2),
     workerRoutes: unavailable('workers'),
     workerMeter: unavailable('workers'),
+    openStepRunner: unavailable('workers'),
     wakeController: () => Promise.resolve(null),
     ...own,
   };

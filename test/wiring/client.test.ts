@@ -100,13 +100,16 @@ for (const [what, logins, requested, login, user, refused] of [
       assert.match(answer.message, refused);
       assert.equal((await client.show(job.id)).desired, 'running');
       assert.match((await client.clean(job.id)).message, /only its owner may clean it\./);
-      await assert.rejects(client.planStep(job.id, 'ssh'), ({ message, lines, errorCode }: JobmanError) => {
-        assert.match(
-          [message, ...lines].join(' '),
-          new RegExp(refused.source.replace('cancel it', 'run a setup step')),
-        );
-        return errorCode === 'forbidden';
-      });
+      await assert.rejects(
+        Array.fromAsync(client.runStep(job.id, 'ssh')),
+        ({ message, lines, errorCode }: JobmanError) => {
+          assert.match(
+            [message, ...lines].join(' '),
+            new RegExp(refused.source.replace('cancel it', 'run a setup step')),
+          );
+          return errorCode === 'forbidden';
+        },
+      );
     }
     const { message } = await client.sendCommand(strange.id, 'cancel', {});
     assert.match(

@@ -2,11 +2,12 @@
 // whether a command applies.
 
 import type { V1Job } from '@kubernetes/client-node';
-import { answerEach, type JobActions, type JobCommand } from '../../core/policy/permissions.ts';
+import { answerEach, checkCopyPermission, type JobActions, type JobCommand } from '../../core/policy/permissions.ts';
 import type { Actor } from '../../core/model/user.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { pause } from '../concurrency.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
+import { capitalize } from '../format.ts';
 import type { CommandStep, PerformedCommand, PerformOptions } from '../job-source.ts';
 import { archivedPhase, mayBeActive } from './archive.ts';
 import type { Cluster, ClusterRemoval } from './cluster.ts';
@@ -221,7 +222,7 @@ async function* performOnCopy(target: Target, command: PerformedCommand): Steps 
   const { found, archived, cluster, job } = record;
   const { name, uid } = job;
   if (archived === null) throw new Error(`job ${name} is not a copy`);
-  const problem = copyProblem(record, command, await parts.actor());
+  const { problem } = checkCopy(record, command, await parts.actor());
   if (command === 'clean') {
     if (problem !== null)
       return yield refused(name, problem, found.copy?.isCertain === false ? exitCode.unreachable : exitCode.conflict);
@@ -241,11 +242,18 @@ async function* performOnCopy(target: Target, command: PerformedCommand): Steps 
   yield done(name, `Job ${name} left the list. Remove its logs and history too: jobman clean ${name}`);
 }
 
+/** `problem` is a whole sentence: the reason of the permission, or of the state of the job. */
+function checkCopy(record: ClusterRecord, command: JobCommand, actor: Actor) {
+  // In the cluster, its own permissions decide.
+  const check = command === 'clean' ? checkCopyPermission(record.job, command, actor, ownerLabels(actor)) : null;
+  if (check !== null && check.answer !== 'allow')
+    return { cause: check.cause, problem: `${capitalize(check.message)}.` };
+  return { cause: 'state' as const, problem: copyProblem(record, command) };
+}
+
 /** The reason against a command for a job that its cluster no longer has; null if there is none. */
-function copyProblem({ job: { name, owner }, archived, cluster }: ClusterRecord, command: JobCommand, actor: Actor) {
+function copyProblem({ job: { name }, archived, cluster }: ClusterRecord, command: JobCommand): string | null {
   if (command === 'clean') {
-    if (owner !== null && !ownerLabels(actor).includes(owner))
-      return `Job ${name} belongs to ${owner}; only its owner may clean it.`;
     const isOpen = archived !== null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped';
     return isOpen ? `Job ${name} was unfinished at the last check, so its logs are kept.` : null;
   }
@@ -284,9 +292,9 @@ export function clusterActions(record: ClusterRecord, actor: Actor): JobActions 
   return answerEach((command) => {
     const check = checkLive(record, command);
     const live = check.kind === 'allowed' ? null : check.message;
-    const message = record.archived === null ? live : copyProblem(record, command, actor);
-    return message === null
-      ? { answer: 'allow' }
-      : { answer: 'deny', cause: 'state', message: message.replace(/\.$/, '') };
+    const copy = record.archived === null ? null : checkCopy(record, command, actor);
+    const message = copy === null ? live : copy.problem;
+    if (message === null) return { answer: 'allow' };
+    return { answer: 'deny', cause: copy?.cause ?? 'state', message: message.replace(/\.$/, '') };
   });
 }

@@ -12,7 +12,7 @@ import {
   usableAllocation,
 } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
-import { owns } from '../model/user.ts';
+import { owns, ownNames } from '../model/user.ts';
 import type { Actor, Role, UserName } from '../model/user.ts';
 
 /** Commands of a job, `clean` (removes its files) and `setup` (runs one step again). */
@@ -66,6 +66,22 @@ export const permissions: Readonly<Record<JobOperation, Readonly<Record<Role, Ce
   // A lab's members help each other on its TPUs, and an admin helps all users.
   workers: { viewer: nothing, member: cells('allow', 'allow', 'deny'), admin: everything },
 };
+
+/** Operations on more than one job. */
+export type GeneralOperation = 'wake' | 'messages' | 'drop-events';
+
+/** `own`: as far as it concerns the actor's own jobs. */
+const generalPermissions: Readonly<Record<GeneralOperation, Readonly<Record<Role, 'none' | 'own' | 'all'>>>> = {
+  wake: { viewer: 'none', member: 'all', admin: 'all' },
+  messages: { viewer: 'own', member: 'own', admin: 'all' },
+  'drop-events': { viewer: 'none', member: 'own', admin: 'all' },
+};
+
+/** The owners whose jobs the operation may concern; null for all. */
+export function permittedOwners(actor: Actor, operation: GeneralOperation): readonly UserName[] | null {
+  const scope = generalPermissions[operation][actor.role];
+  return scope === 'all' ? null : scope === 'own' ? ownNames(actor) : [];
+}
 
 /** Of a new job too: `owner` and `spec` are all that it needs. */
 export function relationOf(actor: Actor, { owner, spec }: Pick<Job, 'owner' | 'spec'>): Relation {
@@ -139,10 +155,34 @@ export function checkPermission(
 ): ActionAnswer {
   const answer = permissionOf(actor, job, operation);
   if (answer === 'allow' || (answer === 'confirm' && onBehalfOf === job.owner)) return allowed;
-  const message = owns(actor, job.owner)
-    ? `your role is ${actor.role}, which may not ${phrases[operation]?.aJob ?? `${operation} a job`}`
-    : ownersOnlyMessage(job, operation);
+  const message = owns(actor, job.owner) ? roleMessage(actor, operation) : ownersOnlyMessage(job, operation);
   return { answer, cause: 'permission', message };
+}
+
+/**
+ * For jobman's copy of a job that its cluster no longer has. In the cluster, its own permissions decide. A job that another
+ * tool made has no owner. `owners`: the labels of the actor's own jobs.
+ */
+export function checkCopyPermission(
+  { name, owner }: { readonly name: string; readonly owner: string | null },
+  operation: JobCommand,
+  actor: Actor,
+  owners: readonly string[],
+): ActionAnswer {
+  const relation = owner === null || owners.includes(owner) ? 'own' : 'other';
+  const answer = permissions[operation][actor.role][relation];
+  if (answer === 'allow') return allowed;
+  const message =
+    relation === 'own' ? roleMessage(actor, operation) : `job ${name} belongs to ${owner}; ${onlyItsOwner(operation)}`;
+  return { answer, cause: 'permission', message };
+}
+
+function roleMessage({ role }: Actor, operation: JobOperation): string {
+  return `your role is ${role}, which may not ${phrases[operation]?.aJob ?? `${operation} a job`}`;
+}
+
+function onlyItsOwner(operation: JobOperation): string {
+  return `only its owner may ${phrases[operation]?.it ?? `${operation} it`}`;
 }
 
 /** For operations whose name is not an English verb. */
@@ -156,7 +196,7 @@ const phrases: Partial<Record<JobOperation, { readonly it: string; readonly aJob
 function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperation): string {
   return id === undefined
     ? `only ${owner} may ${operation} a job of ${owner}`
-    : `job ${id} (${spec.name}) belongs to ${owner}; only its owner may ${phrases[operation]?.it ?? `${operation} it`}`;
+    : `job ${id} (${spec.name}) belongs to ${owner}; ${onlyItsOwner(operation)}`;
 }
 
 /** The reason why the state of the job does not allow the command now, and the next step; null if it does. */
