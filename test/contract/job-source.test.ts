@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { JobScope } from '../../src/app/job-source.ts';
 import { foundJob, openJobs } from '../../src/app/jobs.ts';
+import { throughJson } from './over-json.ts';
 import { createCliHarness, emptyArchive, fakeCluster, jobView, now } from '../cli/support/harness.ts';
 import { aClusterJob, anArchivedJob } from '../support/cluster-builders.ts';
 
@@ -55,10 +56,6 @@ function open(scope: JobScope = {}) {
   return { jobs, commands };
 }
 
-function expectJson(value: unknown): void {
-  assert.deepEqual(JSON.parse(JSON.stringify(value)), value);
-}
-
 for (const [where, name, phase] of [
   ['the store', 'vit', 'running'],
   ['a cluster', 'train', 'running'],
@@ -73,7 +70,7 @@ for (const [where, name, phase] of [
       const history = await jobs.history(found);
       assert.equal(history.name, name);
       for (const answer of [found, details, history, await jobs.why(found), await jobs.actions(found)])
-        expectJson(answer);
+        throughJson(answer, name);
     });
 
     test('is known to another source of the same jobs', async () => {
@@ -87,7 +84,7 @@ for (const [where, name, phase] of [
 test('the list has the jobs of all sources, and each row leads to its job', async () => {
   const { jobs } = open();
   const list = await jobs.list({ all: true });
-  expectJson(list);
+  throughJson(list, 'list');
   assert.deepEqual(list.rows.map((row) => row.name).toSorted(), ['gone', 'train', 'vit']);
   for (const row of list.rows) assert.equal((await jobs.show(await foundJob(row))).name, row.name);
 });
@@ -97,7 +94,7 @@ test('a command goes to the source of the job, and ends with a result', async ()
   for (const text of ['vit', 'train']) {
     const found = await jobs.find({ text, isName: false }, 'change');
     const steps = await Array.fromAsync(jobs.perform(found, 'stop', {}));
-    expectJson(steps);
+    throughJson(steps, 'perform');
     assert.equal(steps.filter(({ kind }) => kind === 'result').length, 1);
   }
   assert.deepEqual(commands, ['stop 000042', 'patch train']);

@@ -12,7 +12,6 @@ import { metricsResult } from '../../src/app/job-source.ts';
 import type { Change, Client, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
-import { clientFor } from '../../src/app/store-client.ts';
 import type { Verb } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
@@ -35,6 +34,7 @@ import {
 import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
 import { root } from '../support/root.ts';
+import type { OpenClient } from './client.ts';
 import { openWorld } from '../support/world.ts';
 
 type Life = (job: Job) => Job;
@@ -260,7 +260,7 @@ interface ContractWorld {
   history(ref: Ref): Promise<readonly Event[]>;
 }
 
-function openContractWorld(t: TestContext): ContractWorld {
+function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
   const world = openWorld(t);
   const { home } = world;
   const file = join(home, 'state.db');
@@ -278,7 +278,7 @@ function openContractWorld(t: TestContext): ContractWorld {
       close: () => undefined,
     }),
   });
-  const open = async (actor: Actor): Promise<Client> => clientFor(async () => actor, parts);
+  const open = async (actor: Actor): Promise<Client> => openClient(async () => actor, parts);
   const ada = open(aMember('ada'));
   let tpus = 0;
   return {
@@ -417,106 +417,6 @@ async function isRefused(asked: Promise<unknown>): Promise<boolean> {
 
 // ------------------------------------------------------------------------------------------ the tests
 
-test('every method of a client has a proof', () => {
-  const client = clientFor(() => Promise.reject(new Error('no actor')), {} as never);
-  assert.deepEqual(Object.keys(client).toSorted(), Object.keys(proofs).toSorted());
-});
-
-suite('a command changes nothing without permission, and is recorded as the actor’s with it', () => {
-  for (const [method, proof] of Object.entries(proofs)) {
-    if (proof.kind !== 'change') continue;
-    for (const change of proof.calls) {
-      test(`${method} (${change.operation})`, async (t) => {
-        const world = openContractWorld(t);
-        const answers = new Set<boolean>();
-        for (const one of cases)
-          for (const name of change.names ?? [undefined, 'bob', 'ada'])
-            answers.add(await proveChange(world, change, one, name));
-        assert.equal(answers.size, 2, 'it is refused to some and allowed to others');
-      });
-    }
-  }
-});
-
-/** True if the change is allowed. */
-async function proveChange(
-  world: ContractWorld,
-  change: ChangeCall,
-  { what, actor, spec }: Case,
-  onBehalfOf: UserName | undefined,
-): Promise<boolean> {
-  const ref = await world.add(spec, change.life);
-  const client = await world.open(actor);
-  const permission = change.permission?.(actor) ?? permissionOf(actor, { owner: 'ada', spec }, change.operation);
-  const isAllowed = permission === 'allow' || (permission === 'confirm' && onBehalfOf === 'ada');
-  const [contents, history] = [world.contents(), await world.history(ref)];
-  const called = `${what}, for ${onBehalfOf ?? 'no other user'}`;
-  assert.equal(await isRefused(change.call(client, ref, onBehalfOf)), !isAllowed, called);
-  assert.equal(world.contents() !== contents, isAllowed && change.isPlan !== true, `${called}: changed`);
-  const events = (await world.history(ref)).slice(history.length);
-  for (const event of events) if ('by' in event) assert.equal(event.by, actor.user, called);
-  return isAllowed;
-}
-
-test('a job that is created for another user is the user’s, and is recorded as the actor’s', async (t) => {
-  const world = openContractWorld(t);
-  for (const { what, actor, spec } of cases) {
-    const client = await world.open(actor);
-    const own = createConfirmed(client, { spec, manifest: '' });
-    if (permissionOf(actor, { owner: actor.user, spec }, 'create') === 'allow') {
-      const { id, row } = await own;
-      assert.equal(row.owner, actor.user, what);
-      assert.deepEqual(
-        (await world.history(id)).map((event) => ('by' in event ? event.by : null)),
-        [actor.user],
-        what,
-      );
-    } else assert.ok(await isRefused(own), what);
-    if (permissionOf(actor, { owner: 'ada', spec }, 'create') === 'deny') continue;
-    const { id, row } = await createConfirmed(client, { spec, manifest: '', onBehalfOf: 'ada' });
-    assert.equal(row.owner, 'ada', what);
-    assert.deepEqual(
-      (await world.history(id)).map((event) => ('by' in event ? event.by : null)),
-      [actor.user],
-      what,
-    );
-  }
-});
-
-for (const [state, life] of [
-  ['running', running],
-  ['failed', finished('failed', gone)],
-] as const) {
-  test(`a read reveals a ${state} job to those who may read it, and nothing of it to others`, async (t) => {
-    const world = openContractWorld(t);
-    const refs = new Map<JobSpec, Ref>();
-    for (const { spec } of cases) if (!refs.has(spec)) refs.set(spec, await world.add(spec, life));
-    const before = world.contents();
-    for (const { what, actor, spec } of cases) {
-      const [client, ref = ''] = [await world.open(actor), refs.get(spec)];
-      for (const [method, proof] of Object.entries(proofs)) {
-        const called = `${method} by ${what}`;
-        if (proof.kind === 'list') {
-          const isRevealed = proof.reveals(actor, spec) && proof.states?.includes(state) !== false;
-          const text = JSON.stringify(await proof.call(client));
-          assert.equal(text.includes(canary), isRevealed, `${called}: ${text}`);
-        } else if (proof.kind === 'read' && readers(actor, spec)) {
-          const text = JSON.stringify(await proof.call(client, ref));
-          assert.equal(text.includes(canary), proof.states?.includes(state) !== false, `${called}: ${text}`);
-          assert.ok(text.length > '[]'.length, called);
-        } else if (proof.kind === 'read') assert.ok(await isRefused(proof.call(client, ref)), called);
-      }
-    }
-    assert.equal(world.contents(), before, 'reads write nothing');
-  });
-}
-
-test('a viewer does not start the controller', async (t) => {
-  const world = openContractWorld(t);
-  await assert.rejects((await world.open(aMember('ada', { role: 'viewer' }))).wake(), { errorCode: 'forbidden' });
-  assert.equal(await (await world.open(aMember('eve'))).wake(), null);
-});
-
 // No argument names the actor. `by` of `cost` is the grouping.
 type Keys<T> = T extends string | number | boolean | JobSpec | readonly unknown[]
   ? never
@@ -532,9 +432,113 @@ type Named = {
 const named: { readonly [Method in keyof Named]: [Named[Method]] extends [never] ? Method : never } =
   Object.fromEntries(Object.keys(proofs).map((method) => [method, method])) as never;
 
-test('no argument of a method names the actor', () => {
-  assert.ok(Object.keys(named).length > 0);
-  const text = readFileSync(join(root, 'src/app/client.ts'), 'utf8');
-  const [, methods = ''] = text.split('export interface Client {\n');
-  assert.doesNotMatch(methods, /\b(by|owner|onBehalf)\??:/u);
-});
+export function permissionSuite(openClient: OpenClient): void {
+  const openContractWorld = (t: TestContext) => contractWorld(openClient, t);
+
+  test('every method of a client has a proof', () => {
+    const client = openClient(() => Promise.reject(new Error('no actor')), {} as never);
+    assert.deepEqual(Object.keys(client).toSorted(), Object.keys(proofs).toSorted());
+  });
+
+  suite('a command changes nothing without permission, and is recorded as the actor’s with it', () => {
+    for (const [method, proof] of Object.entries(proofs)) {
+      if (proof.kind !== 'change') continue;
+      for (const change of proof.calls) {
+        test(`${method} (${change.operation})`, async (t) => {
+          const world = openContractWorld(t);
+          const answers = new Set<boolean>();
+          for (const one of cases)
+            for (const name of change.names ?? [undefined, 'bob', 'ada'])
+              answers.add(await proveChange(world, change, one, name));
+          assert.equal(answers.size, 2, 'it is refused to some and allowed to others');
+        });
+      }
+    }
+  });
+
+  /** True if the change is allowed. */
+  async function proveChange(
+    world: ContractWorld,
+    change: ChangeCall,
+    { what, actor, spec }: Case,
+    onBehalfOf: UserName | undefined,
+  ): Promise<boolean> {
+    const ref = await world.add(spec, change.life);
+    const client = await world.open(actor);
+    const permission = change.permission?.(actor) ?? permissionOf(actor, { owner: 'ada', spec }, change.operation);
+    const isAllowed = permission === 'allow' || (permission === 'confirm' && onBehalfOf === 'ada');
+    const [contents, history] = [world.contents(), await world.history(ref)];
+    const called = `${what}, for ${onBehalfOf ?? 'no other user'}`;
+    assert.equal(await isRefused(change.call(client, ref, onBehalfOf)), !isAllowed, called);
+    assert.equal(world.contents() !== contents, isAllowed && change.isPlan !== true, `${called}: changed`);
+    const events = (await world.history(ref)).slice(history.length);
+    for (const event of events) if ('by' in event) assert.equal(event.by, actor.user, called);
+    return isAllowed;
+  }
+
+  test('a job that is created for another user is the user’s, and is recorded as the actor’s', async (t) => {
+    const world = openContractWorld(t);
+    for (const { what, actor, spec } of cases) {
+      const client = await world.open(actor);
+      const own = createConfirmed(client, { spec, manifest: '' });
+      if (permissionOf(actor, { owner: actor.user, spec }, 'create') === 'allow') {
+        const { id, row } = await own;
+        assert.equal(row.owner, actor.user, what);
+        assert.deepEqual(
+          (await world.history(id)).map((event) => ('by' in event ? event.by : null)),
+          [actor.user],
+          what,
+        );
+      } else assert.ok(await isRefused(own), what);
+      if (permissionOf(actor, { owner: 'ada', spec }, 'create') === 'deny') continue;
+      const { id, row } = await createConfirmed(client, { spec, manifest: '', onBehalfOf: 'ada' });
+      assert.equal(row.owner, 'ada', what);
+      assert.deepEqual(
+        (await world.history(id)).map((event) => ('by' in event ? event.by : null)),
+        [actor.user],
+        what,
+      );
+    }
+  });
+
+  for (const [state, life] of [
+    ['running', running],
+    ['failed', finished('failed', gone)],
+  ] as const) {
+    test(`a read reveals a ${state} job to those who may read it, and nothing of it to others`, async (t) => {
+      const world = openContractWorld(t);
+      const refs = new Map<JobSpec, Ref>();
+      for (const { spec } of cases) if (!refs.has(spec)) refs.set(spec, await world.add(spec, life));
+      const before = world.contents();
+      for (const { what, actor, spec } of cases) {
+        const [client, ref = ''] = [await world.open(actor), refs.get(spec)];
+        for (const [method, proof] of Object.entries(proofs)) {
+          const called = `${method} by ${what}`;
+          if (proof.kind === 'list') {
+            const isRevealed = proof.reveals(actor, spec) && proof.states?.includes(state) !== false;
+            const text = JSON.stringify(await proof.call(client));
+            assert.equal(text.includes(canary), isRevealed, `${called}: ${text}`);
+          } else if (proof.kind === 'read' && readers(actor, spec)) {
+            const text = JSON.stringify(await proof.call(client, ref));
+            assert.equal(text.includes(canary), proof.states?.includes(state) !== false, `${called}: ${text}`);
+            assert.ok(text.length > '[]'.length, called);
+          } else if (proof.kind === 'read') assert.ok(await isRefused(proof.call(client, ref)), called);
+        }
+      }
+      assert.equal(world.contents(), before, 'reads write nothing');
+    });
+  }
+
+  test('a viewer does not start the controller', async (t) => {
+    const world = openContractWorld(t);
+    await assert.rejects((await world.open(aMember('ada', { role: 'viewer' }))).wake(), { errorCode: 'forbidden' });
+    assert.equal(await (await world.open(aMember('eve'))).wake(), null);
+  });
+
+  test('no argument of a method names the actor', () => {
+    assert.ok(Object.keys(named).length > 0);
+    const text = readFileSync(join(root, 'src/app/client.ts'), 'utf8');
+    const [, methods = ''] = text.split('export interface Client {\n');
+    assert.doesNotMatch(methods, /\b(by|owner|onBehalf)\??:/u);
+  });
+}
