@@ -224,12 +224,14 @@ function usesOf(job: Job, allocation: Allocation, isWaiting: boolean): readonly 
   const isPersistent = allocation.ownership === 'persistent';
   const isKept = !isPersistent && readyPeriodsOf(allocation).length > 0;
   const used = isKept ? cut : cut.filter(({ use }) => use !== 'kept');
+  // The attempt after the last use may have moved to another allocation, long before the release of this one.
+  const unusedSince = (isKept ? used.at(-1)?.until : null) ?? releasedAt;
   const whole = isPersistent
     ? used
     : [
         { ...idle, from: -Infinity, until: used[0]?.from ?? releasedAt },
         ...used,
-        ...(releasedAt === null ? [] : [{ ...idle, from: releasedAt, until: null }]),
+        ...(unusedSince === null ? [] : [{ ...idle, from: unusedSince, until: null }]),
       ];
   return isWaiting ? whole.map((one) => ({ ...one, use: 'waiting' as const, attempt: null })) : whole;
 }

@@ -180,6 +180,17 @@ test('backoff and ending are idle; time before the next start of the owner is ke
   ]);
 });
 
+test('a kept allocation that the next attempt gave up is charged until it is deleted', () => {
+  const kept = { ...ready(0, 34), releasedAt: at(32), goneAt: at(34) };
+  const moved = { createdAt: at(30), movedAt: at(32), startedByOwner: true, allocation: 2, notBeforeAt: at(32) };
+  assert.deepEqual(ledgerOf([kept, { requestedAt: at(32) }], [runs(0, ended('stopped', 20)), moved]), [
+    '1 useful/1 0-20 $4',
+    '1 kept 20-30 $4',
+    '1 idle 30-34 $4',
+    '2 waiting 32- $0',
+  ]);
+});
+
 test('a superseded allocation that becomes ready is charged until it is deleted', () => {
   const superseded = { releasedAt: at(20), superseded: { at: at(20), answer: 'waiting' as const } };
   const moved = { createdAt: noon, movedAt: at(20), allocation: 2, notBeforeAt: at(20) };
