@@ -42,6 +42,7 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
       'src/cli/help.ts',
       'src/cli/scan.ts',
       'src/cli/command.ts',
+      'src/cli/find-command.ts',
       'src/cli/foreign-commands.ts',
       'src/cli/parse.ts',
       'src/cli/completion/proposals.ts',
@@ -53,17 +54,23 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
   ['settings', ['src/app/settings.ts']],
   // Training scripts wait for these commands, which need no module of the jobs.
   ['lab-store', ['src/wiring/lab.ts', 'src/cli/tpu/commands/window-reports.ts', 'src/store/stored-job.ts']],
-  // Rules for the phase of a job: for every command about jobs.
-  ['rules', ['src/core/decide/phase.ts']],
+  // Rows and sentences about jobs.
+  ['views', ['src/app/views.ts', 'src/app/logs.ts']],
   ['tpu', ['src/cli/tpu/dispatch.ts', 'src/cli/tpu/resolve-user.ts']],
   // `tpu check` runs often and needs no rules.
   ['lab-check', ['src/cli/tpu/commands/check.ts']],
   ['commands', ['src/cli/dispatch.ts']],
-  ['store', ['src/wiring/client.ts', 'src/wiring/cluster-archive.ts', 'src/wiring/controller-service.ts']],
+  [
+    'store',
+    [
+      'src/wiring/client.ts',
+      'src/wiring/cluster-archive.ts',
+      'src/wiring/controller-service.ts',
+      // Each command that reads one job checks the permission.
+      'src/app/require-permission.ts',
+    ],
+  ],
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
-  ['log-files', ['src/app/logs.ts']],
-  // Each command that reads one job checks the permission.
-  ['permissions', ['src/app/require-permission.ts']],
   // The state of one job, with the rules that decide about it.
   ['one-job', ['src/app/show.ts', 'src/app/history.ts', 'src/cli/render/show.ts', 'src/cli/render/history.ts']],
   ['log', ['src/cli/commands/logs.ts', 'src/cli/logs/stored.ts']],
@@ -103,7 +110,6 @@ try {
       sourcemap: true,
       rolldownOptions: {
         external: [/^node:/],
-        experimental: { chunkOptimization: false },
         // The rows decide which modules are loaded together; such an import still loads its chunk on demand.
         checks: { ineffectiveDynamicImport: false },
         output: {
