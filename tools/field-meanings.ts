@@ -326,7 +326,9 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'SecretSource.kind.environment':
     "A variable of the user who created the job; jobman keeps its value in the job's folder.",
   'SecretSource.kind.file': 'A file on this machine.',
+  'SecretSource.kind.named': 'A secret of the owner in the secret store.',
   'SecretSource.path': 'Its absolute path.',
+  'SecretSource.secret': 'Its name.',
   'SecretSource.variable': 'Its name.',
   SecretSource: 'The source of a secret.',
   'SettingOutput.key': 'The key.',

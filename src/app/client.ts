@@ -6,7 +6,7 @@ import type { AllocationState, Desired, Evidence, Exit, OwnerBudget } from '../c
 import type { Phase } from '../core/decide/phase.ts';
 import type { RecordedPass } from '../core/model/recorded-pass.ts';
 import type { NotifyEvent } from '../core/model/notify.ts';
-import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
+import type { BackendName, JobSpec, Override, Pricing, Reason, SecretName, WorkerId } from '../core/model/spec.ts';
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
@@ -623,6 +623,17 @@ interface NoticeView {
   readonly message: string;
 }
 
+/** A named secret of the actor. Its value is never shown. */
+export interface SecretView {
+  readonly name: SecretName;
+  /** In bytes. */
+  readonly size: number;
+  /** Time at which its value was stored. */
+  readonly changedAt: Instant;
+  /** The ids of the unfinished jobs that need it. */
+  readonly usedBy: readonly string[];
+}
+
 /**
  * The operations of one actor. Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs,
  * and 4 with the code `forbidden` for what the actor may not do. Reads write nothing.
@@ -689,6 +700,15 @@ export interface Client {
   clean(ref: Ref, options?: OnBehalf): Promise<CommandResult>;
   /** The actor's own jobs whose files `clean` would remove. */
   listCleanable(): Promise<readonly JobRow[]>;
+  /** The actor's own named secrets, by name. */
+  secrets(): Promise<readonly SecretView[]>;
+  /**
+   * Stores a secret of the actor, or replaces its value: jobs read it at each start. Throws JobmanError (2) for an invalid
+   * name or value.
+   */
+  setSecret(name: SecretName, value: Uint8Array): Promise<'added' | 'replaced'>;
+  /** Throws JobmanError: 3 without that secret, 4 while an unfinished job needs it. */
+  deleteSecret(name: SecretName): Promise<void>;
   /**
    * The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages,
    * another actor those about own jobs.

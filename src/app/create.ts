@@ -12,6 +12,7 @@ import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
 import type { JobDraft, StoredJob } from './ports.ts';
 import { requirePermission } from './require-permission.ts';
+import { requireJobSecrets } from './secrets.ts';
 import { jobRow } from './views.ts';
 
 /**
@@ -23,6 +24,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const { manifest, onBehalfOf } = request;
   const [owner, by] = [onBehalfOf ?? actor.user, actor.user];
   requirePermission({ owner, spec: request.spec }, 'create', actor, onBehalfOf);
+  await requireJobSecrets(parts, actor, { owner, spec: request.spec });
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
   const folders = await parts.jobFolders();
   folders.makeHome();

@@ -2,7 +2,13 @@
 
 import { phaseOf } from '../core/decide/phase.ts';
 import { allocationOf, capacityOf, type Attempt, type Job } from '../core/model/job.ts';
-import { nodeNamePlaceholder, workdirPlaceholder, type RecoveryRule, type StepFile } from '../core/model/spec.ts';
+import {
+  nodeNamePlaceholder,
+  workdirPlaceholder,
+  type RecoveryRule,
+  type SecretSource,
+  type StepFile,
+} from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
@@ -73,7 +79,7 @@ function specParts(
   const { env, secrets = {}, script, userScript = script, ...rest } = command;
   const secretSources = Object.entries(secrets).map(([name, source]) => [
     name,
-    source.kind === 'file' ? `(secret, from ${source.path})` : `(secret, from the variable ${source.variable})`,
+    `(secret, ${formatSecretSource(source)})`,
   ]);
   return {
     environment: { ...env, ...(Object.fromEntries(secretSources) as object) },
@@ -85,6 +91,11 @@ function specParts(
     },
     stepFiles: steps.flatMap(({ files: all }) => all),
   };
+}
+
+function formatSecretSource(source: SecretSource): string {
+  if (source.kind === 'named') return `${source.secret} of the store`;
+  return source.kind === 'file' ? `from ${source.path}` : `from the variable ${source.variable}`;
 }
 
 /** A line of the table: `command_failed, exit code 1 or 2: resume on same`. */

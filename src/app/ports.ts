@@ -9,9 +9,17 @@ import type { RecordedPass } from '../core/model/recorded-pass.ts';
 import type { Arrival } from '../core/model/arrival-times.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
-import type { BackendName, JobSpec, SetupStep, ShownTpu, WorkerId, CapacitySpec } from '../core/model/spec.ts';
+import type {
+  BackendName,
+  CapacitySpec,
+  JobSpec,
+  SecretName,
+  SetupStep,
+  ShownTpu,
+  WorkerId,
+} from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
-import type { User } from '../core/model/user.ts';
+import type { User, UserName } from '../core/model/user.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { JobRow } from './client.ts';
@@ -466,6 +474,25 @@ export interface JobDraft {
   moveTo(job: Job): Promise<void>;
   /** Never rejects. */
   discard(): Promise<void>;
+}
+
+/** A named secret of a user, without its value. */
+export interface StoredSecret {
+  readonly name: SecretName;
+  readonly size: number;
+  readonly changedAt: Instant;
+}
+
+/** The values of secrets. Only their owner may read them. Throws StoreError. */
+export interface SecretStore {
+  /** By name. Reads no value. */
+  list(owner: UserName): Promise<readonly StoredSecret[]>;
+  /** Stores or replaces a value. Readers get the old value or the new one. */
+  put(owner: UserName, name: SecretName, value: Uint8Array): Promise<void>;
+  /** False if there is none. */
+  remove(owner: UserName, name: SecretName): Promise<boolean>;
+  /** Throws JobmanError without it, or if other users may read it. The message names the command that repairs it. */
+  read(owner: UserName, name: SecretName): Promise<Uint8Array>;
 }
 
 /** The copies of a job's working directory, numbered from 1. */

@@ -12,7 +12,17 @@ import type { Grant } from '../core/policy/grants.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
 import type { StepRunner } from './manual-step.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
-import type { JobFiles, JobFilter, JobFolders, LocalFolders, LogFiles, Store, StoredJob, UserStore } from './ports.ts';
+import type {
+  JobFiles,
+  JobFilter,
+  JobFolders,
+  LocalFolders,
+  LogFiles,
+  SecretStore,
+  Store,
+  StoredJob,
+  UserStore,
+} from './ports.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 import type { WorkerRoutes } from './worker-access.ts';
@@ -28,6 +38,8 @@ export interface ClientParts {
   /** Loaded on the first write. */
   readonly jobFolders: () => Promise<JobFolders>;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
+  /** Loaded at the first use. */
+  readonly secrets: () => Promise<SecretStore>;
   readonly now: () => Instant;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   readonly grants: () => Promise<readonly Grant[]>;
@@ -56,6 +68,7 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     ...createJobViews(whoAmI, parts, find),
     ...createReports(whoAmI, parts),
     ...createCommands(whoAmI, parts, find),
+    ...createSecrets(whoAmI, parts),
     ...createNotifications(whoAmI, parts),
 
     whoAmI,
@@ -274,10 +287,17 @@ function createCommands(
   }
   return {
     async sendCommand(ref, verb, options) {
-      const [stored, { commitCommand }] = await Promise.all([find(ref, 'change'), import('./commit-command.ts')]);
+      const [stored, { commitCommand }, { requireSecretsAtStart }] = await Promise.all([
+        find(ref, 'change'),
+        import('./commit-command.ts'),
+        import('./secrets.ts'),
+      ]);
       const actor = await whoAmI();
       // Check first: do not store or copy anything for a job that no controller could run.
-      if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.isControllerRunning();
+      if (verb === 'start' || verb === 'resume' || verb === 'rerun') {
+        await parts.isControllerRunning();
+        await requireSecretsAtStart(parts, stored.job);
+      }
       const copy =
         options.recopyWorkdir === true ? await createWorkdirCopy(stored.job, verb, actor, options) : undefined;
       const commandOptions = copy === undefined ? options : { ...options, workdirCopy: copy.copy };
@@ -321,6 +341,24 @@ function createCommands(
         (await isCleanable(folders, job, actor)) ? [job] : [],
       );
       return cleanable.flat().map((job) => jobRow(job, now()));
+    },
+  };
+}
+
+function createSecrets(whoAmI: WhoAmI, parts: ClientParts): Pick<Client, 'secrets' | 'setSecret' | 'deleteSecret'> {
+  const load = () => Promise.all([whoAmI(), import('./secrets.ts')]);
+  return {
+    async secrets() {
+      const [actor, { listSecrets }] = await load();
+      return listSecrets(parts, actor);
+    },
+    async setSecret(name, value) {
+      const [actor, { setSecret }] = await load();
+      return setSecret(parts, actor, name, value);
+    },
+    async deleteSecret(name) {
+      const [actor, { deleteSecret }] = await load();
+      await deleteSecret(parts, actor, name);
     },
   };
 }

@@ -50,7 +50,7 @@ const hints: Readonly<Record<string, string>> = {
     'jobman has no web page yet: `jobman list --watch` keeps the list of jobs up to date in a terminal.',
   'upgrade|update|uninstall|install':
     'In a clone of jobman, `git pull && npm install` updates it; docs/uninstalling.md explains how to remove it. `jobman version` prints the version.',
-  'secret|secrets': 'The manifest names secrets in job.secrets (docs/secrets.md); `jobman schema` describes the key.',
+  secrets: '`jobman secret` lists and stores secrets; the manifest names them in job.secrets (docs/secrets.md).',
   'notifications|mail|alerts': '`jobman notify` shows who is notified of what; docs/notifications.md has the settings.',
   'tag|tags|label': 'Tags are in the manifest (job.tags: [vit]); `jobman list --tag vit` lists the jobs with that tag.',
   rename: 'A job keeps its name. `jobman create job.yaml --name vit` creates a job with another name.',

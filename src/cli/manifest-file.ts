@@ -79,7 +79,7 @@ export async function checkManifest(
   if (path === '-') throw usageError('jobman reads manifests from files only, not from standard input.');
   checkExists(path, io.cwd, files);
   const settings = await services.settings();
-  const result = loadManifest({
+  const context = {
     file: path,
     cwd: io.cwd,
     sets: sets.map(parseSetArgument),
@@ -89,7 +89,11 @@ export async function checkManifest(
     project: settings.tpu.project,
     channels: channelsOf(settings.notify),
     purpose: 'create',
-  });
+  } as const;
+  const first = loadManifest(context);
+  // Only a manifest that may name secrets needs their names from the database.
+  const namesSecrets = [first.text ?? '', ...sets].some((text) => text.includes('secret:'));
+  const result = namesSecrets && !offline ? loadManifest({ ...context, secretNames: await secretNamesOf(cli) }) : first;
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
   if ('cluster' in result) {
     return { ...result, unchecked: null };
@@ -101,15 +105,18 @@ export async function checkManifest(
   const isRefused = isCreating && refused.length > 0;
   const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline && !isRefused;
   const found = asked ? await checkBuckets(cli, buckets, spec.capacity.project, isCreating ? spec : null) : noFindings;
-  const { unchecked } = found;
   const unpriced = await findUnpricedBudgets(settings, spec, io.now());
   const budgetWarnings = unpriced.map(({ key, message }) =>
     key === null ? fileProblem(message) : problemAt(['job', 'budget'], message),
   );
   const warnings = [...result.warnings, ...budgetWarnings, ...found.warnings];
   const problems = [...refused, ...found.problems];
-  if (problems.length > 0) return { problems, warnings, unchecked };
-  return { manifest: { spec, text: storedText }, warnings, unchecked };
+  if (problems.length > 0) return { problems, warnings, unchecked: found.unchecked };
+  return { manifest: { spec, text: storedText }, warnings, unchecked: found.unchecked };
+}
+
+async function secretNamesOf({ services }: Cli): Promise<readonly string[]> {
+  return (await (await services.client()).secrets()).map(({ name }) => name);
 }
 
 async function findUnpricedBudgets(settings: Settings, spec: JobSpec, now: Instant) {

@@ -14,6 +14,7 @@ import type {
   MetricPointView,
   PassView,
   Plan,
+  SecretView,
   Why,
 } from '../app/client.ts';
 import type { BillingAnswer } from '../app/billing.ts';
@@ -118,6 +119,9 @@ interface Outputs {
   readonly hosts: Host;
   readonly 'hosts add': ChangedHostOutput;
   readonly 'hosts remove': ChangedHostOutput;
+  readonly secret: SecretView;
+  readonly 'secret set': ChangedSecretOutput;
+  readonly 'secret delete': ChangedSecretOutput;
   readonly notify: RecipientOutput | HeldEventsOutput | NotifyMessageOutput | NotifyTestOutput | NotifyDropOutput;
   readonly import: ImportedOutput;
   readonly version: VersionOutput;
@@ -719,6 +723,12 @@ export interface LabTpuStateOutput {
 
 interface ChangedHostOutput {
   readonly host: string;
+  readonly message: string;
+}
+
+interface ChangedSecretOutput {
+  /** Its name. */
+  readonly secret: string;
   readonly message: string;
 }
 

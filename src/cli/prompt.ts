@@ -1,5 +1,5 @@
 import type { ConfirmationNeeded } from '../app/client.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
 import type { ConfirmationToken } from '../core/policy/guards.ts';
@@ -82,6 +82,33 @@ export async function ask({ io }: Pick<Cli, 'io'>, question: string, fallback = 
   const answer = await io.stdin.line();
   if (answer === null) throw new JobmanError('No answer; nothing was changed.', exitCode.interrupted);
   return answer.trim() || fallback;
+}
+
+/** One line that is not shown. Throws JobmanError for a pasted text of several lines, and (130) after Ctrl-C or Ctrl-D. */
+export async function askHidden({ io }: Pick<Cli, 'io'>, question: string): Promise<string> {
+  io.stderr.write(`${question}: `);
+  let typed = '';
+  let release = (): void => undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      release = io.stdin.keys((keys) => {
+        for (const { index, 0: key } of keys.matchAll(/./gsu)) {
+          if (key === '\r' || key === '\n') {
+            const isWhole = keys.slice(index).trim() === '';
+            return isWhole ? resolve() : reject(usageError('The value has several lines: use --file or a pipe.'));
+          }
+          if (key === '\u0003' || key === '\u0004')
+            return reject(new JobmanError('No value; nothing was changed.', exitCode.interrupted));
+          if (key === '\u007f' || key === '\b') typed = typed.replace(/.$/su, '');
+          else if (key >= ' ' || key === '\t') typed += key;
+        }
+      });
+    });
+  } finally {
+    release();
+    io.stderr.write('\n');
+  }
+  return typed;
 }
 
 /** Asks again after each answer that `check` refuses with a JobmanError. */

@@ -70,10 +70,10 @@ export function fileModeIn(folder: string): number {
 }
 
 /** Readers see the old text or the new one, also if two processes write. Throws the system's error. */
-export function writeAtomically(path: string, text: string): void {
+export function writeAtomically(path: string, content: string | Uint8Array, mode = fileModeIn(dirname(path))): void {
   const draft = `${path}.${crypto.randomUUID()}`;
   try {
-    writeFileSync(draft, text, { mode: fileModeIn(dirname(path)) });
+    writeFileSync(draft, content, { mode });
     renameSync(draft, path);
   } catch (error) {
     rmSync(draft, { force: true });

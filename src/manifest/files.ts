@@ -91,6 +91,8 @@ export interface ManifestContext {
   readonly project: string | null;
   /** The channels of the settings, and `mail` if they have a mail server. Absent: recipients are not checked. */
   readonly channels?: readonly string[];
+  /** The user's named secrets. Absent: names of secrets are not checked. */
+  readonly secretNames?: readonly string[];
   /** A file that is missing here is a problem for `create`, and a warning for `check` of a job that ran elsewhere. */
   readonly purpose: 'create' | 'check';
 }

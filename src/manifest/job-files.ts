@@ -2,7 +2,9 @@ import { basename, join } from 'node:path/posix';
 import type { FilesModule, InlineFile } from '../setup/modules.ts';
 import { fileProblem, formatBinarySize, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
-import type { CommandSpec, SecretSource } from '../core/model/spec.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
+import { secretNamePattern, type CommandSpec, type SecretSource } from '../core/model/spec.ts';
+import type { Path } from '../schema/kinds.ts';
 
 /** Each file is stored with the job and sent to every worker of every allocation, so the sizes are limited. */
 const maxFileBytes = 1024 * 1024;
@@ -98,6 +100,12 @@ export function readSecretSources(
     const at = ['job', 'secrets', name];
     if (Object.hasOwn(plain, name))
       sections.problem(at, `${name} is also a plain variable (job.env or command.env); remove one of them`);
+    const secret = /^secret:(.*)$/.exec(from)?.[1]?.trim();
+    if (secret !== undefined) {
+      checkSecretName(sections, at, secret, context);
+      secrets[name] = { kind: 'named', secret };
+      continue;
+    }
     const variable = from === 'env' ? name : from.startsWith('env:') ? from.slice('env:'.length) : undefined;
     const missing =
       variable === undefined ? missingFileMessage(from, context) : missingVariableMessage(variable, context);
@@ -110,12 +118,23 @@ export function readSecretSources(
   return secrets;
 }
 
+/** `secretNames` of the context are those of the store. */
+function checkSecretName(sections: Sections, at: Path, name: string, { secretNames }: ManifestContext): void {
+  if (!secretNamePattern.test(name)) {
+    sections.problem(at, 'must be `secret:NAME` with the name of a secret: letters, digits, _, . and -');
+  } else if (secretNames?.includes(name) === false) {
+    const message = `there is no secret ${name}; store it: jobman secret set ${name}`;
+    sections.missingHere(at, message, didYouMean(name, secretNames));
+  }
+}
+
 // Messages are printed and logged, so they repeat only what is certainly a path: users often write a secret instead of
 // its source.
 
 const certainPath = /^~?\/[\w./-]+$|\.(env|json|key|pem|token|txt)$/;
 
-const secretHint = 'write the source of the secret, not the secret: `env`, `env:NAME` or the path of a file';
+const secretHint =
+  'write the source of the secret, not the secret: `secret:NAME`, `env`, `env:NAME` or the path of a file';
 
 function missingVariableMessage(variable: string, { env }: ManifestContext): string | undefined {
   if ((env[variable] ?? '') !== '') return undefined;
@@ -125,7 +144,7 @@ function missingVariableMessage(variable: string, { env }: ManifestContext): str
 }
 
 function missingFileMessage(from: string, { folder, home, files }: ManifestContext): string | undefined {
-  if (from === '') return 'must be `env` or the path of a file';
+  if (from === '') return 'must be `secret:NAME`, `env` or the path of a file';
   const problem = fileProblem(files.inspect(localPath(from, folder, home)));
   if (problem === undefined) return undefined;
   return certainPath.test(from)

@@ -23,7 +23,7 @@ export interface Sections {
   readonly problem: (path: Path, message: string, suggestion?: string) => void;
   readonly warning: (path: Path, message: string, suggestion?: string) => void;
   /** Something is missing on this machine: a problem for `create`, a warning for `check` (the job ran elsewhere). */
-  readonly missingHere: (path: Path, message: string) => void;
+  readonly missingHere: (path: Path, message: string, suggestion?: string) => void;
 }
 
 export function openSections(

@@ -9,6 +9,7 @@ import type { Settings } from '../app/settings.ts';
 import { createLocalCapacity, createLocalMachines } from '../backends/local/machines.ts';
 import { withControllerMachine } from '../backends/machines.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
+import { createSecretStore } from '../files/secret-store.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { createTpuBackend } from './tpu.ts';
 
@@ -40,6 +41,7 @@ export function createBackends(parts: BackendParts): Backends {
       now: () => clock.now(),
       appendStepLog: stepLog,
       readFile: (path) => readFile(path),
+      readSecret: (owner, name) => createSecretStore(home).read(owner, name),
       ...(parts.addPeriodicCheck === undefined ? {} : { addPeriodicCheck: parts.addPeriodicCheck }),
     }),
   };

@@ -43,6 +43,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
       note: async (...line) => (await logFiles()).note(...line),
       mirror: async (...copy) => (await logFiles()).mirror(...copy),
     },
+    secrets: async () => (await import('../files/secret-store.ts')).createSecretStore(home),
     now: () => io.now(),
     pricePerHour: (spec) => hourlyPrice(services, spec),
     async jobFolders() {

@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { folderOf, secretFile, workdirFolder } from '../files/job-folder.ts';
+import { createSecretStore } from '../files/secret-store.ts';
 import type { Backend } from '../app/ports.ts';
 import type { Services, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -46,6 +47,7 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         root: (ref) => remoteRoot(ref.job),
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
         readFile: (path) => readFile(path),
+        readSecret: (owner, name) => createSecretStore(home).read(owner, name),
         secretFileOf: (job, name) => secretFile(folderOf(home, job), name),
         workdirCopyFolder: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
         now,

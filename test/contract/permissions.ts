@@ -213,6 +213,11 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   diffSide: { kind: 'read', call: (client, ref) => client.diffSide(ref, null) },
   actions: { kind: 'read', states: [], call: (client, ref) => client.actions(ref) },
 
+  // Each actor has secrets of its own: the test of the store's permissions below.
+  secrets: { kind: 'none', because: 'it is about the secrets of the actor' },
+  setSecret: { kind: 'none', because: 'it is about a secret of the actor' },
+  deleteSecret: { kind: 'none', because: 'it is about a secret of the actor' },
+
   list: { kind: 'list', reveals: noActor, call: (client) => client.list({ all: true }) },
   usage: { kind: 'list', reveals: noActor, call: (client) => client.usage({}) },
   cost: { kind: 'list', reveals: noActor, call: (client) => client.cost({ by: 'job' }) },
@@ -540,5 +545,28 @@ export function permissionSuite(openClient: OpenClient): void {
     const text = readFileSync(join(root, 'src/app/client.ts'), 'utf8');
     const [, methods = ''] = text.split('export interface Client {\n');
     assert.doesNotMatch(methods, /\b(by|owner|onBehalf)\??:/u);
+  });
+
+  test('each member has secrets of its own, which no job of another user gets', async (t) => {
+    const world = openContractWorld(t);
+    const [ada, eve, admin, viewer] = await Promise.all([
+      world.open(aMember('ada')),
+      world.open(aMember('eve')),
+      world.open(aMember('root', { role: 'admin' })),
+      world.open(aMember('vic', { role: 'viewer' })),
+    ]);
+    assert.equal(await ada.setSecret('wandb', Buffer.from(canary)), 'added');
+    assert.deepEqual([await eve.secrets(), await admin.secrets()], [[], []]);
+    for (const client of [eve, admin]) await assert.rejects(client.deleteSecret('wandb'), { code: exitCode.notFound });
+    for (const call of [viewer.secrets(), viewer.setSecret('a', Buffer.from('b')), viewer.deleteSecret('a')])
+      assert.ok(await isRefused(call));
+
+    const command = { ...shared.command, secrets: { KEY: { kind: 'named', secret: 'wandb' } as const } };
+    const request = { spec: { ...shared, command }, manifest: '', onBehalfOf: 'ada' };
+    assert.equal((await createConfirmed(ada, request)).kind, 'created');
+    const before = world.contents();
+    for (const client of [eve, admin]) assert.ok(await isRefused(client.create(request)), 'on behalf of ada');
+    await assert.rejects(eve.create({ ...request, onBehalfOf: 'eve' }), /There is no secret wandb/);
+    assert.equal(world.contents(), before);
   });
 }

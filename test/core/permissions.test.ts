@@ -54,6 +54,7 @@ test('the table of permissions: own, shared and other jobs of each role', () => 
     //                viewer  member  admin
     'read             a d d | a a a | a a a',
     'create           d d d | a c d | a c c',
+    'secrets          d d d | a d d | a d d',
     'start            d d d | a c d | a c c',
     'stop             d d d | a c d | a c c',
     'cancel           d d d | a c d | a c c',

@@ -83,7 +83,8 @@ suite('the programs of the docs', () => {
 });
 
 test('one W&B run id and the secret reach every attempt', async (t) => {
-  const world = openJobWorld(t, { env: { WANDB_API_KEY: 'a-test-key' } });
+  const world = openJobWorld(t);
+  await world.jobman(['secret', 'set', 'wandb'], { input: 'a-test-key\n' });
   const file = join(world.folder, 'train.yaml');
   const page = blockOf('docs/weights-and-biases.md', 'yaml').replace(/^tpu:[^]*?(?=^command:)/m, 'local: {}\n\n');
   writeFileSync(join(world.folder, '.gitignore'), '*\n!train.*\n');

@@ -31,7 +31,7 @@ function processesWith(file: 'cmdline' | 'environ', text: string): readonly stri
   });
 }
 
-const program = 'printf "%s" "$TOKEN" | sha256sum; printf "%s" "$FROM_FILE" | sha256sum; exec sleep 1009\n';
+const program = `for name in TOKEN FROM_FILE NAMED; do printenv $name | tr -d '\\n' | sha256sum; done; exec sleep 1009\n`;
 const sections = {
   'this machine': 'local: {workdir: .}',
   'a worker of the TPU emulator': 'tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, pricing: ondemand}',
@@ -43,13 +43,16 @@ for (const [where, section] of Object.entries(sections)) {
     const run = (...argv: readonly string[]) => world.jobman(argv, { withinMs: 100_000, env: { MY_TOKEN: token } });
     const token = randomBytes(12).toString('hex');
     const fromFile = `it's "$HOME" ${randomBytes(12).toString('hex')}`;
+    const [named, rotated] = [randomBytes(12).toString('hex'), randomBytes(12).toString('hex')];
+    const store = (value: string) => world.jobman(['secret', 'set', 'wandb'], { input: `${value}\n` });
     const file = join(world.folder, 'token.txt');
     const manifest = join(world.folder, 'job.yaml');
     writeFileSync(file, `${fromFile}\n`, { mode: 0o600 });
     writeFileSync(
       manifest,
-      `job:\n  name: hush\n  secrets: {TOKEN: env:MY_TOKEN, FROM_FILE: token.txt}\n${section}\ncommand:\n  run: ${JSON.stringify(program)}\n`,
+      `job:\n  name: hush\n  secrets: {TOKEN: env:MY_TOKEN, FROM_FILE: token.txt, NAMED: 'secret:wandb'}\n${section}\ncommand:\n  run: ${JSON.stringify(program)}\n`,
     );
+    assert.match((await store(named)).stdout, /^Stored the secret wandb\.$/m);
     // This very command starts the controller and the emulator, with the secret in its environment.
     const created = await run('create', manifest, '--quiet');
     assert.deepEqual([created.code, created.stdout], [0, '000001\n'], created.stderr);
@@ -58,38 +61,56 @@ for (const [where, section] of Object.entries(sections)) {
       eventually(
         async () => {
           const { stdout } = await run('logs', '1', '--attempt', attempt);
-          return stdout.split('\n').length > 2 && stdout;
+          return stdout.split('\n').length > 3 && stdout;
         },
         { withinMs: 90_000 },
       );
-    assert.equal(await logs('1'), `[0] ${hash(token)}  -\n[0] ${hash(fromFile)}  -\n`);
+    const hashes = (...values: readonly string[]) => values.map((value) => `[0] ${hash(value)}  -\n`).join('');
+    assert.equal(await logs('1'), hashes(token, fromFile, named));
 
-    // While it runs, only two files hold secrets: the one with the values from the environment, and the owner's own.
+    // While it runs, these files hold secrets: the values from the environment, the store, and the owner's own.
     const kept = join(world.home, 'jobs', world.env['USER'] ?? '', '000001', 'secrets', 'TOKEN');
-    assert.deepEqual(new Set(filesWith(world, token, fromFile)), new Set([kept, file]));
-    assert.equal(statSync(kept).mode & 0o777, 0o600);
-    for (const secret of [token, fromFile]) {
+    const stored = join(world.home, 'secrets', world.env['USER'] ?? '', 'wandb');
+    assert.deepEqual(new Set(filesWith(world, token, fromFile, named)), new Set([kept, stored, file]));
+    for (const path of [kept, stored]) assert.equal(statSync(path).mode & 0o777, 0o600);
+    for (const secret of [token, fromFile, named]) {
       assert.deepEqual(processesWith('cmdline', secret), []);
       const holders = () => processesWith('environ', secret);
       assert.ok(await eventually(() => holders().join() === 'sleep 1009'), holders().join('\n'));
     }
-    for (const command of [['show'], ['history'], ['why'], ['show', '--json'], ['logs', '--step', 'job']]) {
-      const result = await run(...command, '1');
-      assert.ok(!`${result.stdout}${result.stderr}`.includes(token), command.join(' '));
+    const commands = [
+      'show 1',
+      'history 1',
+      'why 1',
+      'replay 1',
+      'logs 1',
+      'logs 1 --step job',
+      'report 1 -o -',
+      'diff 1 1',
+    ];
+    for (const command of [...commands, 'list', 'top', 'secret', 'secret delete wandb', 'settings', 'doctor']) {
+      for (const json of [[], ['--json']]) {
+        const { stdout, stderr } = await run(...command.split(' '), ...json);
+        for (const secret of [token, named]) assert.ok(!`${stdout}${stderr}`.includes(secret), command);
+      }
     }
+    assert.match((await run('secret', 'delete', 'wandb')).stderr, /needed by job 000001/);
 
     // A resume gets them too, whatever the controller's environment; without the file, a message names the missing
     // secret.
     assert.equal((await run('stop', '1')).code, 0);
     await run('wait', '1');
     writeFileSync(file, 'another value\n');
+    assert.match((await store(rotated)).stdout, /^Replaced the value of wandb\.$/m);
     assert.equal((await world.jobman(['resume', '1'])).code, 0);
-    assert.equal(await logs('2'), `[0] ${hash(token)}  -\n[0] ${hash('another value')}  -\n`);
+    assert.equal(await logs('2'), hashes(token, 'another value', rotated));
     assert.equal((await run('cancel', '1')).code, 0);
     await run('wait', '1');
     assert.ok(await eventually(async () => (await run('clean', '1')).code === 0, { withinMs: 60_000 }));
     rmSync(file);
-    assert.deepEqual(filesWith(world, token, fromFile), []);
+    assert.equal((await run('secret', 'delete', 'wandb')).code, 0);
+    assert.match((await run('resume', '1')).stderr, /no secret wandb/);
+    assert.deepEqual(filesWith(world, token, fromFile, named, rotated), []);
   });
 }
 
@@ -98,12 +119,14 @@ test('a missing secret is refused before anything is stored', async (t) => {
   const manifest = join(world.folder, 'job.yaml');
   writeFileSync(
     manifest,
-    'job:\n  name: hush\n  env: {BOTH: x}\n  secrets: {A: env, B: env:NOT_SET, C: none.txt, BOTH: env}\nlocal: {workdir: .}\ncommand: {run: "true"}\n',
+    'job:\n  name: hush\n  env: {BOTH: x}\n  secrets: {A: env, B: env:NOT_SET, C: none.txt, BOTH: env, N: secret:hff}\nlocal: {workdir: .}\ncommand: {run: "true"}\n',
   );
+  await jobman(world, ['secret', 'set', 'hf'], { input: 'value' });
   const refused = await jobman(world, ['create', manifest], { env: { A: 'set', BOTH: 'set' } });
   assert.equal(refused.code, 2);
   assert.match(refused.stderr, /job\.secrets\.B: the environment variable NOT_SET is not set on this machine/);
   assert.match(refused.stderr, /job\.secrets\.C: the file none\.txt does not exist on this machine/);
   assert.match(refused.stderr, /job\.secrets\.BOTH: BOTH is also a plain variable/);
+  assert.match(refused.stderr, /job\.secrets\.N: there is no secret hff; .*set hff \(did you mean "hf"\?\)/);
   assert.doesNotMatch(refused.stderr, /secrets\.A:/);
 });

@@ -4,6 +4,7 @@ import { createJobFiles } from '../../src/files/job-files.ts';
 import { createJobFolders } from '../../src/files/job-folders.ts';
 import { localFolders } from '../../src/files/local-folders.ts';
 import { createLogFiles } from '../../src/files/log-files.ts';
+import { createSecretStore } from '../../src/files/secret-store.ts';
 import type { JobmanStore } from '../../src/store/store.ts';
 
 type Own = Partial<ClientParts> & Pick<ClientParts, 'now'>;
@@ -15,6 +16,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     notifications: store.notifications,
     files: createJobFiles(home),
     folders: localFolders,
+    secrets: async () => createSecretStore(home),
     logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     pricePerHour: () => null,
     jobFolders: async () => createJobFolders({ home, freeze: unavailable('folder to copy') }),

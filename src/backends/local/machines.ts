@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { messageOf } from '../../app/errors.ts';
 import { folderOf as folderOfJob, secretFile as secretFileIn, workdirFolder } from '../../files/job-folder.ts';
 import { makeFolder } from '../../files/files.ts';
-import type { CapacityPort, MachinePort, WorkerRef } from '../../app/ports.ts';
+import type { CapacityPort, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
 import type { Job } from '../../core/model/job.ts';
 import { known, type Observed, type OutcomeResult } from '../../core/model/observation.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
@@ -28,6 +28,7 @@ export interface LocalMachinesOptions {
   readonly now: () => Instant;
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   readonly readFile: (path: string) => Promise<Uint8Array>;
+  readonly readSecret?: SecretStore['read'];
   /** Schedules checks of followed runs that no file event announces; by default every ten seconds. */
   readonly addPeriodicCheck?: AddPeriodicCheck;
 }
@@ -92,7 +93,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       const attempt = launch.attempt.ordinal;
       if (existsSync(folderOf(ref, attempt))) return { kind: 'done' };
       const marker = runMarker(job, attempt, worker);
-      const secrets = await readSecrets({ readFile: options.readFile, secretFileOf }, job, launch);
+      const secrets = await readSecrets({ ...options, secretFileOf }, job, launch);
       if (typeof secrets === 'string') return failed(worker, secrets);
       let launcher: string;
       try {

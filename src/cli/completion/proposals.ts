@@ -73,6 +73,10 @@ export async function hostNames({ services }: PartialLine): Promise<readonly str
   return Object.keys((await services.settings()).hosts);
 }
 
+export async function secretNames({ services }: PartialLine): Promise<readonly string[]> {
+  return (await (await services.client()).secrets()).map(({ name }) => name);
+}
+
 export async function notifyArguments({ args, services }: PartialLine): Promise<readonly string[]> {
   if (args.length === 0) return ['list', 'test', 'drop'];
   if (args[0] !== 'test' && args[0] !== 'drop') return [];

@@ -139,6 +139,9 @@ export const hostFlags = {
 };
 export type HostFlags = FlagValues<typeof hostFlags>;
 
+export const secretFlags = { file: stringFlag('Read the value from this file instead of standard input', 'path') };
+export type SecretFlags = FlagValues<typeof secretFlags>;
+
 export const initFlags = {
   accelerator: {
     ...stringFlag('Where the job runs: a TPU type such as v4-16, the emulator, or this machine', 'type|emulator|local'),

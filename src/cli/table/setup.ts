@@ -4,13 +4,14 @@ import {
   emulatorArguments,
   hostNames,
   notifyArguments,
+  secretNames,
   settingArguments,
   shells,
 } from '../completion/proposals.ts';
 import { command, grouped } from '../command.ts';
 import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
 import { parseCount, parseDurationOr } from '../parse.ts';
-import { emulatorServeFlags, hostFlags } from './flags.ts';
+import { emulatorServeFlags, hostFlags, secretFlags } from './flags.ts';
 
 const shell = {
   name: 'shell',
@@ -98,6 +99,41 @@ export const setup = grouped('Setup', [
     exitCodes: { 3: 'there is no host of this name' },
     args: [{ name: 'name', summary: 'Name of the host', needed: true, propose: hostNames }],
     load: async () => (await import('../commands/hosts.ts')).remove,
+  }),
+  command({
+    names: ['secret', 'secret list', 'secret ls'],
+    summary: 'List your secrets and the jobs that use them, never their values',
+    about:
+      'The values are on this machine, each in a file that only your login can read. docs/secrets.md explains how jobs use them. ' +
+      'JOBS are the unfinished jobs that need the secret.',
+    examples: [['jobman secret', 'names, sizes and times of the last change']],
+    load: async () => (await import('../commands/secret.ts')).list,
+  }),
+  command({
+    names: ['secret set'],
+    summary: 'Store a secret, or replace its value',
+    usage: '<name> [--file path]',
+    about:
+      'The value comes from standard input or a file, never from the command line, where other users could see it. A ' +
+      'terminal asks for it and does not show it. Jobs read the value at each start, so a new value reaches a running ' +
+      'program with the next attempt.',
+    examples: [
+      ['jobman secret set wandb', 'asks for the value'],
+      ['jobman secret set hf-token <~/.hf_token', 'the value comes from a pipe or a file'],
+      ['jobman secret set deploy-key --file ~/.ssh/deploy', 'the same, for a value of several lines'],
+    ],
+    flags: secretFlags,
+    args: [{ name: 'name', summary: 'Its name: letters, digits, _, . and -', needed: true, propose: secretNames }],
+    load: async () => (await import('../commands/secret.ts')).set,
+  }),
+  command({
+    names: ['secret delete', 'secret rm'],
+    summary: 'Delete a secret',
+    usage: '<name>',
+    examples: [['jobman secret delete wandb', 'refused while an unfinished job needs it']],
+    exitCodes: { 3: 'there is no secret of this name', 4: 'an unfinished job needs it' },
+    args: [{ name: 'name', summary: 'Name of the secret', needed: true, propose: secretNames }],
+    load: async () => (await import('../commands/secret.ts')).remove,
   }),
   command({
     names: ['notify'],

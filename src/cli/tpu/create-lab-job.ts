@@ -10,7 +10,7 @@ import type { LabJob } from '../../lab/lab-store.ts';
 import { type RunRequest, scriptEnvironment, persistentTpuSpec } from '../../lab/run-spec.ts';
 import { siteSteps } from '../../lab/site-setup.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import type { Delivery } from '../../lab/bookings.ts';
+import type { BookingSheet } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
 import type { TpuCli } from './command.ts';
 import type { TpuClaim } from './claim-tpu.ts';
@@ -32,7 +32,8 @@ export async function createLabJob(
 ): Promise<{ readonly id: string; readonly window: number }> {
   const { io } = cli;
   const { replaces } = claim;
-  const lab = { job: { ...labJob, replaces, ...(await sheetOf(cli)) }, booking: bookingFor(user, claim, notes) };
+  const { booking, stored } = await bookingFor(cli, user, claim, notes);
+  const lab = { job: { ...labJob, replaces }, booking: stored };
   const answer = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab, replaces });
   if (answer.kind !== 'created') {
     const reasons = answer.confirmation.reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`);
@@ -41,15 +42,11 @@ export async function createLabJob(
     ]);
   }
   const { id } = answer;
-  return { id, window: await finishStart(cli, client, { id, attempt: 1, tpu: labJob.tpu, replaces }) };
+  const run = { id, attempt: 1, tpu: labJob.tpu, replaces, booking: stored === null ? booking : null };
+  return { id, window: await finishStart(cli, client, run) };
 }
 
-/** The sheet of new bookings. */
-export async function sheetOf(cli: Pick<TpuCli, 'lab'>): Promise<Pick<LabJob, 'spreadsheet'>> {
-  return (await cli.lab.site()).spreadsheet === null ? {} : { spreadsheet: true };
-}
-
-/** Writes the booking to a spreadsheet, starts the controller, and returns the number of the window. */
+/** Starts the controller, and returns the number of the window. `booking`: for a spreadsheet. */
 export async function finishStart(
   cli: TpuCli,
   client: Client,
@@ -58,11 +55,12 @@ export async function finishStart(
     readonly attempt: number;
     readonly tpu: string;
     readonly replaces: readonly string[];
+    readonly booking: RunBooking | null;
   },
 ): Promise<number> {
-  const { id, attempt, tpu, replaces } = run;
+  const { id, attempt, tpu, replaces, booking } = run;
   // The job has started, so a booking that another user has just made is only a note.
-  await reportDelivery(tpu, (await cli.lab.sheet()).deliver(), cli.note);
+  if (booking !== null) await changeSheet(cli, cli.note, (sheet) => sheet.change(tpu, { kind: 'run', ...booking }));
   const { window } = await cli.lab.store.openWindow(id, attempt, cli.io.now());
   await wakeController(cli, client);
   if (replaces.length > 0) cli.note(`It starts once ${formatJobs(replaces)} ended.`);
@@ -73,14 +71,36 @@ function formatJobs(ids: readonly string[]): string {
   return ids.length === 1 ? `job ${ids[0]} has` : `jobs ${formatList(ids)} have`;
 }
 
-export function bookingFor(
+/** `stored`: null for a spreadsheet, which cannot take part in the transaction. */
+export async function bookingFor(
+  cli: TpuCli,
   { sheetName }: LabUser,
   { booking: seen }: Pick<TpuClaim, 'booking'>,
   notes: string | null,
-): RunBooking {
+): Promise<{ readonly booking: RunBooking; readonly stored: RunBooking | null }> {
   // Another user's notes do not apply to this run.
   const scriptNote = notes ?? (seen !== null && seen.user !== sheetName ? '' : undefined);
-  return { user: sheetName, seenUser: seen?.user ?? null, ...(scriptNote !== undefined && { scriptNote }) };
+  const booking = {
+    user: sheetName,
+    seenUser: seen?.user ?? null,
+    ...(scriptNote !== undefined && { scriptNote }),
+  };
+  return { booking, stored: (await cli.lab.site()).spreadsheet === null ? booking : null };
+}
+
+/** Changes only the user's own row: `running` when an attempt begins, `reserved` when it ends. */
+export async function bookAttempt(
+  cli: Pick<TpuCli, 'lab'>,
+  job: LabJob,
+  status: 'running' | 'reserved',
+  report: (sentence: string) => void,
+): Promise<void> {
+  await changeSheet(cli, report, async (sheet) => {
+    const users = await cli.lab.store.users();
+    const user = users.find(({ name }) => name === job.user)?.sheetName;
+    if (user !== undefined)
+      await sheet.change(job.tpu, { kind: status === 'running' ? 'begin_attempt' : 'end_attempt', user });
+  });
 }
 
 /** Records that the TPU was deleted (`gone`), or created again (`free`, only if the sheet says gone). */
@@ -90,16 +110,20 @@ export async function bookExistence(
   status: 'gone' | 'free',
   report: (sentence: string) => void,
 ): Promise<void> {
-  const sheet = await cli.lab.sheet();
-  await reportDelivery(tpu, sheet.changeLater(tpu, { kind: 'observe', exists: status === 'free' }), report);
+  await changeSheet(cli, report, (sheet) => sheet.change(tpu, { kind: 'observe', exists: status === 'free' }));
 }
 
-async function reportDelivery(
-  tpu: string,
-  delivery: Promise<Delivery>,
+async function changeSheet(
+  cli: Pick<TpuCli, 'lab'>,
   report: (sentence: string) => void,
+  act: (sheet: BookingSheet) => Promise<unknown>,
 ): Promise<void> {
-  for (const one of (await delivery).late) if (one.tpu === tpu) report(escapeLine(one.message));
+  try {
+    await act(await cli.lab.sheet());
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    report(`The booking sheet was not changed: ${error.message}`);
+  }
 }
 
 type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGraceMs' | 'launcher' | 'env'>;

@@ -198,13 +198,27 @@ export type ResumeFrom =
   | { readonly kind: 'folder'; readonly path: string; readonly job?: string }
   | { readonly kind: 'entry'; readonly path: string };
 
+/** Name of a secret in the secret store, as `secretNamePattern` allows. */
+export type SecretName = string;
+
+/** Also valid as a key of a Secret in Kubernetes, and every name of a variable is valid here. */
+export const secretNamePattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
+
 /**
- * Source of a secret. `file`: a file of the owner, absolute. `environment`: a variable of the user who creates the job;
- * its value is then kept in the job's folder (`secretFile` of files/job-folder.ts).
+ * Source of a secret. `named`: a secret of the job's owner in the secret store. `file`: a file of the owner, absolute.
+ * `environment`: a variable of the user who creates the job; its value is then kept in the job's folder (`secretFile` of
+ * files/job-folder.ts).
  */
 export type SecretSource =
+  | { readonly kind: 'named'; readonly secret: SecretName }
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'environment'; readonly variable: string };
+
+/** The named secrets that the job needs, without repeats. */
+export function namedSecretsOf({ command }: Pick<JobSpec, 'command'>): readonly SecretName[] {
+  const sources = Object.values(command.secrets ?? {});
+  return [...new Set(sources.flatMap((source) => (source.kind === 'named' ? [source.secret] : [])))];
+}
 
 /** The project of the TPU emulator. jobman starts the emulator for no other name. */
 export const emulatorProject = 'emulator';

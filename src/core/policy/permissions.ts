@@ -20,9 +20,10 @@ export type JobCommand = Verb | 'clean' | 'setup';
 
 /**
  * `read`: everything about the job except its row in lists and costs, which every role may read. `workers`: programs,
- * copies, forwarded ports and shells on its workers, which can change all that a command can.
+ * copies, forwarded ports and shells on its workers, which can change all that a command can. `secrets`: jobs that use
+ * named secrets of their owner.
  */
-export type JobOperation = JobCommand | 'read' | 'create' | 'workers';
+export type JobOperation = JobCommand | 'read' | 'create' | 'workers' | 'secrets';
 
 /** `shared`: another user's job on a persistent TPU, which a lab shares. */
 export type Relation = 'own' | 'shared' | 'other';
@@ -42,12 +43,15 @@ const confirmed = cells('allow', 'confirm', 'confirm');
 
 /** A lab's members end and start each other's jobs on a TPU that they share. */
 const running = { viewer: nothing, member: cells('allow', 'confirm', 'deny'), admin: confirmed };
+/** A program can print its secrets, so not even an admin may let one use the secrets of another user. */
+const secrets = { viewer: nothing, member: cells('allow', 'deny', 'deny'), admin: cells('allow', 'deny', 'deny') };
 /** Files and setup are the owner's alone. */
 const ownersOnly = { viewer: nothing, member: cells('allow', 'deny', 'deny'), admin: confirmed };
 
 export const permissions: Readonly<Record<JobOperation, Readonly<Record<Role, Cells>>>> = {
   read: { viewer: cells('allow', 'deny', 'deny'), member: everything, admin: everything },
   create: running,
+  secrets,
   start: running,
   stop: running,
   cancel: running,
@@ -122,7 +126,7 @@ export function jobActions(job: Job, actor: Actor): JobActions {
 
 /** The answers to all commands. */
 export function answerEach(answer: (command: JobCommand) => ActionAnswer): JobActions {
-  const isCommand = (name: string): name is JobCommand => !['read', 'create', 'workers'].includes(name);
+  const isCommand = (name: string): name is JobCommand => !['read', 'create', 'workers', 'secrets'].includes(name);
   const commands = Object.keys(permissions).filter(isCommand);
   // `permissions` has every operation, so that no command is missing.
   return Object.fromEntries(commands.map((command) => [command, answer(command)])) as JobActions;
@@ -191,6 +195,7 @@ const phrases: Partial<Record<JobOperation, { readonly it: string; readonly aJob
   'accept-exit': { it: 'accept its exit', aJob: 'accept the exit of a job' },
   setup: { it: 'run a setup step', aJob: 'run a setup step of a job' },
   workers: { it: 'use its workers', aJob: 'use the workers of a job' },
+  secrets: { it: 'use their secrets', aJob: 'use secrets' },
 };
 
 function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperation): string {

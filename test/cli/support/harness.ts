@@ -262,6 +262,9 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       );
       return costReport(rows, query, io.now());
     },
+    secrets: async () => [],
+    setSecret: unavailable('secrets'),
+    deleteSecret: unavailable('secrets'),
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,

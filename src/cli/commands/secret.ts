@@ -1,0 +1,81 @@
+import { resolve } from 'node:path';
+import { maxSecretBytes, requireSecretName } from '../../app/secrets.ts';
+import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
+import { formatAge, pluralize } from '../../app/format.ts';
+import { formatBinarySize } from '../../manifest/files.ts';
+import { readRegularFile } from '../../files/files.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { abortOnSignal } from '../interrupt.ts';
+import { askHidden } from '../prompt.ts';
+import { aligned } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
+import type { SecretFlags } from '../table/flags.ts';
+
+export async function list(cli: Cli): Promise<number> {
+  const secrets = await (await cli.services.client()).secrets();
+  if (cli.json) {
+    cli.printJsonLines(secrets);
+    return exitCode.ok;
+  }
+  if (secrets.length === 0) {
+    cli.note('No secrets yet. Store one: jobman secret set NAME');
+    return exitCode.ok;
+  }
+  const rows = secrets.map(({ name, size, changedAt, usedBy }) => [
+    name,
+    formatBinarySize(size),
+    formatAge(cli.io.now() - changedAt),
+    usedBy.map(Number).join(', ') || '-',
+  ]);
+  const sides = ['left', 'right', 'left', 'left'] as const;
+  cli.printAll(aligned([['SECRET', 'SIZE', 'CHANGED', 'JOBS'], ...rows], sides, columnsOf(cli.io.stdout)));
+  return exitCode.ok;
+}
+
+export async function set(cli: Cli, { file }: SecretFlags & GlobalFlags, name: string): Promise<number> {
+  // First, so that no user types a value that is then refused.
+  requireSecretName(name);
+  const client = await cli.services.client();
+  const value = file === undefined ? await readInput(cli, name) : readValueFile(resolve(cli.io.cwd, file));
+  const change = await client.setSecret(name, value);
+  const { usedBy = [] } = (await client.secrets()).find((one) => one.name === name) ?? {};
+  const note =
+    usedBy.length === 0 ? '' : ` ${pluralize(usedBy.length, 'unfinished job')} will get it at the next start.`;
+  const message = `${change === 'added' ? 'Stored the secret' : 'Replaced the value of'} ${name}.${note}`;
+  cli.printResult({ secret: name, message }, message);
+  return exitCode.ok;
+}
+
+export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promise<number> {
+  await (await cli.services.client()).deleteSecret(name);
+  const message = `Deleted the secret ${name}.`;
+  cli.printResult({ secret: name, message }, message);
+  return exitCode.ok;
+}
+
+/** From a terminal one line, without echo; otherwise all of standard input. */
+async function readInput(cli: Cli, name: string): Promise<Uint8Array> {
+  if (cli.io.stdin.isTerminal) return Buffer.from(await askHidden(cli, `Value of ${name} (not shown)`));
+  const { signal, release } = abortOnSignal(cli);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of cli.io.stdin.bytes(signal)) {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > maxSecretBytes) break;
+    }
+  } finally {
+    release();
+  }
+  if (signal.aborted) throw new JobmanError('Interrupted. Nothing was changed.', exitCode.interrupted);
+  return Buffer.concat(chunks);
+}
+
+function readValueFile(path: string): Uint8Array {
+  try {
+    return readRegularFile(path, 1024 * 1024);
+  } catch (error) {
+    throw usageError(`The file with the value cannot be read: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,100 @@
+// Named secrets through the Client, in the files of a real home: their modes, rotation, and the jobs that need them.
+
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { JobmanError } from '../../src/app/errors.ts';
+import { clientFor } from '../../src/app/store-client.ts';
+import { createSecretStore } from '../../src/files/secret-store.ts';
+import { openStore } from '../../src/store/store.ts';
+import { aMember, localSpec, noon } from '../support/builders.ts';
+import { clientParts } from '../support/client-parts.ts';
+import { createConfirmed } from '../support/create-confirmed.ts';
+import { openWorld } from '../support/world.ts';
+
+function openFixture(t: TestContext) {
+  const world = openWorld(t);
+  const { home } = world;
+  const store = openStore({ file: join(home, 'state.db') });
+  const secretStore = createSecretStore(home);
+  const client = clientFor(async () => aMember('ada'), clientParts(home, store, { now: () => noon }));
+  world.atEnd(() => client.close());
+  return { home, folder: join(home, 'secrets/ada'), client, secretStore };
+}
+
+const specWith = (...names: readonly string[]) => {
+  const spec = localSpec();
+  const secrets = Object.fromEntries(names.map((secret) => [secret, { kind: 'named', secret } as const]));
+  return { ...spec, command: { ...spec.command, secrets } };
+};
+
+test('a secret is a file that only its owner can read, and a new value replaces it', async (t) => {
+  const { client, folder, home } = openFixture(t);
+  assert.deepEqual(await client.secrets(), []);
+  assert.equal(await client.setSecret('wandb', Buffer.from('one\n')), 'added');
+  assert.equal(await client.setSecret('wandb', Buffer.from([0xff, 0x00])), 'replaced');
+  assert.deepEqual([...readFileSync(join(folder, 'wandb'))], [0xff, 0x00]);
+  assert.deepEqual([statSync(folder).mode & 0o777, statSync(join(folder, 'wandb')).mode & 0o777], [0o700, 0o600]);
+  assert.deepEqual(readdirSync(folder), ['wandb']);
+  const [only] = await client.secrets();
+  assert.deepEqual([only?.name, only?.size, only?.usedBy], ['wandb', 2, []]);
+  for (const [name, value, message] of [
+    ['../ada', 'x', /not a name of a secret/],
+    ['.hidden', 'x', /not a name of a secret/],
+    ['a b', 'x', /not a name of a secret/],
+    ['', 'x', /not a name of a secret/],
+    ['empty', '', /is empty/],
+    ['long', 'x'.repeat(50_000), /longer than 48 KiB/],
+  ] as const)
+    await assert.rejects(client.setSecret(name, Buffer.from(value)), (error: unknown) => {
+      assert.ok(error instanceof JobmanError && error.code === 2, name);
+      assert.match(error.message, message);
+      return true;
+    });
+  assert.deepEqual(readdirSync(join(home, 'secrets')), ['ada']);
+});
+
+test('a secret that others may read is not used', async (t) => {
+  const { client, folder, secretStore } = openFixture(t);
+  await client.setSecret('wandb', Buffer.from('value'));
+  assert.equal(Buffer.from(await secretStore.read('ada', 'wandb')).toString(), 'value');
+  chmodSync(join(folder, 'wandb'), 0o640);
+  await assert.rejects(
+    secretStore.read('ada', 'wandb'),
+    /other users may read the secret wandb of ada: chmod go= .*wandb$/,
+  );
+  chmodSync(join(folder, 'wandb'), 0o600);
+  chmodSync(folder, 0o755);
+  await assert.rejects(
+    secretStore.read('ada', 'wandb'),
+    /other users may read the secret wandb of ada: chmod go= .*secrets\/ada$/,
+  );
+  await assert.rejects(secretStore.read('ada', 'hf'), /the secret hf of ada does not exist; .*jobman secret set hf/);
+  mkdirSync(join(folder, 'folder'));
+  writeFileSync(join(folder, 'wandb.0f0f0f0f-0000-4000-8000-000000000000'), 'unfinished');
+  assert.deepEqual(
+    (await client.secrets()).map(({ name }) => name),
+    ['wandb'],
+  );
+});
+
+test('a secret that an unfinished job needs is kept, and no job is created or started without its secrets', async (t) => {
+  const { client } = openFixture(t);
+  await assert.rejects(createConfirmed(client, { spec: specWith('wandb'), manifest: '' }), (error: unknown) => {
+    assert.ok(error instanceof JobmanError && error.code === 2);
+    assert.match([error.message, ...error.lines].join('\n'), /no secret wandb.*\njobman secret set wandb/);
+    return true;
+  });
+  await client.setSecret('wandb', Buffer.from('one'));
+  await assert.rejects(createConfirmed(client, { spec: specWith('wnadb'), manifest: '' }), /Did you mean wandb\?/);
+  const { id } = await createConfirmed(client, { spec: specWith('wandb'), manifest: '' });
+  assert.deepEqual((await client.secrets())[0]?.usedBy, [id]);
+  await assert.rejects(client.deleteSecret('wandb'), (error: unknown) => {
+    assert.ok(error instanceof JobmanError && error.code === 4);
+    assert.match(error.message, /needed by job 000001\. It was not deleted/);
+    return true;
+  });
+  assert.equal((await client.sendCommand(id, 'cancel', {})).ok, true);
+  await assert.rejects(client.deleteSecret('wandb'), /needed by job/, 'until it has finished');
+});
