@@ -73,7 +73,7 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
   // The state of one job, with the rules that decide about it.
   ['one-job', ['src/app/show.ts', 'src/app/history.ts', 'src/cli/render/show.ts', 'src/cli/render/history.ts']],
-  ['log', ['src/cli/commands/logs.ts', 'src/cli/logs/stored.ts']],
+  ['log', ['src/cli/commands/logs.ts', 'src/cli/logs/print.ts', 'src/app/stored-logs.ts']],
   ['cluster', ['src/wiring/cluster.ts']],
   ['submit', ['src/cli/commands/submit.ts']],
 ];

@@ -62,3 +62,21 @@ export async function pause(length: Duration, signal?: AbortSignal): Promise<voi
     if (signal?.aborted !== true) throw error;
   }
 }
+
+/** Ends a wait early. A ring without a wait ends the next one. */
+export function createBell() {
+  let hasRung = false;
+  let wake = (): void => undefined;
+  return {
+    ring(): void {
+      hasRung = true;
+      wake();
+    },
+    async wait(length: Duration, signal: AbortSignal): Promise<void> {
+      const over = new AbortController();
+      wake = () => over.abort();
+      if (!hasRung) await pause(length, AbortSignal.any([signal, over.signal]));
+      hasRung = false;
+    },
+  };
+}

@@ -3,7 +3,9 @@
 // call early.
 
 import type { ClusterJobView } from './cluster/job-view.ts';
+import type { Phase } from '../core/decide/phase.ts';
 import type { Event } from '../core/model/event.ts';
+import type { WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { JobActions, JobCommand } from '../core/policy/permissions.ts';
 import type {
@@ -13,6 +15,8 @@ import type {
   JobRow,
   JobView,
   ListQuery,
+  LogPart,
+  LogQuery,
   MetricPointView,
   MetricsQuery,
   MetricsStep,
@@ -120,6 +124,55 @@ export type CommandStep =
   | { readonly kind: 'progress'; readonly message: string }
   | ({ readonly kind: 'result' } & CommandResult);
 
+/** The part of a job's logs that a reader wants. */
+export interface LogsQuery extends Omit<LogQuery, 'all'> {
+  /** Only the last lines of each log that exists at the beginning. */
+  readonly tail?: number | undefined;
+  /** Only lines from then on. */
+  readonly since?: Instant | undefined;
+  /** Continues until the job has finished. */
+  readonly follow?: boolean | undefined;
+  /** Of a followed job, only attempts after this one. Absent: the newest attempt and those after it. */
+  readonly after?: number | undefined;
+  /** A followed log gives an empty part once, where it ends at the beginning. */
+  readonly reportsEnd?: boolean | undefined;
+  /** In a cluster: this container of each pod; by default the main one. */
+  readonly container?: string | undefined;
+  readonly allContainers?: boolean | undefined;
+  /** In a cluster: the output before the last restart of the container. */
+  readonly previous?: boolean | undefined;
+  /** In a cluster: every pod; by default the newest. */
+  readonly allPods?: boolean | undefined;
+}
+
+/** A log to print. `readLog` reads its bytes. */
+export interface JobLog {
+  readonly job: string;
+  /** Names the log within its job. */
+  readonly id: string;
+  /** The beginning of its lines, where logs are told apart: the number of the worker; of a pod, a short name. */
+  readonly label: number | string | null;
+  readonly worker: WorkerId | null;
+  readonly attempt: number | null;
+  /** Null for a stored job. */
+  readonly pod: { readonly name: string; readonly container: string } | null;
+  /** The offset of the first byte that the query wants. */
+  readonly from: number;
+  /** True for a log that began while the job was followed. */
+  readonly isNew: boolean;
+}
+
+export type LogStep =
+  /** Logs to print together. `isNext`: no more comes from the logs before. */
+  | { readonly kind: 'logs'; readonly logs: readonly JobLog[]; readonly isNext: boolean }
+  /** The logs so far may have more bytes. Comes at least four times a second for a stored job. */
+  | { readonly kind: 'grown' }
+  | { readonly kind: 'note'; readonly message: string }
+  /** A stored job that is followed. Empty `news` if only ages and reasons changed; on the first step all events so far. */
+  | { readonly kind: 'job'; readonly view: JobView; readonly news: readonly Event[]; readonly isFirst: boolean }
+  /** A followed job has finished; null if it was deleted. */
+  | { readonly kind: 'finished'; readonly phase: Phase | null };
+
 /**
  * Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs, 5 if the cluster cannot be
  * reached. Reads write nothing.
@@ -150,11 +203,35 @@ export interface JobSource {
   ledgerJob(job: FoundJob): Promise<LedgerJob>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
   diffSide(job: FoundJob, attempt: number | null): Promise<DiffSide>;
+  /** Throws JobmanError (2) for a query that this kind of job does not support. Ends early at the signal. */
+  logs(job: FoundJob, query: LogsQuery, signal?: AbortSignal): AsyncIterable<LogStep>;
+  /**
+   * As in `Client`. In a cluster, offsets count from the first byte that the query of `logs` wants, and a log that is not
+   * followed keeps the reader waiting until more bytes or its end arrive.
+   */
+  readLog(job: FoundJob, id: string, from: number, maxBytes: number): Promise<LogPart>;
   metrics(job: FoundJob, query: MetricsQuery): AsyncIterable<MetricsStep>;
   /** Every point, without a reduction. */
   metricPoints(job: FoundJob, query: MetricsQuery): AsyncIterable<MetricPointView>;
   close(): Promise<void>;
 }
+
+/** All bytes of a log from the first that is wanted, in blocks, until a read finds none. */
+export async function* logBytes(
+  source: Pick<JobSource, 'readLog'>,
+  job: FoundJob,
+  { id, from: begin }: Pick<JobLog, 'id' | 'from'>,
+): AsyncIterable<Buffer> {
+  for (let from = begin; ;) {
+    const { buffer, byteOffset, byteLength } = (await source.readLog(job, id, from, logBlockSize)).bytes;
+    if (byteLength === 0) return;
+    from += byteLength;
+    yield Buffer.from(buffer, byteOffset, byteLength);
+  }
+}
+
+/** A reader of lines keeps each block as bytes, as text and as lines at the same time. */
+export const logBlockSize = 64 * 1024;
 
 /** Waits for the result. */
 export async function metricsResult(steps: AsyncIterable<MetricsStep>): Promise<MetricsView> {

@@ -21,7 +21,7 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
   let clusterUse: Promise<boolean> | undefined;
   let opened: ReturnType<typeof openCluster> | undefined;
   const usesCluster = () => (clusterUse ??= isScoped ? Promise.resolve(true) : parts.isClusterConfigured());
-  const store = async () => createStoreSource(await parts.client());
+  const store = async () => createStoreSource(await parts.client(), parts.io);
   const cluster = () => (opened ??= openCluster());
 
   async function openCluster() {
@@ -41,6 +41,9 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
   }
 
   const sourceOf = (job: FoundJob): Promise<JobSource> => (job.cluster === null ? store() : cluster());
+  async function* stepsOf<T>(job: FoundJob, read: (from: JobSource) => AsyncIterable<T>): AsyncIterable<T> {
+    yield* read(await sourceOf(job));
+  }
 
   const source: JobSource = {
     async find(reference, purpose) {
@@ -95,15 +98,11 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
     heldCapacity: async (job) => (await sourceOf(job)).heldCapacity(job),
     ledgerJob: async (job) => (await sourceOf(job)).ledgerJob(job),
     diffSide: async (job, attempt) => (await sourceOf(job)).diffSide(job, attempt),
-    async *perform(job, command, options) {
-      yield* (await sourceOf(job)).perform(job, command, options);
-    },
-    async *metrics(job, query) {
-      yield* (await sourceOf(job)).metrics(job, query);
-    },
-    async *metricPoints(job, query) {
-      yield* (await sourceOf(job)).metricPoints(job, query);
-    },
+    perform: (job, ...command) => stepsOf(job, (from) => from.perform(job, ...command)),
+    logs: (job, ...query) => stepsOf(job, (from) => from.logs(job, ...query)),
+    readLog: async (job, ...part) => (await sourceOf(job)).readLog(job, ...part),
+    metrics: (job, query) => stepsOf(job, (from) => from.metrics(job, query)),
+    metricPoints: (job, query) => stepsOf(job, (from) => from.metricPoints(job, query)),
     close: async () => (await opened)?.close(),
   };
 

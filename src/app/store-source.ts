@@ -2,12 +2,14 @@
 
 import type { Client, JobRow, JobView } from './client.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
+import type { Io } from './services.ts';
 import { escapeLine, formatMachine, pluralize } from './format.ts';
 import { metricsResult, type FoundJob, type JobSelection, type JobSource } from './job-source.ts';
 import { formatHourlyCost } from './phrases.ts';
 import { isIdRef } from './refs.ts';
 
-export function createStoreSource(client: Client): JobSource {
+/** The clock is for logs that are followed. */
+export function createStoreSource(client: Client, io: Pick<Io, 'now'>): JobSource {
   return {
     async find({ text, isName }, purpose) {
       const isId = isIdRef(text) && !isName;
@@ -67,6 +69,11 @@ export function createStoreSource(client: Client): JobSource {
       return withMetrics(side, metrics);
     },
 
+    async *logs({ id }, query, signal = new AbortController().signal) {
+      yield* (await import('./stored-logs.ts')).storedLogs(client, io, id, query, signal);
+    },
+
+    readLog: ({ id }, ...read) => client.readLog(id, ...read),
     metrics: ({ id }, query) => client.metrics(id, query),
     metricPoints: ({ id }, query) => client.metricPoints(id, query),
     close: () => Promise.resolve(),
@@ -91,7 +98,7 @@ function heldCapacity(view: JobView): string | null {
   return `Job ${view.id} (${escapeLine(view.name)}) holds ${held}`;
 }
 
-function storedJob(id: string): FoundJob {
+export function storedJob(id: string): FoundJob {
   return { id, cluster: null, copy: null, note: null };
 }
 

@@ -19,10 +19,20 @@ export async function wakeController(cli: Cli, client: Waker): Promise<void> {
 }
 
 /** Time between a waiting command's checks that a controller runs. */
-export const controllerCheckInterval: Duration = 5_000;
+const controllerCheckInterval: Duration = 5_000;
 
-/** Replaces a dead or outdated controller while a job is followed. A failure is printed and retried later. */
-export async function ensureController(cli: Cli, client: Waker, beforeNote: () => void = () => {}): Promise<void> {
+/** Replaces a dead or outdated controller while a command waits for a job. The first call checks at once. */
+export function keepController(cli: Cli, client: Waker): (beforeNote: () => void) => Promise<void> {
+  let checkedAt: Instant = Number.NEGATIVE_INFINITY;
+  return async (beforeNote) => {
+    if (cli.io.now() - checkedAt < controllerCheckInterval) return;
+    checkedAt = cli.io.now();
+    await ensureController(cli, client, beforeNote);
+  };
+}
+
+/** A failure is printed and retried later. */
+async function ensureController(cli: Cli, client: Waker, beforeNote: () => void = () => {}): Promise<void> {
   const message = await restartIfDead(cli, client);
   if (message === null) return;
   beforeNote();

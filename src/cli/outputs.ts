@@ -255,7 +255,7 @@ interface MetricPointOutput extends Omit<MetricPointView, 'worker'> {
   readonly worker: WorkerId | null;
 }
 
-interface ClusterLogLineOutput {
+export interface ClusterLogLineOutput {
   readonly job: string;
   readonly pod: string;
   readonly container: string;

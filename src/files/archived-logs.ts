@@ -6,6 +6,7 @@ import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } fr
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { parseInstant, second, type Instant } from '../core/model/time.ts';
+import { lineTime, stripTimestamps } from '../app/cluster/archived-lines.ts';
 import { fileError } from '../app/errors.ts';
 import { fileModeIn, makeFolder, readFileEnd, readPieces } from './files.ts';
 import { lastLineOf } from '../app/program-output.ts';
@@ -83,12 +84,6 @@ function readEnd(file: number): { readonly tail: Uint8Array; readonly completeBy
   }
 }
 
-/** Null without a timestamp. */
-export function lineTime(bytes: Uint8Array, from: number): Instant | null {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset + from, Math.min(40, bytes.length - from)).toString('latin1');
-  return parseInstant(text.slice(0, text.indexOf(' ')));
-}
-
 const lastLineBytes = 4 * 1024;
 
 /** The newest whole line of the copy, without its timestamp; null without a copy or a line. */
@@ -139,24 +134,6 @@ export async function* readArchivedLog(
   }
   keepLastLines(last, rest, tail);
   yield* last;
-}
-
-export function withoutTimestamps(lines: Uint8Array): Uint8Array {
-  return stripTimestamps(Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength), undefined);
-}
-
-function stripTimestamps(lines: Buffer, since: Instant | undefined): Buffer {
-  const text = Buffer.allocUnsafe(lines.length);
-  let size = 0;
-  for (let from = 0; from < lines.length;) {
-    const found = lines.indexOf(lineEnd, from);
-    const end = found < 0 ? lines.length : found + 1;
-    const gap = lines.indexOf(0x20, from);
-    const begin = gap < 0 || gap >= end ? from : gap + 1;
-    if (since === undefined || (lineTime(lines, from) ?? since) >= since) size += lines.copy(text, size, begin, end);
-    from = end;
-  }
-  return text.subarray(0, size);
 }
 
 function keepLastLines(blocks: Buffer[], text: Buffer, maxLines: number): void {

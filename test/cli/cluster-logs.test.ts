@@ -90,6 +90,19 @@ suite('logs', () => {
     assert.equal((await run(['logs', 'train', '--grep', 'oss 3', '--raw'], fake)).out, 'loss 3\n');
   });
 
+  test('have their first error found in every pod', async () => {
+    const found = cluster([train], [pod('first', 0), pod('first', 1)]);
+    const fake = {
+      ...found,
+      async *logs(name: string) {
+        yield Buffer.from(name.endsWith('-0') ? 'fine\n' : 'before\nValueError: no\nafter\n');
+      },
+    } as object as Cluster;
+    const { code, out, err } = await run(['logs', 'train', '--first-error'], fake);
+    assert.deepEqual([code, out], [0, '[1] before\n[1] ValueError: no\n[1] after\n']);
+    assert.match(err, /^-- first error: train-first-1, line 2$/m);
+  });
+
   test('of a job that was recreated under its name are its own, and its end is reported', async () => {
     const fake = cluster([train, train, again], [pod('first', 0), pod('second', 0), pod('second', 1)]);
     const { code, out, err } = await run(['logs', 'train', '--follow', '--all-pods'], fake);

@@ -13,10 +13,9 @@ import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Services } from '../../src/app/services.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
-import { createLogPrinter } from '../../src/cli/cluster/log-printer.ts';
+import { formatPrefix } from '../../src/cli/logs/lines.ts';
 import { completionScript } from '../../src/cli/commands/help.ts';
 import { formatProposals } from '../../src/cli/completion/proposals.ts';
-import type { Cli } from '../../src/cli/context.ts';
 import { sanitizeText } from '../../src/cli/output.ts';
 import { aligned } from '../../src/cli/render/aligned.ts';
 import { listLines } from '../../src/cli/render/list.ts';
@@ -421,9 +420,8 @@ suite('text that controls a terminal', () => {
     const past = files.filter((name) => /\brawBytes\(/.test(readFileSync(join(root, 'src', name), 'utf8')));
     assert.deepEqual(past.toSorted(), [
       'cli/block.ts',
-      'cli/cluster/log-printer.ts',
       'cli/hosts/worker-output.ts',
-      'cli/logs/stored.ts',
+      'cli/logs/first-error.ts',
       'cli/logs/stream.ts',
       'cli/output.ts',
     ]);
@@ -432,19 +430,11 @@ suite('text that controls a terminal', () => {
 
 const evilName = 'x\u001b]0;PWN\u0007\n000009  ada';
 
-test('the label in front of a log line is one argument, also for a container with another name', async () => {
-  for (const isTerminal of [true, false]) {
-    let text = '';
-    const stdout = { isTerminal, closed: false, write: (part: string | Uint8Array) => (text += String(part)) };
-    const cli = { io: { stdout }, screen: { colour: true }, json: false } as unknown as Cli;
-    const flags = { allContainers: true } as Parameters<typeof createLogPrinter>[2];
-    await createLogPrinter(cli, 'train', flags, true).write(
-      { name: `train-${evilName}`, index: null },
-      evilName,
-      Buffer.from('one\n'),
-    );
+test('the label in front of a log line is one argument, also for a container with another name', () => {
+  for (const form of ['terminal', 'pipe'] as const) {
+    const labels = [`train-${evilName}/${evilName}`];
     // oxlint-disable-next-line no-control-regex
-    assert.match(text, /^\[[^\u0000-\u001f]*\] one\n$/);
+    assert.match(formatPrefix(labels, labels, { form, fold: false }), /^\[[^\u0000-\u001f]*\] $/);
   }
 });
 

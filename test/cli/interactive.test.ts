@@ -1,6 +1,9 @@
 /** `submit -it --rm`: the Job is deleted however the session ends, and its exit code is that of the program. */
 
 import assert from 'node:assert/strict';
+import { openJobs } from '../../src/app/jobs.ts';
+import type { Cluster } from '../../src/app/cluster/cluster.ts';
+import type { Services } from '../../src/app/services.ts';
 import { suite, test } from 'node:test';
 import type { SessionEnd } from '../../src/app/worker-access.ts';
 import type { ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
@@ -63,6 +66,7 @@ async function session({ job, pods, end, attach, remove }: FakeSession, leaveAt?
   leaveAt?.(() => world.signal());
   try {
     code = await runInteractive(cli, cluster, 'train', {
+      jobs: jobsOf(services, cluster),
       leave: { signal: left.signal, release: () => undefined },
       remove: true,
       isTerminal: true,
@@ -71,6 +75,10 @@ async function session({ job, pods, end, attach, remove }: FakeSession, leaveAt?
     failed = error;
   }
   return { code, failed, removed, err: world.err() };
+}
+
+function jobsOf(services: Services, cluster: Cluster) {
+  return openJobs({ ...services, cluster: async () => cluster }, { namespace: 'lab' });
 }
 
 suite('an interactive session with --rm', () => {
@@ -194,7 +202,8 @@ suite('a session without a terminal', () => {
       },
     } as object as Parameters<typeof runInteractive>[0];
     const leave = { signal: new AbortController().signal, release: () => undefined };
-    const code = await runInteractive(cli, cluster, 'train', { leave, remove: true, isTerminal: false });
+    const jobs = jobsOf(world.services, cluster);
+    const code = await runInteractive(cli, cluster, 'train', { jobs, leave, remove: true, isTerminal: false });
     return { code, out: world.out(), err: world.err() };
   }
 

@@ -120,6 +120,9 @@ suite('logs to a pipe', () => {
     const logs = logFiles(t, 'loss 1\nnoise\nloss 2\nloss 3\nnoise\n');
     assert.equal(await printed(['--grep', '^loss'], logs), '[0] loss 1\n[0] loss 2\n[0] loss 3\n');
     assert.equal(await printed(['--grep', '^loss', '--tail', '2'], logs), '[0] loss 2\n[0] loss 3\n');
+    const finished = { jobs: [jobView({ phase: 'succeeded', phaseStartedAt: 0 })] };
+    assert.equal(await printed(['--grep', '^loss', '--tail', '2', '-f'], logs, finished), '[0] loss 2\n[0] loss 3\n');
+    assert.equal(await printed(['--grep', '1$', '--raw'], logs), 'loss 1\n');
   });
 
   test('--json prints an object a line', async (t) => {

@@ -14,12 +14,15 @@ import { createRecords } from './find-job.ts';
 import { archivedRow, clusterRow, listClusterJobs } from './job-list.ts';
 import { clusterResult, type ClusterObservation, type ClusterResult } from './job-result.ts';
 import type { ClusterJobView } from './job-view.ts';
+import type { createClusterLogs } from './logs.ts';
 import { observeJob } from './observe-job.ts';
 
 /** `scope` is null without a cluster: then only the archive answers. `isScoped`: the user has named the scope. */
 export function createClusterSource(parts: ClusterParts, scope: JobScope | null, isScoped: boolean) {
   const { io } = parts;
   const records = createRecords(parts, scope, isScoped);
+  let clusterLogs: Promise<ReturnType<typeof createClusterLogs>> | undefined;
+  const logs = () => (clusterLogs ??= import('./logs.ts').then(({ createClusterLogs: create }) => create(parts)));
 
   const source: JobSource = {
     find: async ({ text }, purpose) => (await records.find(text, purpose)).found,
@@ -98,6 +101,13 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
         return { ...side, metricsProblem: error.message };
       }
     },
+
+    async *logs(job, query, signal = new AbortController().signal) {
+      const explain = async () => (await source.why(job)).message;
+      yield* (await logs()).logs(await records.of(job), explain, query, signal);
+    },
+
+    readLog: async (job, ...read) => (await logs()).readLog(await records.of(job), ...read),
 
     async *metrics(job, query) {
       const { metricsOfJob } = await import('./metrics.ts');

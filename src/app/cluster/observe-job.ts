@@ -10,6 +10,22 @@ export function mainContainer(containers: readonly ClusterContainer[]): ClusterC
   return mainOf(containers.filter(({ init }) => !init));
 }
 
+/** Without a name the main container, with a note if the pod has others. Throws JobmanError (not found). */
+export function chooseContainer(
+  pod: ClusterPod,
+  named: string | undefined,
+): { readonly container: ClusterContainer; readonly note: string | null } {
+  const container =
+    named === undefined ? mainContainer(pod.containers) : pod.containers.find(({ name }) => name === named);
+  const names = pod.containers.map(({ name }) => name).join(', ');
+  if (container === undefined) {
+    throw new JobmanError(`${pod.name} has no container ${named ?? ''}; it has ${names}.`, exitCode.notFound);
+  }
+  const isChoice = named === undefined && pod.containers.filter(({ init }) => !init).length > 1;
+  const note = `${pod.name} has several containers (${names}); this is ${container.name}. --container chooses another.`;
+  return { container, note: isChoice ? note : null };
+}
+
 /** Oldest first, without pods of an earlier Job of the same name, which may still be ending. */
 export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
   const all = (await Array.fromAsync(cluster.pods({ job: name }))).flat();

@@ -16,7 +16,8 @@ import { reportError, printError, type Cli } from '../context.ts';
 import { pause } from '../../app/concurrency.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { escapeLine } from '../../app/format.ts';
-import { followClusterLogs } from './logs.ts';
+import { outputRules, printJobLogs } from '../logs/print.ts';
+import type { Jobs } from '../../app/jobs.ts';
 import { mainContainer, podsOf, observeJob } from '../../app/cluster/observe-job.ts';
 import { sessionExitCode } from '../hosts/run-on-workers.ts';
 
@@ -31,10 +32,13 @@ export async function runInteractive(
   cluster: Cluster,
   name: string,
   {
+    jobs,
     leave,
     remove,
     isTerminal,
   }: {
+    /** In the namespace of the job. */
+    readonly jobs: Jobs;
     readonly leave: { readonly signal: AbortSignal; readonly release: () => void };
     readonly remove: boolean;
     readonly isTerminal: boolean;
@@ -45,7 +49,7 @@ export async function runInteractive(
   try {
     code = isTerminal
       ? await runAttached(cli, cluster, name, leave)
-      : await runWithInput(cli, cluster, name, leave.signal);
+      : await runWithInput(cli, jobs, cluster, name, leave.signal);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     code = reportError(error, cli);
@@ -110,7 +114,8 @@ async function runAttached(
 }
 
 /** Prints the log: it also has the output from before the input was connected. */
-async function runWithInput(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
+async function runWithInput(cli: Cli, jobs: Jobs, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
+  const found = await jobs.find({ text: name, isName: true }, 'read');
   const job = await cluster.job(name);
   if (job === null) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.failed);
   const [over, broken] = [new AbortController(), new AbortController()];
@@ -119,17 +124,19 @@ async function runWithInput(cli: Cli, cluster: Cluster, name: string, leave: Abo
     failed = error;
     broken.abort();
   });
-  const end = await followClusterLogs(cli, cluster, job, followFlags, AbortSignal.any([leave, broken.signal]));
+  const end = await printJobLogs(cli, jobs, found, {
+    query: { follow: true },
+    rules: outputRules(cli),
+    leave: AbortSignal.any([leave, broken.signal]),
+  });
   over.abort();
   await input;
   if (failed !== undefined) throw failed;
-  if (end === 'left') return exitCode.interrupted;
+  if (end.kind === 'left') return exitCode.interrupted;
   const { container } = await newestPod(cluster, job);
   if (container?.state === 'terminated') return containerExitCode(container);
   return clusterPhase((await cluster.job(name)) ?? job) === 'succeeded' ? exitCode.ok : exitCode.failed;
 }
-
-const followFlags = { follow: true };
 
 /** Ends with the input, the program, or the signal. Throws JobmanError. */
 async function forwardInput(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<void> {

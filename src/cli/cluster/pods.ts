@@ -1,6 +1,6 @@
 import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
 import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
-import { mainContainer, observeJob, podsOf } from '../../app/cluster/observe-job.ts';
+import { chooseContainer, observeJob, podsOf } from '../../app/cluster/observe-job.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import type { ForwardTarget } from '../hosts/forwarded-ports.ts';
@@ -140,22 +140,10 @@ function isRunning({ phase, deleting }: ClusterPod): boolean {
   return phase === 'Running' && !deleting;
 }
 
-/** Without `named` the main container, with a note about the others. Throws JobmanError (not found). */
-export function containerOf(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
-  const found = named === undefined ? mainContainer(pod.containers) : pod.containers.find(({ name }) => name === named);
-  const names = pod.containers.map(({ name }) => name).join(', ');
-  if (found === undefined) {
-    throw new JobmanError(`${pod.name} has no container ${named ?? ''}; it has ${names}.`, exitCode.notFound);
-  }
-  if (named === undefined && pod.containers.filter(({ init }) => !init).length > 1) {
-    cli.note(`${pod.name} has several containers (${names}); this is ${found.name}. --container chooses another.`);
-  }
-  return found;
-}
-
 /** Throws JobmanError: not found for an unknown name, conflict for a container that does not run. */
 function runningContainer(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
-  const found = containerOf(cli, pod, named);
+  const { container: found, note } = chooseContainer(pod, named);
+  if (note !== null) cli.note(note);
   if (found.state === 'running') return found;
   const why = found.reason === null ? '' : ` (${found.reason})`;
   throw new JobmanError(

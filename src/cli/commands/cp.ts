@@ -10,7 +10,7 @@ import type { Machines } from '../hosts/machines.ts';
 import { openMachines } from '../jobs/machines.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { abortOnSignal } from '../interrupt.ts';
-import { workersLabel } from '../logs/lines.ts';
+import { joinLabels } from '../logs/lines.ts';
 
 /** Each copy reads its files again, and all share one connection. */
 const maxConcurrentCopies = 8;
@@ -101,7 +101,7 @@ async function copyAll(cli: Cli, machines: Machines, copies: readonly Copy[], re
     progress.end();
   }
   for (const [sentence, on] of cli.json ? [] : failures) {
-    const who = machines.count === 1 ? '' : `[${workersLabel(on)}] `;
+    const who = machines.count === 1 ? '' : `[${joinLabels(on)}] `;
     printError(cli, `${who}${escapeLine(sentence)}`);
   }
   if (signal.aborted) return exitCode.interrupted;

@@ -2,7 +2,7 @@ import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine } from '../../app/format.ts';
 import { type Cli, type GlobalFlags } from '../context.ts';
 import { createWaker, restartIfKilled } from '../controller.ts';
-import { printLogs } from '../jobs/logs.ts';
+import { printLogs } from '../logs/print.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import type { LogsFlags } from '../table/flags.ts';
 

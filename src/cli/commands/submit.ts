@@ -29,6 +29,7 @@ import {
 } from '../../app/cluster/submit-request.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
+import { openJobs, type Jobs } from '../../app/jobs.ts';
 import { beginArchive, reportArchiveStart } from '../../app/cluster/begin-archive.ts';
 import { readFlavorFile } from '../cluster/flavor-file.ts';
 import { variablesOf } from '../cluster-flags.ts';
@@ -310,6 +311,7 @@ async function create(
   const cluster = await cli.services.cluster(omitUndefined({ context, namespace }));
   let archive: ClusterArchive | undefined;
   let leave: ReturnType<typeof abortOnSignal> | undefined;
+  let jobs: Jobs | undefined;
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(timeoutError(request.name, cluster.context())), submitTimeout);
   try {
@@ -355,14 +357,17 @@ async function create(
       return await wait(cli, { jobName: request.name, context: at, namespace: within });
     }
     if (leave === undefined) return exitCode.ok;
+    jobs = openJobs(cli.services, { context: target.context, namespace: target.namespace });
     if (mode.tty === true || mode.stdin === true) {
       const { runInteractive } = await import('../cluster/interactive.ts');
-      const sessionOptions = { leave, remove: mode.rm === true, isTerminal: mode.tty === true };
+      const sessionOptions = { jobs, leave, remove: mode.rm === true, isTerminal: mode.tty === true };
       return await runInteractive(cli, cluster, request.name, sessionOptions);
     }
-    const { followToVerdict } = await import('../cluster/logs.ts');
-    return await followToVerdict(cli, cluster, request.name, leave.signal);
+    const { followToVerdict } = await import('../follow/follow.ts');
+    const found = await jobs.find({ text: request.name, isName: true }, 'read');
+    return await followToVerdict(cli, jobs, found, { leave: leave.signal });
   } finally {
+    await jobs?.close();
     clearTimeout(timer);
     leave?.release();
     await archive?.close();

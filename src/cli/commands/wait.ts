@@ -5,11 +5,11 @@ import { formatTimeOfDay, pluralize, formatDuration, escapeLine, formatStatus } 
 import { viewJson } from '../../app/json.ts';
 import { createBlock, openWindow, type TerminalWindow } from '../block.ts';
 import { type Cli, type GlobalFlags, verdictCode, printError, reportError } from '../context.ts';
-import { verdictLine } from '../follow/follow.ts';
-import { createJobPoller, pollInterval } from '../follow/poll.ts';
+import { verdictLine } from '../follow/verdict.ts';
 import { createProgress, formatExitHints, type Progress, formatTitle } from '../follow/progress.ts';
 import { createEventFormatter, type EventFormatter } from '../follow/annotations.ts';
-import { pause } from '../../app/concurrency.ts';
+import { jobUpdates } from '../../app/job-updates.ts';
+import { keepController } from '../controller.ts';
 import { abortOnSignal, callAfter } from '../interrupt.ts';
 import type { FoundJob } from '../../app/job-source.ts';
 import { resolveJobs, type JobFlags } from '../jobs/resolve.ts';
@@ -94,7 +94,8 @@ async function waitForStored(
   const back = `jobman wait ${ids.map(Number).join(' ')}`;
   const window = await openWindow(cli, io.stderr, cli.screen.progress === 'redraw');
   const display = createWaitDisplay(cli, ids, back, window);
-  const poller = createJobPoller(cli, client);
+  const checkController = keepController(cli, client);
+  let isFirstRound = true;
   const finish = (id: string, view: JobView | null): void => {
     left.delete(id);
     open.delete(id);
@@ -109,20 +110,21 @@ async function waitForStored(
     );
   };
   try {
-    for (let isFirstRound = true; ; isFirstRound = false) {
-      for (const { id, view, news, isFirst } of await poller.poll([...left])) {
+    for await (const updates of jobUpdates(client, left, io, signal)) {
+      for (const { id, view, news, isFirst } of updates) {
         if (view !== null) display.changed(view, news, isFirst);
         if (view === null || isFinishedPhase(view.phase)) finish(id, view);
         else views.set(id, view);
       }
       if (left.size === 0 || signal.aborted) {
         if (!isFirstRound) window.ring();
-        return worst;
+        break;
       }
+      isFirstRound = false;
       display.tick([...views.values()], io.now());
-      await poller.checkController(display.clear);
-      await pause(pollInterval, signal);
+      await checkController(display.clear);
     }
+    return worst;
   } finally {
     display.close();
   }

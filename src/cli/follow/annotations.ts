@@ -3,7 +3,7 @@ import type { AttemptView, JobView, WorkerView } from '../../app/client.ts';
 import { pluralize, formatDuration, formatTime, reasonPhrases, escapeLine } from '../../app/format.ts';
 import { describeEvent } from '../../app/history.ts';
 import { formatEnding, formatEvidence } from '../../app/phrases.ts';
-import { workersLabel } from '../logs/lines.ts';
+import { joinLabels } from '../logs/lines.ts';
 import type { Event } from '../../core/model/event.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import { type Duration, type Instant, minute, second } from '../../core/model/time.ts';
@@ -59,7 +59,7 @@ function formatAttemptEnd(
 function formatWorkers(workers: readonly WorkerId[]): readonly string[] {
   if (workers.length === 0) return [];
   if (workers.length === 1 && workers[0] === 'controller') return ['on this machine'];
-  return [`${workers.length === 1 ? 'worker' : 'workers'} ${workersLabel(workers)}`];
+  return [`${workers.length === 1 ? 'worker' : 'workers'} ${joinLabels(workers)}`];
 }
 
 /**
@@ -141,7 +141,7 @@ export function createSilenceDetector(): SilenceDetector {
 
     const length = Math.min(...silent.map(({ age }) => age));
     const who =
-      silent.length === 1 ? formatWorker(first.worker) : `workers ${workersLabel(silent.map(({ worker }) => worker))}`;
+      silent.length === 1 ? formatWorker(first.worker) : `workers ${joinLabels(silent.map(({ worker }) => worker))}`;
     if (reported?.who === who && reported.of === of) {
       reported.length = length;
       return [];

@@ -15,6 +15,7 @@ import type { Event } from '../../core/model/event.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import { type Duration, hour, type Instant, minute, second } from '../../core/model/time.ts';
 import { createBlock, type TerminalWindow } from '../block.ts';
+import { joinLabels } from '../logs/lines.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { cutEnd, hangingIndent, padEnd, width } from '../render/cell.ts';
@@ -230,8 +231,8 @@ function createRedrawnProgress(
       const isCalm = view.phase !== 'running' && now - view.phaseStartedAt > calmAfter;
       if (!block.isDue(isCalm ? calmInterval : activeInterval)) return;
       const { columns, rows } = io.stderr.size();
-      const partials = (logs?.partial() ?? []).slice(0, maxPartialLines).map(({ worker, text }) => {
-        return worker === null ? text : `[${worker}] ${text}`;
+      const partials = (logs?.partial() ?? []).slice(0, maxPartialLines).map(({ label, text }) => {
+        return label === null ? text : `[${joinLabels([label])}] ${text}`;
       });
       const lines = [
         ...partials.map((line) => cutEnd(line, columns)),

@@ -12,7 +12,7 @@ import { drawStatusLine } from '../block.ts';
 import { type Cli, printError } from '../context.ts';
 import { type OutputDisplay, createOutputDisplay } from './worker-output.ts';
 import { callAfter } from '../interrupt.ts';
-import { workersLabel } from '../logs/lines.ts';
+import { joinLabels } from '../logs/lines.ts';
 import type { Machines } from './machines.ts';
 
 /** One argument is a line for a shell, as with ssh; several are a program and its arguments, unchanged. */
@@ -126,7 +126,7 @@ function printProblems(cli: Cli, problems: readonly string[]): void {
 
 function formatWaiting(cli: Cli, on: readonly number[], count: number): string | null {
   if (on.length === 0 || cli.json) return null;
-  const who = `[${workersLabel(on)}]`;
+  const who = `[${joinLabels(on)}]`;
   const rest = on.length === count ? pluralize(count, 'worker') : `${who}; ${count - on.length} of ${count} are done`;
   return `waiting for ${rest}`.slice(0, cli.io.stderr.size().columns - 1);
 }
@@ -247,7 +247,7 @@ function groupBy(outcomes: readonly WorkerOutcome[], keyOf: (outcome: WorkerOutc
 }
 
 function label(outcomes: readonly WorkerOutcome[]): string {
-  return `[${workersLabel(outcomes.map(({ worker }) => worker))}]`;
+  return `[${joinLabels(outcomes.map(({ worker }) => worker))}]`;
 }
 
 function formatWhich(of: readonly WorkerOutcome[], count: number): string {

@@ -75,7 +75,7 @@ function createFoldedDisplay(
   fold: boolean,
   clear: () => void,
 ): OutputDisplay {
-  const rules: LineRules = { form: 'terminal', numbered: true, fold, colour: screen.colour };
+  const rules: LineRules = { form: 'terminal', fold, colour: screen.colour };
   const limits = { maxBytes: 65_536, overflow: 'parts', collapse: true } as const;
   const createSource = (worker: number): Source => {
     const queue = createQueue();

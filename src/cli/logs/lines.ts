@@ -1,34 +1,40 @@
 // Splits and formats log lines. Memory is bounded for any output: a line of 10 MB, an endless progress bar, zero bytes.
 
-import type { LogLineOutput } from '../outputs.ts';
 import { isUtf8 } from 'node:buffer';
-import { hexDigits, escapeForTerminal, formatBytes } from '../../app/format.ts';
+import { hexDigits, escapeForTerminal, escapeLine, formatBytes } from '../../app/format.ts';
+import type { JobLog } from '../../app/job-source.ts';
 import { isSanitized } from '../output.ts';
-import type { WorkerId } from '../../core/model/spec.ts';
+import type { ClusterLogLineOutput, LogLineOutput } from '../outputs.ts';
 import type { Instant } from '../../core/model/time.ts';
 
 export interface LineRules {
   /** `terminal`: cut, collapsed. `pipe`: every line whole. `raw`: the bytes. `json`: one object per line. */
   readonly form: 'terminal' | 'pipe' | 'raw' | 'json';
-  readonly numbered: boolean;
   readonly fold: boolean;
   readonly colour: boolean;
 }
 
-/** `[0] `, `[0-3] `; empty for a log without a worker. A terminal gets aligned texts. */
-export function formatPrefix(workers: readonly WorkerId[], all: readonly WorkerId[], rules: LineRules): string {
-  if (workers.length === 0) return '';
-  const label = `[${workersLabel(workers)}]`;
+/** Tells one log from the others: the number of a worker or pod, `controller`, or the end of a pod's name. */
+export type LogLabel = NonNullable<JobLog['label']>;
+
+/** `[0] `, `[0-3] `; empty without a label. A terminal gets aligned texts. */
+export function formatPrefix(
+  labels: readonly LogLabel[],
+  all: readonly LogLabel[],
+  rules: Pick<LineRules, 'form' | 'fold'>,
+): string {
+  if (labels.length === 0) return '';
+  const label = `[${joinLabels(labels)}]`;
   if (rules.form !== 'terminal') return `${label} `;
   const folded = rules.fold && all.length > 1;
-  const widest = folded ? workersLabel(all).length : Math.max(0, ...all.map((one) => String(one).length));
+  const widest = folded ? joinLabels(all).length : Math.max(0, ...all.map((one) => String(one).length));
   return `${label.padEnd(widest + 2)} `;
 }
 
 /** `0-3`, `0,2-3`, `controller`. */
-export function workersLabel(workers: readonly WorkerId[]): string {
-  const labels: string[] = workers.includes('controller') ? ['controller'] : [];
-  const numbers = workers.filter((worker) => worker !== 'controller').toSorted((one, other) => one - other);
+export function joinLabels(all: readonly LogLabel[]): string {
+  const labels: string[] = all.filter((one) => typeof one === 'string').map(escapeLine);
+  const numbers = all.filter((one) => typeof one === 'number').toSorted((one, other) => one - other);
   for (let at = 0; at < numbers.length;) {
     const from = numbers[at] ?? 0;
     let to = from;
@@ -44,7 +50,7 @@ export function workersLabel(workers: readonly WorkerId[]): string {
 
 export function formatBody(piece: Piece, rules: LineRules): string {
   if (rules.form === 'terminal') return formatForTerminal(piece, rules.colour);
-  const text = piece.isSanitized ? piece.text : formatForPipe(piece.text);
+  const text = piece.isSanitized || rules.form === 'raw' ? piece.text : formatForPipe(piece.text);
   return piece.ends ? `${text}\n` : text;
 }
 
@@ -56,7 +62,7 @@ function formatForTerminal({ text, omittedBytes, isSanitized: isClean }: Piece, 
 }
 
 /** Carriage returns do no harm in a file, and progress bars consist of them. */
-export function formatForPipe(text: string): string {
+function formatForPipe(text: string): string {
   if (!text.includes('\r')) return escapeForTerminal(text);
   return text
     .split('\r')
@@ -65,11 +71,11 @@ export function formatForPipe(text: string): string {
 }
 
 /** One object per line, or per part of a very long line. */
-export function formatJson(
-  { job, attempt, worker }: Pick<LogLineOutput, 'job' | 'attempt' | 'worker'>,
-  piece: Piece,
-): string {
-  const line: LogLineOutput = { job, attempt, worker, text: piece.text, continues: !piece.ends };
+export function formatJson({ job, attempt, worker, pod }: JobLog, { text, ends }: Piece): string {
+  const line: LogLineOutput | ClusterLogLineOutput =
+    pod === null
+      ? { job, attempt, worker, text, continues: !ends }
+      : { job, pod: pod.name, container: pod.container, text };
   return `${JSON.stringify(line)}\n`;
 }
 
@@ -90,6 +96,8 @@ export interface SplitRules {
   readonly overflow: 'cut' | 'parts';
   /** Keeps only the last state of a line that carriage returns overwrite (a progress bar). */
   readonly collapse: boolean;
+  /** The texts are bytes, one character for each. */
+  readonly isBinary?: boolean;
 }
 
 const newline = 10;
@@ -108,7 +116,7 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
     if (held.length <= rules.maxBytes) return;
     if (rules.overflow === 'parts') {
       const size = wholeCharacters(held);
-      emit({ text: decode(held.subarray(0, size)), starts, ends: false, omittedBytes: 0, isSanitized: false, at });
+      emit({ text: textOf(held.subarray(0, size)), starts, ends: false, omittedBytes: 0, isSanitized: false, at });
       held = held.subarray(size);
       starts = false;
     } else {
@@ -140,13 +148,14 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
   }
 
   function finish(at: Instant): void {
-    emit({ text: decode(held), starts, ends: true, omittedBytes, isSanitized: false, at });
+    emit({ text: textOf(held), starts, ends: true, omittedBytes, isSanitized: false, at });
     held = Buffer.alloc(0);
     omittedBytes = 0;
     starts = true;
     isReturned = false;
   }
 
+  const textOf = (bytes: Buffer): string => (rules.isBinary === true ? bytes.toString('latin1') : decode(bytes));
   const takeAll = rules.collapse ? takeCollapsing : take;
 
   function pushLines(bytes: Buffer, at: Instant): void {
@@ -161,7 +170,7 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
 
   /** Fast path for whole lines. Returns false, without effect, for any other block. */
   function pushBlock(bytes: Buffer, at: Instant): boolean {
-    if (!isUtf8(bytes) || (rules.collapse && bytes.includes(carriageReturn))) return false;
+    if (rules.isBinary === true || !isUtf8(bytes) || (rules.collapse && bytes.includes(carriageReturn))) return false;
     const text = bytes.toString('utf8');
     const lines = text.split('\n');
     if (lines.some((line) => line.length > rules.maxBytes)) return false;
@@ -203,24 +212,17 @@ function wholeCharacters(bytes: Buffer): number {
 }
 
 /** Invalid UTF-8 is shown byte by byte (`\xff`), so that no binary output is hidden or guessed. */
-export function decode(bytes: Uint8Array): string {
-  try {
-    return strict.decode(bytes);
-  } catch {
-    return decodeMixed(bytes);
-  }
+export function decode(bytes: Buffer): string {
+  return isUtf8(bytes) ? bytes.toString('utf8') : decodeMixed(bytes);
 }
 
-function decodeMixed(bytes: Uint8Array): string {
+function decodeMixed(bytes: Buffer): string {
   let text = '';
   for (let at = 0; at < bytes.length;) {
     const start = at;
     const size = [1, 2, 3, 4].find((one) => start + one <= bytes.length && isUtf8(bytes.subarray(start, start + one)));
     at += size ?? 1;
-    text += size === undefined ? `\\x${hexDigits(bytes[start] ?? 0, 2)}` : strict.decode(bytes.subarray(start, at));
+    text += size === undefined ? `\\x${hexDigits(bytes[start] ?? 0, 2)}` : bytes.toString('utf8', start, at);
   }
   return text;
 }
-
-// Keep a byte order mark: without it a copy would differ from its original.
-const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -1,7 +1,6 @@
-// Merges the lines of several workers. A worker's own lines keep their order; `fold` shows equal lines once.
+// Merges the lines of several logs. A log's own lines keep their order; `fold` shows equal lines once.
 
 import type { Piece } from './lines.ts';
-import type { WorkerId } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
 /** Taking from the front of a plain array would move all remaining lines each time. */
@@ -30,7 +29,6 @@ export function createQueue() {
 type Queue = ReturnType<typeof createQueue>;
 
 export interface LineSource {
-  readonly worker: WorkerId | null;
   readonly queue: Queue;
   /** `more`: more can be read now. `later`: perhaps later. `ended`: never. */
   state: 'more' | 'later' | 'ended';

@@ -1,51 +1,47 @@
 // Prints logs, once or as they grow. Memory is limited to a few blocks per log; a slow reader slows the reading.
 
-import type { Client, LogRef } from '../../app/client.ts';
+import { logBlockSize, type JobLog } from '../../app/job-source.ts';
 import type { Stream } from '../../app/services.ts';
 import {
+  decode,
   formatBody,
   createSplitter,
   formatPrefix,
   formatJson,
   type LineRules,
+  type LogLabel,
   type Piece,
   type SplitRules,
   type Splitter,
 } from './lines.ts';
-import { createQueue, type LineSource, lookahead, mergeLines, timestampOf } from './merge.ts';
+import { createQueue, type LineSource, lookahead, mergeLines } from './merge.ts';
 import { rawBytes } from '../output.ts';
 import { escapeForTerminal, escapeLine } from '../../app/format.ts';
-import type { WorkerId } from '../../core/model/spec.ts';
 import type { Instant } from '../../core/model/time.ts';
 
 export interface LogRules extends LineRules {
   readonly grep?: RegExp | undefined;
-  /** Of each log that exists at the beginning. With `grep` but without `follow`: the last matches. */
-  readonly tail?: number | undefined;
-  readonly follow: boolean;
-  /** Only lines that begin with a time from then on, and the lines after them that begin with none. */
-  readonly since?: Instant | undefined;
+  /** Of each log that is not new, only the last lines that match `grep`. */
+  readonly lastMatches?: number | undefined;
 }
 
 export interface LogStream {
-  /** Gives the column of worker numbers its final width from the first line on. */
-  expect(workers: readonly WorkerId[]): void;
-  /** `isFirst`: `tail` applies. False if the stream has it already. Throws JobmanError if it cannot be read. */
-  add(log: LogRef, isFirst: boolean): Promise<boolean>;
+  /** Gives the column of labels its final width from the first line on. */
+  expect(labels: readonly LogLabel[]): void;
+  /** Does nothing for a log that the stream has already. */
+  add(log: JobLog): void;
   /**
    * Calls `before` ahead of the first text. `behind`: more is available, call again. Stops early if the output is
    * closed.
    */
-  pump(now: Instant, before?: () => void): Promise<'nothing' | 'some' | 'behind'>;
-  finish(now: Instant, before?: () => void): Promise<boolean>;
+  pump(now: Instant, before?: () => void): Promise<'current' | 'behind'>;
+  finish(now: Instant, before?: () => void): Promise<void>;
   /** Such as a progress bar, for a terminal to show below. */
-  partial(): readonly { readonly worker: WorkerId | null; readonly text: string }[];
+  partial(): readonly { readonly label: LogLabel | null; readonly text: string }[];
 }
 
 const maxTerminalLine = 4 * 1024;
 const maxPipeLine = 1024 * 1024;
-const blockSize = 256 * 1024;
-const tailBlockSize = 64 * 1024;
 const writeSize = 64 * 1024;
 /** Limit for one call of `pump`: a program may print faster than the reader reads. */
 const maxPumpBytes = 8 * 1024 * 1024;
@@ -53,44 +49,48 @@ const maxPumpBytes = 8 * 1024 * 1024;
 const patience = 300;
 
 interface Source extends LineSource {
-  readonly log: LogRef;
+  readonly log: JobLog;
   readonly splitter: Splitter;
   offset: number;
+  /** The last matches until the log is read to its present end. */
+  held: Piece[] | null;
 }
 
-export type LogReader = Pick<Client, 'readLog'>;
+/** Empty if there are no bytes now. */
+export type ReadLog = (log: JobLog, from: number, maxBytes: number) => Promise<Uint8Array>;
 
-export function createLogStream(client: LogReader, stdout: Stream, rules: LogRules): LogStream {
+export function createLogStream(readLog: ReadLog, stdout: Stream, rules: LogRules): LogStream {
   let sources: Source[] = [];
   let readAt: Instant = 0;
   let budget = 0;
-  const lastMatches =
-    rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
-  const fold = rules.fold && lastMatches === null;
+  const fold = rules.fold && rules.lastMatches === undefined;
   const printer = createPrinter(stdout, rules, () => sources);
 
-  let isRecent = rules.since === undefined;
-
   function emit(from: readonly Source[], piece: Piece): void {
-    if (rules.since !== undefined) {
-      const time = Date.parse(timestampOf(piece.text) ?? '');
-      if (!Number.isNaN(time)) isRecent = time >= rules.since;
-      if (!isRecent) return;
-    }
-    if (rules.grep !== undefined && !rules.grep.test(piece.text)) return;
+    if (rules.grep?.test(rules.form === 'raw' ? decode(Buffer.from(piece.text, 'latin1')) : piece.text) === false)
+      return;
     // Without folding each line has one source.
     const [source] = from;
-    if (lastMatches === null || source === undefined) return printer.put(from, piece);
-    const matches = lastMatches.get(source) ?? [];
-    matches.push(piece);
-    if (matches.length > (rules.tail ?? 0)) matches.shift();
-    lastMatches.set(source, matches);
+    if (source === undefined || source.held === null) return printer.put(from, piece);
+    source.held.push(piece);
+    if (source.held.length > (rules.lastMatches ?? 0)) source.held.shift();
+  }
+
+  function release(source: Source): void {
+    for (const piece of source.held ?? []) printer.put([source], piece);
+    source.held = null;
+  }
+
+  async function nextBlock(source: Source): Promise<Buffer> {
+    const { buffer, byteOffset, byteLength } = await readLog(source.log, source.offset, logBlockSize);
+    source.offset += byteLength;
+    return Buffer.from(buffer, byteOffset, byteLength);
   }
 
   /** Reads enough to compare, or until no data is left; with `complete` that is the end of the log. */
   async function fill(source: Source, complete: boolean): Promise<void> {
     while (source.queue.size < lookahead && source.state !== 'ended' && budget > 0) {
-      const bytes = await nextBlock(client, source);
+      const bytes = await nextBlock(source);
       budget -= bytes.length;
       source.state = bytes.length > 0 ? 'more' : complete ? 'ended' : 'later';
       if (source.state === 'ended') source.splitter.end(readAt);
@@ -104,6 +104,7 @@ export function createLogStream(client: LogReader, stdout: Stream, rules: LogRul
       for (const source of sources) await fill(source, complete);
       const before = queuedPieces(sources);
       mergeLines(sources, { fold, patience }, readAt, emit);
+      for (const source of sources) if (source.state !== 'more' && source.queue.size === 0) release(source);
       await printer.write(writeSize);
       if (stdout.closed || budget <= 0 || queuedPieces(sources) === before) return;
     }
@@ -112,7 +113,7 @@ export function createLogStream(client: LogReader, stdout: Stream, rules: LogRul
   async function pumpBytes(): Promise<void> {
     for (const source of sources) {
       for (;;) {
-        const bytes = await nextBlock(client, source);
+        const bytes = await nextBlock(source);
         if (bytes.length === 0) break;
         await printer.bytes(bytes);
         budget -= bytes.length;
@@ -125,68 +126,41 @@ export function createLogStream(client: LogReader, stdout: Stream, rules: LogRul
     budget = complete ? Number.POSITIVE_INFINITY : maxPumpBytes;
     printer.begin(before);
     readAt = now;
-    if (rules.form === 'raw') await pumpBytes();
+    if (rules.form === 'raw' && rules.grep === undefined) await pumpBytes();
     else await pumpLines(complete);
     await printer.write();
   }
 
   return {
-    expect: (workers) => printer.expect(workers),
-    async add(log, isFirst) {
-      if (sources.some((source) => source.log.job === log.job && source.log.id === log.id)) return false;
-      const isWhole = rules.tail === undefined || lastMatches !== null || !isFirst;
-      const offset = isWhole ? 0 : await offsetOfLast(client, log, rules.tail ?? 0);
+    expect: (labels) => printer.expect(labels),
+    add(log) {
+      if (sources.some((source) => source.log.job === log.job && source.log.id === log.id)) return;
       const queue = createQueue();
       const splitter = createSplitter(splitRules(rules), (piece) => queue.add(piece));
-      sources.push({ worker: log.worker, queue, state: 'more', log, splitter, offset });
+      const held = rules.lastMatches === undefined || log.isNew ? null : [];
+      sources.push({ queue, state: 'more', log, splitter, offset: log.from, held });
       printer.resetPrefixes();
-      return true;
     },
     async pump(now, before) {
       await pumpAll(now, before, false);
-      return budget <= 0 ? 'behind' : printer.hasPrinted() ? 'some' : 'nothing';
+      return budget <= 0 ? 'behind' : 'current';
     },
     async finish(now, before) {
       await pumpAll(now, before, true);
-      for (const [source, pieces] of lastMatches ?? []) for (const piece of pieces) printer.put([source], piece);
-      lastMatches?.clear();
       await printer.end();
       sources = [];
-      return printer.hasPrinted();
     },
     partial: () =>
-      sources.flatMap(({ worker, splitter }) => {
+      sources.flatMap(({ log: { label }, splitter }) => {
         const pending = splitter.pending();
-        return pending === '' ? [] : [{ worker, text: escapeLine(escapeForTerminal(pending, false)) }];
+        return pending === '' ? [] : [{ label, text: escapeLine(escapeForTerminal(pending, false)) }];
       }),
   };
 }
 
-/** All bytes of a log at the time of each read, in blocks. */
-export async function* logBytes(client: LogReader, { job, id }: LogRef): AsyncIterable<Buffer> {
-  for (let from = 0; ;) {
-    const { bytes } = await client.readLog(job, id, from, blockSize);
-    if (bytes.length === 0) return;
-    from += bytes.length;
-    yield bufferOf(bytes);
-  }
-}
-
-async function nextBlock(client: LogReader, source: Source): Promise<Buffer> {
-  const { job, id } = source.log;
-  const { bytes } = await client.readLog(job, id, source.offset, blockSize);
-  source.offset += bytes.length;
-  return bufferOf(bytes);
-}
-
-/** Without a copy. */
-function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
-  return Buffer.from(buffer, byteOffset, byteLength);
-}
-
 function splitRules(rules: LogRules): SplitRules {
   if (rules.form === 'terminal') return { maxBytes: maxTerminalLine, overflow: 'cut', collapse: true };
-  return { maxBytes: maxPipeLine, overflow: 'parts', collapse: false };
+  return { maxBytes: maxPipeLine, overflow: 'parts', collapse: false, isBinary: rules.form === 'raw' };
 }
 
 function queuedPieces(sources: readonly Source[]): number {
@@ -195,25 +169,22 @@ function queuedPieces(sources: readonly Source[]): number {
 
 function createPrinter(stdout: Stream, rules: LineRules, logs: () => readonly Source[]) {
   let text = '';
-  let printed = false;
   let announce: (() => void) | undefined;
   /** The log with an unfinished long line, which the next part continues. */
   let inside: Source | undefined;
-  let expected: readonly WorkerId[] = [];
+  let expected: readonly LogLabel[] = [];
   const prefixes = new Map<unknown, string>();
 
-  function recordPrinted(): void {
-    printed = true;
+  function announceText(): void {
     announce?.();
     announce = undefined;
   }
 
   function prefixOf(from: readonly Source[]): string {
-    if (!rules.numbered) return '';
     // Nearly every line has one source, so its key must cost nothing.
-    const key = from.length === 1 ? from[0]?.worker : workersOf(from).join();
-    const known = (): readonly WorkerId[] => [...new Set([...workersOf(logs()), ...expected])];
-    const prefix = prefixes.get(key) ?? formatPrefix(workersOf(from), known(), rules);
+    const key = from.length === 1 ? from[0]?.log.label : labelsOf(from).join();
+    const known = (): readonly LogLabel[] => [...new Set([...labelsOf(logs()), ...expected])];
+    const prefix = prefixes.get(key) ?? formatPrefix(labelsOf(from), known(), rules);
     prefixes.set(key, prefix);
     return prefix;
   }
@@ -222,20 +193,18 @@ function createPrinter(stdout: Stream, rules: LineRules, logs: () => readonly So
   async function write(least = 1): Promise<void> {
     if (text.length < least) return;
     // Raw, because each line is sanitized already and keeps its program's colours.
-    stdout.write(rules.form === 'json' ? text : rawBytes(text));
+    stdout.write(rules.form === 'json' ? text : rules.form === 'raw' ? Buffer.from(text, 'latin1') : rawBytes(text));
     text = '';
     await stdout.flush();
   }
 
   return {
     begin(before: (() => void) | undefined): void {
-      printed = false;
       announce = before;
     },
-    hasPrinted: (): boolean => printed,
     /** From several logs if all have the piece. */
     put(from: readonly Source[], piece: Piece): void {
-      recordPrinted();
+      announceText();
       const [source] = from;
       // Two logs have unfinished long lines at the same time: each part gets a line of its own.
       if (inside !== undefined && inside !== source) text += '\n';
@@ -243,12 +212,12 @@ function createPrinter(stdout: Stream, rules: LineRules, logs: () => readonly So
       text +=
         rules.form === 'json' && source !== undefined
           ? formatJson(source.log, piece)
-          : (continues ? '' : prefixOf(from)) + formatBody(piece, rules);
+          : (continues || rules.form === 'raw' ? '' : prefixOf(from)) + formatBody(piece, rules);
       inside = piece.ends || rules.form === 'json' ? undefined : source;
     },
     write,
     async bytes(bytes: Uint8Array): Promise<void> {
-      recordPrinted();
+      announceText();
       stdout.write(bytes);
       await stdout.flush();
     },
@@ -257,37 +226,15 @@ function createPrinter(stdout: Stream, rules: LineRules, logs: () => readonly So
       inside = undefined;
       await write();
     },
-    expect(workers: readonly WorkerId[]): void {
-      if (workers.length === expected.length) return;
-      expected = workers;
+    expect(labels: readonly LogLabel[]): void {
+      if (labels.length === expected.length) return;
+      expected = labels;
       prefixes.clear();
     },
     resetPrefixes: (): void => prefixes.clear(),
   };
 }
 
-function workersOf(sources: readonly LineSource[]): readonly WorkerId[] {
-  return sources.flatMap(({ worker }) => (worker === null ? [] : [worker]));
-}
-
-/** The log's end for 0 lines. Reads backwards, no more than needed. */
-async function offsetOfLast(client: LogReader, { job, id, size }: LogRef, lines: number): Promise<number> {
-  if (lines === 0) return size;
-  let found = 0;
-  for (let end = size; end > 0;) {
-    const { bytes, from } = await client.readLog(
-      job,
-      id,
-      Math.max(0, end - tailBlockSize),
-      Math.min(end, tailBlockSize),
-    );
-    for (let at = bytes.length - 1; at >= 0; at -= 1) {
-      // The newline at the end of the log ends the last line and begins none.
-      if (bytes[at] !== 10 || from + at === size - 1) continue;
-      found += 1;
-      if (found === lines) return from + at + 1;
-    }
-    end = from;
-  }
-  return 0;
+function labelsOf(sources: readonly Source[]): readonly LogLabel[] {
+  return sources.flatMap(({ log: { label } }) => label ?? []);
 }

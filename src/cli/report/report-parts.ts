@@ -2,7 +2,7 @@
 
 import { formatAmount, formatDuration } from '../../app/format.ts';
 import type { SecretSources } from '../../files/known-secrets.ts';
-import type { LogRef } from '../../app/client.ts';
+import type { Client, LogRef } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { readFileEnd } from '../../files/files.ts';
 import type { Instant } from '../../core/model/time.ts';
@@ -10,7 +10,6 @@ import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
 import { heldUses, jobCost, type CostAmount } from '../../reports/cost.ts';
 import { formatNoPrice, formatPrices, freeMinute } from '../render/cost.ts';
-import type { LogReader } from '../logs/stream.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
 /** The parts that differ between a job of the store and one of a cluster. */
@@ -35,7 +34,7 @@ const bundleLogBytes = 256 * 1024;
 const longestSecret = 4_096;
 
 /** The last 256 KiB of a log; empty if it cannot be read. */
-export async function endOfLog(client: LogReader, { job, id, size }: LogRef): Promise<string> {
+export async function endOfLog(client: Pick<Client, 'readLog'>, { job, id, size }: LogRef): Promise<string> {
   try {
     const { bytes } = await client.readLog(job, id, Math.max(0, size - bundleLogBytes), bundleLogBytes);
     return withoutCutLine(bytes);

@@ -22,9 +22,8 @@ import { formatTpuState, type EndResult, type EndRequest, type TpuOperations } f
 import { type LabTpu, shortName, tpuFromName } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
-import { createJobPoller, pollInterval } from '../follow/poll.ts';
+import { jobUpdates } from '../../app/job-updates.ts';
 import { confirm } from '../prompt.ts';
-import { pause } from '../../app/concurrency.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { bookExistence } from './create-lab-job.ts';
@@ -293,11 +292,9 @@ async function waitUntilFinished(
   signal: AbortSignal,
 ): Promise<void> {
   const end = cli.io.now() + endTimeout;
-  const poller = createJobPoller(cli, client);
   const open = new Set(jobs.map(({ id }) => id));
-  for (;;) {
-    for (const { id, view } of await poller.poll([...open]))
-      if (view === null || isFinishedPhase(view.phase)) open.delete(id);
+  for await (const updates of jobUpdates(client, open, cli.io, signal)) {
+    for (const { id, view } of updates) if (view === null || isFinishedPhase(view.phase)) open.delete(id);
     if (open.size === 0) return;
     const left = [...open];
     if (signal.aborted)
@@ -306,6 +303,5 @@ async function waitUntilFinished(
       throw new JobmanError(`Job ${left.join(', ')} did not end within two minutes.`, exitCode.failed, [
         `jobman why ${Number(left[0])}    shows the reason`,
       ]);
-    await pause(pollInterval, signal);
   }
 }

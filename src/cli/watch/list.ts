@@ -3,10 +3,8 @@ import { isNotFoundError, JobmanError } from '../../app/errors.ts';
 import { escapeLine, formatLocalTimeOfDay } from '../../app/format.ts';
 import { timesAsText } from '../../app/json.ts';
 import { awaitsController, foundJob, type Jobs } from '../../app/jobs.ts';
-import { followLast } from '../jobs/logs.ts';
 import type { Cli } from '../context.ts';
 import { createControllerCheck, createWaker } from '../controller.ts';
-import { pollInterval } from '../follow/poll.ts';
 import { pause } from '../../app/concurrency.ts';
 import { listLines } from '../render/list.ts';
 import { layoutOf } from '../screen.ts';
@@ -33,6 +31,7 @@ import {
 import type { Duration, Instant } from '../../core/model/time.ts';
 
 const ageInterval: Duration = 1_000;
+const pollInterval: Duration = 250;
 const logTail = 20;
 
 /** The last frame stays. Without a terminal: prints every row, then each that changes. */
@@ -188,7 +187,16 @@ async function followSelectedLogs(
   });
   const leave = AbortSignal.any([signal, back.signal]);
   try {
-    if (row === undefined || !(await followLast(cli, jobs, await foundJob(row), logTail, leave))) return action;
+    if (row === undefined) return action;
+    const { printJobLogs } = await import('../logs/print.ts');
+    if (row.backend === 'kubernetes') cli.note(`-- log of ${row.id}; q returns to the list`);
+    const end = await printJobLogs(cli, jobs, await foundJob(row), {
+      query: { follow: true, tail: logTail },
+      rules: { form: 'terminal', fold: true, colour: cli.screen.colour },
+      leave,
+      exitHints: ['q returns to the list', 'q returns'],
+    });
+    if (end.kind === 'left' || end.kind === 'output_closed') return action;
     cli.note('-- q returns to the list');
     while (!leave.aborted) await pause(pollInterval, leave);
   } catch (error) {

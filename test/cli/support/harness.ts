@@ -338,7 +338,12 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     async dropEvents(recipient) {
       return options.recipientsInUse?.find((one) => one.recipient === recipient)?.events ?? 0;
     },
-    async *changesSince() {},
+    async *changesSince() {
+      for (let seen = 0; ; await new Promise((resolve) => setTimeout(resolve, 20).unref())) {
+        if (seen !== changes) yield { kind: 'jobs', cursor: String(changes) };
+        seen = changes;
+      }
+    },
     changeCount: async () => changes,
     wake: async () => {
       commands.push('wake');

@@ -1,0 +1,30 @@
+// Lines that begin with the cluster's timestamp, as the API sends them and as the archive keeps them.
+
+import { parseInstant, type Instant } from '../../core/model/time.ts';
+
+const lineEnd = 0x0a;
+
+/** Null without a timestamp. */
+export function lineTime(bytes: Uint8Array, from: number): Instant | null {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset + from, Math.min(40, bytes.length - from)).toString('latin1');
+  return parseInstant(text.slice(0, text.indexOf(' ')));
+}
+
+export function withoutTimestamps(lines: Uint8Array): Uint8Array {
+  return stripTimestamps(Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength), undefined);
+}
+
+/** Only the lines from `since` on. */
+export function stripTimestamps(lines: Buffer, since: Instant | undefined): Buffer {
+  const text = Buffer.allocUnsafe(lines.length);
+  let size = 0;
+  for (let from = 0; from < lines.length;) {
+    const found = lines.indexOf(lineEnd, from);
+    const end = found < 0 ? lines.length : found + 1;
+    const gap = lines.indexOf(0x20, from);
+    const begin = gap < 0 || gap >= end ? from : gap + 1;
+    if (since === undefined || (lineTime(lines, from) ?? since) >= since) size += lines.copy(text, size, begin, end);
+    from = end;
+  }
+  return text.subarray(0, size);
+}

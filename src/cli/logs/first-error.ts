@@ -1,0 +1,122 @@
+import { formatWorker } from '../../core/model/spec.ts';
+import { matchPattern } from '../../core/model/log-lines.ts';
+import type { WorkerId } from '../../core/model/spec.ts';
+import { exitCode } from '../../app/errors.ts';
+import { pluralize } from '../../app/format.ts';
+import { logBytes, type FoundJob, type JobLog, type LogsQuery } from '../../app/job-source.ts';
+import type { Jobs } from '../../app/jobs.ts';
+import { type Cli, printError } from '../context.ts';
+import { outputRules, type LogSource } from './print.ts';
+import { rawBytes } from '../output.ts';
+import { createSplitter, formatBody, formatJson, formatPrefix, type Piece } from './lines.ts';
+import { timestampOf } from './merge.ts';
+
+/** Of a job in a cluster, the first error of all pods unless the query selects some. */
+export async function printFirstError(cli: Cli, jobs: Jobs, job: FoundJob, query: LogsQuery): Promise<number> {
+  const why = await jobs.why(job);
+  const isOfAll = why.backend === 'kubernetes' && query.worker === undefined;
+  const found: FoundError[] = [];
+  let first: JobLog | undefined;
+  let count = 0;
+  for await (const step of jobs.logs(job, isOfAll ? { ...query, allPods: true } : query)) {
+    if (step.kind !== 'logs') continue;
+    for (const log of step.logs) {
+      first ??= log;
+      count += 1;
+      const error = await firstErrorOf(jobs, job, log);
+      if (error !== null) found.push(error);
+    }
+  }
+  const details = why.backend === 'kubernetes' ? why : await jobs.show(job);
+  const attempts = 'attempts' in details ? details.attempts : [];
+  const evidence = attempts.find(({ attempt }) => attempt === first?.attempt)?.evidence?.worker;
+  const [error, ...others] = inOrder(found, evidence);
+  if (error === undefined) {
+    const sentence = `No error found in ${pluralize(count, 'log')}. ${why.message}`;
+    if (cli.json) return printError(cli, sentence, exitCode.notFound, { job: why.id });
+    cli.note(sentence);
+    return exitCode.notFound;
+  }
+  const also = others.length === 0 ? '' : `; later: ${others.map(formatPosition).join('; ')}`;
+  cli.note(`-- first error: ${formatPosition(error)}${also}`);
+  const rules = outputRules(cli);
+  const labels = error.log.label === null ? [] : [error.log.label];
+  for (const piece of error.pieces) {
+    const line = formatPrefix(labels, labels, rules) + formatBody({ ...piece, ends: true }, rules);
+    cli.io.stdout.write(rules.form === 'json' ? formatJson(error.log, piece) : rawBytes(line));
+  }
+  return exitCode.ok;
+}
+
+interface FoundError {
+  readonly log: JobLog;
+  /** From 1. */
+  readonly line: number;
+  readonly pieces: readonly Piece[];
+  /** The time in the line itself, or in the nearest line before it with a time. */
+  readonly time: string | null;
+}
+
+function formatPosition({ log: { worker, pod }, line }: FoundError): string {
+  const of = pod === null ? (worker === null ? null : formatWorker(worker)) : pod.name;
+  return `${of === null ? '' : `${of}, `}line ${line}`;
+}
+
+const linesBefore = 3;
+const linesAfter = 20;
+const maxLineBytes = 4 * 1024;
+
+/**
+ * At most one error per log, the earliest first by the times in the lines. Without times, the worker of the attempt's
+ * evidence comes first, then the order of the logs: their times prove nothing.
+ */
+function inOrder(found: readonly FoundError[], evidence: WorkerId | undefined): readonly FoundError[] {
+  const times = found.map(({ time }) => time);
+  // Two time formats cannot be compared as text.
+  if (times.every((time) => time !== null && time.length === times[0]?.length)) {
+    return found.toSorted((one, other) => (one.time ?? '').localeCompare(other.time ?? ''));
+  }
+  return found.toSorted((one, other) => Number(other.log.worker === evidence) - Number(one.log.worker === evidence));
+}
+
+/** Patterns of the recovery rules, and of Python, C++ and the kernel. */
+const errorPattern =
+  /^\s*Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b(?::|$)|\b(?:FATAL|CRITICAL|ERROR)\b|^panic: |Segmentation fault|\(core dumped\)|^F\d{4} /;
+
+function isError(text: string): boolean {
+  return errorPattern.test(text) || matchPattern(text) !== undefined;
+}
+
+async function firstErrorOf(
+  source: Pick<LogSource, 'readLog'>,
+  job: FoundJob,
+  log: JobLog,
+): Promise<FoundError | null> {
+  const recent: Piece[] = [];
+  const pieces: Piece[] = [];
+  let count = 0;
+  let line = 0;
+  let time: string | null = null;
+  const splitter = createSplitter({ maxBytes: maxLineBytes, overflow: 'cut', collapse: true }, (piece) => {
+    count += 1;
+    if (line > 0) {
+      if (pieces.length <= linesAfter + recent.length) pieces.push(piece);
+      return;
+    }
+    time = timestampOf(piece.text) ?? time;
+    if (!isError(piece.text)) {
+      recent.push(piece);
+      if (recent.length > linesBefore) recent.shift();
+      return;
+    }
+    line = count;
+    pieces.push(...recent, piece);
+  });
+
+  for await (const block of logBytes(source, job, log)) {
+    splitter.push(block, 0);
+    if (pieces.length > linesAfter + recent.length) break;
+  }
+  splitter.end(0);
+  return line === 0 ? null : { log, line, pieces, time };
+}
