@@ -3,7 +3,7 @@
 
 import type { Backend, CapacityPort, Clock, Commit, Store } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
-import type { JobSpec } from '../src/core/model/spec.ts';
+import { ownHost, type JobSpec } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance, type Chance, noFaults } from '../sim/chance.ts';
@@ -110,14 +110,14 @@ export async function openSimulatedJobs(
   };
   const controller = createController({
     store: controllerProcess.wrap(recording),
-    backendOf: (spec) => (spec.capacity.kind === 'local' ? localBackend : cloud),
+    backendOf: (spec) => (spec.capacity.kind === 'hosts' ? localBackend : cloud),
     clock: controllerProcess.clock(clock),
     logFiles: controllerProcess.wrap(createLogCopies({ isFull: false }, chance.fork('disk'))),
     log: { info: () => undefined, warn: (line) => console.error(line) },
     holder: 'controller',
     version: '0.0.0',
     holdsLock: true,
-    slots: 1,
+    pools: [{ name: ownHost, slots: 1, gpus: null }],
     keptPasses: { days: 7, count: 2_000 },
     grants: [],
     idleExitMs: null,

@@ -145,7 +145,7 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
 export function createLocalPort(clock: Clock, world: World): CapacityPort {
   const done = async (): Promise<OutcomeResult> => ({ kind: 'done' });
   return {
-    backend: 'local' satisfies BackendName,
+    backend: 'hosts' satisfies BackendName,
     observe: async (refs) => {
       await world.timeline.pause(1);
       return refs.map(() => known<AllocationStatus>({ state: 'ready', detail: 'here', workers: 1 }, clock.now()));

@@ -9,7 +9,7 @@ import { checkAction } from '../src/core/policy/permissions.ts';
 import type { CommandOptions, Verb } from '../src/core/decide/commands.ts';
 import type { Job } from '../src/core/model/job.ts';
 import type { Outcome, OutcomeResult } from '../src/core/model/observation.ts';
-import type { SetupStep } from '../src/core/model/spec.ts';
+import { ownHost, type SetupStep } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
 import type { Actor } from '../src/core/model/user.ts';
 import type { Chance } from './chance.ts';
@@ -132,7 +132,7 @@ export function createControllers(context: SimulationContext, options: Controlle
     const here: Backend = { capacity: simulated.wrap(createLocalPort(clock, world)), machines };
     return createController({
       store: simulated.wrap(watchedStore),
-      backendOf: (spec) => (spec.capacity.kind === 'local' ? here : cloud),
+      backendOf: (spec) => (spec.capacity.kind === 'hosts' ? here : cloud),
       clock: simulated.clock(clock),
       logFiles: simulated.wrap(context.logCopies),
       log: {
@@ -142,7 +142,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       holder: simulated.name,
       version: '0.0.0',
       holdsLock: certain,
-      slots: slotCount,
+      pools: [{ name: ownHost, slots: slotCount, gpus: null }],
       keptPasses: { days: 7, count: 2_000 },
       grants: world.ownerBudgetUsd === null ? [] : [{ budgetUsd: world.ownerBudgetUsd, budgetPeriod: 'day' }],
       idleExitMs: minute,

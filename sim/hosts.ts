@@ -97,7 +97,7 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
 }
 
 function isLocal(ref: WorkerRef): boolean {
-  return ref.worker === 'controller' || ref.job.spec.capacity.kind === 'local';
+  return ref.worker === 'controller' || ref.job.spec.capacity.kind === 'hosts';
 }
 
 export function killFromOutside(

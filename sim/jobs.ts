@@ -2,7 +2,7 @@
 
 import { presets } from '../src/core/policy/presets.ts';
 import type { PresetName } from '../src/core/policy/presets.ts';
-import { jobIdPlaceholder, ownCheckpointSubfolder } from '../src/core/model/spec.ts';
+import { jobIdPlaceholder, ownCheckpointSubfolder, ownHost } from '../src/core/model/spec.ts';
 import type {
   CapacitySpec,
   CommandSpec,
@@ -185,7 +185,7 @@ function drawBehaviors(chance: Chance): readonly ProgramBehavior[] {
 }
 
 function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local', suffix: string): CapacitySpec {
-  if (kind === 'local') return { kind: 'local', ownership: 'persistent', workdir: '/' };
+  if (kind === 'local') return { kind: 'hosts', ownership: 'persistent', hosts: [ownHost] };
   return {
     kind: 'tpu',
     ownership: kind,

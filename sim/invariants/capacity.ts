@@ -254,12 +254,12 @@ function isAvoided(job: Job, alternative: number): boolean {
 
 /** At most as many local jobs have a live program at once as there are slots, and one job of each persistent TPU. */
 export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void {
-  if (job.spec.capacity.kind !== 'local') return checkSharedTpu(scene, run, job);
+  if (job.spec.capacity.kind !== 'hosts') return checkSharedTpu(scene, run, job);
   const alive = new Set(
     scene
       .world()
       .runs.filter((one) => one === run || isAlive(one))
-      .filter((one) => scene.ledgerOf(one.job).job.spec.capacity.kind === 'local')
+      .filter((one) => scene.ledgerOf(one.job).job.spec.capacity.kind === 'hosts')
       .map((one) => one.job),
   );
   if (alive.size > slotCount)

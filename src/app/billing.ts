@@ -25,7 +25,7 @@ export interface BillingAnswer {
 }
 
 /** Usage that is no TPU at Google. */
-type UsageKind = 'simulated' | 'local' | 'kubernetes';
+type UsageKind = 'simulated' | 'hosts' | 'kubernetes';
 
 function kindsLeftOut(usage: readonly UsageRow[]): readonly UsageKind[] {
   const kinds = usage.flatMap(({ source, simulated }) =>

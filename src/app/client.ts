@@ -6,7 +6,16 @@ import type { AllocationState, Desired, Evidence, Exit, OwnerBudget } from '../c
 import type { Phase } from '../core/decide/phase.ts';
 import type { RecordedPass } from '../core/model/recorded-pass.ts';
 import type { NotifyEvent } from '../core/model/notify.ts';
-import type { BackendName, JobSpec, Override, Pricing, Reason, SecretName, WorkerId } from '../core/model/spec.ts';
+import type {
+  BackendName,
+  HostName,
+  JobSpec,
+  Override,
+  Pricing,
+  Reason,
+  SecretName,
+  WorkerId,
+} from '../core/model/spec.ts';
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
@@ -47,11 +56,13 @@ export interface JobRow {
   /** Null for a job in a cluster that another tool made. */
   readonly owner: string | null;
   readonly backend: BackendName | 'kubernetes';
-  /** The accelerator type; for a job in a cluster its flavor or requests. Null on this machine. */
+  /** The accelerator type; for a job in a cluster its flavor or requests. Null on hosts. */
   readonly accelerator: string | null;
   readonly pricing: Pricing | null;
-  /** The zone; for a job in a cluster `context/namespace`. Null on this machine. */
+  /** The zone; for a job in a cluster `context/namespace`. Null on hosts. */
   readonly zone: string | null;
+  /** The hosts in the order of the workers; `localhost` is this machine. Empty for a TPU or a cluster. */
+  readonly hosts: readonly HostName[];
   /** Address of worker 0; null without capacity. */
   readonly worker0Address: string | null;
   readonly phase: Phase;

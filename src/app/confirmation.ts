@@ -4,7 +4,7 @@
 
 import { isNearlyUsed } from '../core/decide/spending.ts';
 import { checkpointFolder } from '../core/decide/launch.ts';
-import { capacityAt, type JobSpec, type TpuSpec } from '../core/model/spec.ts';
+import { capacityAt, type JobSpec, type TpuSpec, runsCommandHere } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { Grant } from '../core/policy/grants.ts';
@@ -210,14 +210,10 @@ export async function withResumeFrom(
       `The job cannot resume from ${it}, whose manifest has no job.checkpoint_dir. Set job.resume_from to a path.`,
       exitCode.usage,
     );
-  if (isOnThisMachine(source.spec) !== isOnThisMachine(spec) && !path.includes('://'))
+  if (runsCommandHere(source.spec) !== runsCommandHere(spec) && !path.includes('://'))
     throw new JobmanError(
-      `The job cannot resume from ${it}: its checkpoints are ${isOnThisMachine(source.spec) ? 'on this machine' : 'on TPU workers'}. Copy them and set job.resume_from to the path.`,
+      `The job cannot resume from ${it}: its checkpoints are ${runsCommandHere(source.spec) ? 'on this machine' : 'on its workers'}. Copy them and set job.resume_from to the path.`,
       exitCode.usage,
     );
   return { ...spec, command: { ...spec.command, resumeFrom: { kind: 'folder', path, job: source.id } } };
-}
-
-function isOnThisMachine({ capacity, command }: JobSpec): boolean {
-  return capacity.kind === 'local' || command.runsOn === 'controller';
 }

@@ -8,6 +8,8 @@ import {
   type RecoveryRule,
   type SecretSource,
   type StepFile,
+  formatHosts,
+  isOnThisMachine,
 } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
@@ -52,7 +54,7 @@ export async function diffSide(job: Job, number: number | null, sources: SideSou
     },
     files: workdir?.files ?? null,
     stepFiles,
-    ...(workdir === null && job.spec.capacity.kind === 'local' && { isCodeUnknown: true as const }),
+    ...(workdir === null && isOnThisMachine(job.spec) && { isCodeUnknown: true as const }),
   };
 }
 
@@ -120,7 +122,7 @@ function formatRule(rule: RecoveryRule): string {
 function hostsOf(job: Job, attempt: Attempt): object {
   const allocation = allocationOf(job, attempt.allocation);
   const capacity = capacityOf(job, allocation);
-  if (capacity.kind === 'local') return { machine: 'this machine' };
+  if (capacity.kind === 'hosts') return { machine: formatHosts(capacity.hosts) };
   const { project, zone, accelerator, nodeCount = 1, pricing, runtimeVersion, pricePerHourUsd } = capacity;
   const addresses = (allocation.hosts ?? []).map(({ internalIp, externalIp }) => externalIp ?? internalIp);
   return {

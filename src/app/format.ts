@@ -4,7 +4,7 @@
 import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { CostAmount } from '../reports/cost.ts';
 import type { JobRow } from './client.ts';
-import type { Reason } from '../core/model/spec.ts';
+import { formatHosts, type Reason } from '../core/model/spec.ts';
 
 /** One unit, rounded down: `48s`, `9m`, `14h`, `3d`. For columns. Never negative: two clocks differ a little. */
 export function formatAge(length: Duration): string {
@@ -204,9 +204,9 @@ export function hexDigits(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0');
 }
 
-/** `v5litepod-16`, or `this machine`. */
-export function formatMachine({ backend, accelerator }: Pick<JobRow, 'backend' | 'accelerator'>): string {
-  return accelerator ?? (backend === 'local' ? 'this machine' : '-');
+/** `v5litepod-16`, `gpu1, gpu2`, or `this machine`. */
+export function formatMachine({ accelerator, hosts }: Pick<JobRow, 'accelerator' | 'hosts'>): string {
+  return accelerator ?? (hosts.length === 0 ? '-' : formatHosts(hosts));
 }
 
 /** `running`; `stopped, holds v4-8` for a finished job that still holds capacity. */

@@ -2,7 +2,7 @@
 
 import { periodPhrases } from '../core/decide/spending.ts';
 import type { OwnerSpending } from '../core/model/observation.ts';
-import type { CapacitySpec, JobSpec, TpuSpec } from '../core/model/spec.ts';
+import { formatHosts, type CapacitySpec, type JobSpec, type TpuSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import {
   grantMatches,
@@ -40,7 +40,8 @@ export function unpricedBudgets(
   const unpriced = all.filter((one) => capacityPrice(prices, one, now) === null);
   const [first] = unpriced;
   if (first === undefined) return [];
-  const subject = first.kind === 'tpu' ? `${first.accelerator} ${first.pricing} in ${first.zone}` : 'this machine';
+  const subject =
+    first.kind === 'tpu' ? `${first.accelerator} ${first.pricing} in ${first.zone}` : formatHosts(first.hosts);
   const own =
     first.kind === 'tpu'
       ? { accelerator: first.accelerator, usdPerChipHour: 1.5 }

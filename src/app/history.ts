@@ -39,7 +39,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'allocation_requested':
       return event.ownership === 'ephemeral'
         ? `allocation ${event.allocation} requested: ${formatCapacity(job, event.alternative)}, named ${event.name}`
-        : `allocation ${event.allocation} is ${job.spec.capacity.kind === 'local' ? '' : 'the existing TPU '}${event.name}`;
+        : `allocation ${event.allocation} is ${job.spec.capacity.kind === 'hosts' ? '' : 'the existing TPU '}${event.name}`;
     case 'alternative_exhausted':
       return `skipped ${formatCapacity(job, event.alternative)} (${formatCapacityAnswer(event.answer)}); next: ${formatCapacity(job, event.next)}`;
     case 'alternative_skipped':

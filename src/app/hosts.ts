@@ -3,9 +3,7 @@
 
 import { int, objectMap, objectOf, refined, textWhere, type ValueOf } from '../schema/kinds.ts';
 import type { Settings } from './settings.ts';
-
-/** The machine of the controller, whose slots are the setting `local.slots`. */
-export const ownHost = 'localhost';
+import { ownHost } from '../core/model/spec.ts';
 
 const hostName = /^(?!localhost$)[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const sshAddress = /^(?:[A-Za-z_][\w.-]*@)?(?:[A-Za-z0-9][\w.-]*|\[[\da-fA-F:.]+\])(?::(?<port>[1-9]\d{0,4}))?$/;

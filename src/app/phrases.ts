@@ -15,12 +15,12 @@ import {
   isSimulated,
   type CapacitySpec,
   type JobSpec,
-  type LocalSpec,
   type Reason,
   type RecoveryRule,
   type RecoverySpec,
   type TpuSpec,
-  type WorkdirSpec,
+  formatHosts,
+  isOnThisMachine,
 } from '../core/model/spec.ts';
 import { budgetOf, type BudgetName } from '../core/decide/recover.ts';
 import { periodPhrases } from '../core/decide/spending.ts';
@@ -68,8 +68,10 @@ export function formatCloudError({ kind, noLogin }: CloudError): string {
   return noLogin === true ? 'no login' : errorPhrases[kind];
 }
 
-export function formatStartFolder(workdir: WorkdirSpec | undefined, local: LocalSpec): string {
-  return workdir === undefined ? local.workdir : `a copy of ${workdir.from}`;
+/** `, in /home/ada/train`; empty if the command starts in the login folder or in a container. */
+export function formatStartFolder({ workdir, command }: Pick<JobSpec, 'workdir' | 'command'>): string {
+  const folder = workdir === undefined ? command.workdir : `a copy of ${workdir.from}`;
+  return folder === null ? '' : `, in ${folder}`;
 }
 
 export function formatAccelerator({ accelerator, nodeCount }: Pick<TpuSpec, 'accelerator' | 'nodeCount'>): string {
@@ -80,8 +82,8 @@ export function formatAccelerator({ accelerator, nodeCount }: Pick<TpuSpec, 'acc
 export function formatCapacity(job: Pick<Job, 'spec'>, alternative = 0): string {
   const capacity = capacityAt(job.spec.capacity, alternative);
   switch (capacity.kind) {
-    case 'local':
-      return 'this machine';
+    case 'hosts':
+      return formatHosts(capacity.hosts);
     case 'tpu':
       return `${formatAccelerator(capacity)} ${capacity.pricing} in ${capacity.zone}`;
   }
@@ -178,14 +180,14 @@ export type CauseSpec = Pick<JobSpec, 'limits' | 'capacity'>;
 
 /** `no output on any worker for 30m (job.silence_timeout)`, `killed by SIGKILL (exit code 137) on worker 3`. */
 export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence): string {
-  const { limits, capacity } = spec;
-  const isPlain = evidence.worker === undefined || capacity.kind === 'local';
+  const { limits } = spec;
+  const isPlain = evidence.worker === undefined || isOnThisMachine(spec);
   const where = isPlain ? '' : ` on ${formatWorker(evidence.worker)}`;
   switch (reason) {
     case 'hung':
       return limits.silenceTimeoutMs === null || evidence.pattern !== undefined
         ? evidence.message
-        : `no output${capacity.kind === 'local' ? '' : ' on any worker'} for ${formatDuration(limits.silenceTimeoutMs)} (job.silence_timeout)`;
+        : `no output${isOnThisMachine(spec) ? '' : ' on any worker'} for ${formatDuration(limits.silenceTimeoutMs)} (job.silence_timeout)`;
     case 'timed_out':
       return limits.maxRuntimeMs === null
         ? evidence.message

@@ -12,6 +12,8 @@ import {
   type TpuSpec,
   withJobIds,
   isSimulated,
+  formatHosts,
+  isOnThisMachine,
 } from '../core/model/spec.ts';
 import type { UserName } from '../core/model/user.ts';
 import { hasBudget, possibleCapacity } from '../core/policy/grants.ts';
@@ -67,8 +69,10 @@ export function createPlan(
 function requestLines(spec: JobSpec): readonly string[] {
   const { capacity } = spec;
   switch (capacity.kind) {
-    case 'local':
-      return [`a slot on this machine, in ${formatStartFolder(spec.workdir, capacity)}`];
+    case 'hosts':
+      return [
+        `a slot on ${capacity.hosts.length > 1 ? 'each of ' : ''}${formatHosts(capacity.hosts)}${formatStartFolder(spec)}`,
+      ];
     case 'tpu': {
       const name = nodeName(spec, jobIdToken, 1);
       if (capacity.ownership === 'persistent') {
@@ -116,7 +120,7 @@ function formatNamed(heading: string, items: readonly string[]): string {
 
 function formatWhere({ command, capacity }: JobSpec): string {
   if (command.runsOn === 'controller') return 'on this machine, once its TPU is ready';
-  if (command.workers === 'all') return capacity.kind === 'local' ? 'on this machine' : 'on every worker';
+  if (command.workers === 'all') return isOnThisMachine({ capacity }) ? 'on this machine' : 'on every worker';
   return `on ${command.workers.map(formatWorker).join(', ')}`;
 }
 
@@ -125,7 +129,8 @@ function resolvedText(spec: JobSpec, script: string): string {
 }
 
 function formatSetupOnly({ capacity, finish }: JobSpec): string {
-  if (capacity.kind === 'local') return 'none';
+  if (capacity.kind === 'hosts')
+    return isOnThisMachine({ capacity }) ? 'none' : `none: ${formatHosts(capacity.hosts)} is set up`;
   if (capacity.ownership === 'persistent') return 'none: the TPU is set up';
   if (finish.capacity === 'release') return 'none: the TPU is set up and released';
   const limit = finish.keepForMs === null ? 'until you release it' : `for ${formatDuration(finish.keepForMs)}`;

@@ -17,7 +17,7 @@ import {
   type MetricLine,
   type ProgressCount,
 } from '../core/model/metric-lines.ts';
-import { formatWorker, type WorkerId } from '../core/model/spec.ts';
+import { formatWorker, type WorkerId, runsCommandHere } from '../core/model/spec.ts';
 import { hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import {
   slowWorkerOf,
@@ -365,10 +365,8 @@ const maxFolders = 50;
 
 /** The folder with event files in the checkpoint folder or one below it; null if it is not on this machine. */
 function eventFolder(folders: LocalFolders, job: Job, attempt: Attempt): string | null {
-  const { command, capacity } = job.spec;
   const folder = checkpointFolder(job, attempt);
-  const isOnThisMachine = capacity.kind === 'local' || command.runsOn === 'controller';
-  if (folder === null || !isOnThisMachine || !isAbsolute(folder)) return null;
+  if (folder === null || !runsCommandHere(job.spec) || !isAbsolute(folder)) return null;
   const entries = folders.list(folder);
   const isEventFile = ({ name }: { readonly name: string }) => name.startsWith('events.out.tfevents.');
   if (entries.some(isEventFile)) return folder;

@@ -1,7 +1,8 @@
 // Show: all data about one job, including its `why` answer.
 
-import { capacityTraits, localPool } from '../core/decide/allocate.ts';
-import { queuePositionOf, waitsForSlot, type QueuePosition } from '../core/policy/admission.ts';
+import { runsCommandHere } from '../core/model/spec.ts';
+import { capacityTraits } from '../core/decide/allocate.ts';
+import { queuePositionOf, waitsForSlot, type Pool, type QueuePosition } from '../core/policy/admission.ts';
 import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { ruleUseOf } from '../core/decide/recover.ts';
@@ -34,7 +35,7 @@ export interface ViewSources {
   readonly store: Store;
   readonly files: JobFiles;
   readonly folders: LocalFolders;
-  readonly slots: () => Promise<number>;
+  readonly pools: () => Promise<readonly Pool[]>;
   readonly grants: () => Promise<readonly Grant[]>;
   readonly isControllerRunning: () => Promise<boolean>;
   readonly now: () => Instant;
@@ -78,13 +79,13 @@ export async function whyJob(sources: ViewSources, job: Job): Promise<Why> {
 }
 
 async function whyContextOf(sources: ViewSources, job: Job, read: EndReader): Promise<WhyContext> {
-  const { store, slots, now } = sources;
+  const { store, pools, now } = sources;
   const failure = failedAttempt(job);
   const isUnfinished = job.finish === null;
   const [events, queuePosition, nextCheckAt, typicalWait, budgets, { jobs: quotaJobs }, isControllerRunning] =
     await Promise.all([
       store.events(job.id, 0),
-      queuePositionIn(store, slots, job),
+      queuePositionIn(store, pools, job),
       store.wakeAt(job.id),
       isUnfinished ? typicalWaitFor(store, job, now()) : null,
       limitingBudgets(sources, job),
@@ -131,13 +132,13 @@ function budgetViews(job: Job, limiting: readonly Budget[], now: Instant): reado
 /** Computed on demand: storing it would be a write for each job behind one that begins. */
 async function queuePositionIn(
   store: Store,
-  slots: () => Promise<number>,
+  pools: () => Promise<readonly Pool[]>,
   job: Job,
 ): Promise<QueuePosition | undefined> {
   if (!waitsForSlot(job)) return undefined;
   // A job that has left the list may hold its slot until its program has ended.
-  const [limit, { jobs }] = await Promise.all([slots(), store.list({ maxFinished: 0, includeRemoved: true })]);
-  return queuePositionOf([{ name: localPool, units: limit }], jobs, job);
+  const [known, { jobs }] = await Promise.all([pools(), store.list({ maxFinished: 0, includeRemoved: true })]);
+  return queuePositionOf(known, jobs, job);
 }
 
 /** Null if no preemption is possible: nothing runs, the capacity is not preemptible, or the job is unreachable. */
@@ -190,11 +191,9 @@ function resumedFrom({ attempts }: Job): ResumedFromView | null {
 
 /** The newest complete checkpoint; null if the folder is not on this machine, has none, or cannot be read. */
 export function newestCheckpoint(folders: LocalFolders, job: Job): CheckpointView | null {
-  const { command, capacity } = job.spec;
   const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
   const folder = attempt === undefined ? null : checkpointFolder(job, attempt);
-  const isOnThisMachine = capacity.kind === 'local' || command.runsOn === 'controller';
-  if (attempt === undefined || folder === null || !isOnThisMachine || !isAbsolute(folder)) return null;
+  if (attempt === undefined || folder === null || !runsCommandHere(job.spec) || !isAbsolute(folder)) return null;
   const names = folders.list(folder).map(({ name }) => name);
   const belongsToJob = entryFilter(folders, job, attempt, folder, names);
   const entries = names.filter(isComplete).flatMap((name) => {

@@ -1,5 +1,6 @@
 // Store client: the Client in this process, over the store.
 
+import type { Pool } from '../core/policy/admission.ts';
 import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
 import { ownersLike, ownNames, type Actor, type UserName } from '../core/model/user.ts';
@@ -45,7 +46,7 @@ export interface ClientParts {
   readonly grants: () => Promise<readonly Grant[]>;
   /** Starts what the cloud of a new job needs on this machine: the TPU emulator. */
   readonly prepareCloud?: (spec: JobSpec) => Promise<void>;
-  readonly slots: () => Promise<number>;
+  readonly pools: () => Promise<readonly Pool[]>;
   /** Loaded at the first ticket. */
   readonly workerRoutes: () => Promise<WorkerRoutes>;
   readonly workerMeter: () => Promise<WorkerMeter>;

@@ -2,7 +2,7 @@
 // caller passes what it has read, with the time of each reading.
 
 import { chipCount, generationOf } from '../catalogue/accelerators.ts';
-import type { WorkerId } from '../core/model/spec.ts';
+import { isOwnHost, type WorkerId } from '../core/model/spec.ts';
 import { compareText } from '../core/model/compare-text.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import type { JobActivity, JobTpu } from './activity.ts';
@@ -179,8 +179,8 @@ export function workerKey({ id, attempt }: Pick<JobRow, 'id' | 'attempt'>, worke
 }
 
 /** True if the program runs on this machine, with other programs. */
-export function runsHere({ backend, workers }: Pick<JobActivity, 'backend' | 'workers'>): boolean {
-  return backend === 'local' || workers.some(({ worker }) => worker === 'controller');
+export function runsHere({ hosts, workers }: Pick<JobActivity, 'hosts' | 'workers'>): boolean {
+  return isOwnHost(hosts) || workers.some(({ worker }) => worker === 'controller');
 }
 
 export function topRows(input: TopInput, filter: TopFilter): TopRows {

@@ -1,6 +1,6 @@
 // Views: a job as people see it, computed here once for the table, the JSON and the pages.
 
-import { formatWorker, isSimulated } from '../core/model/spec.ts';
+import { formatWorker, isSimulated, formatHosts } from '../core/model/spec.ts';
 import {
   allocationOf,
   capacityOf,
@@ -16,7 +16,7 @@ import {
   wasNeverCreated,
 } from '../core/model/job.ts';
 import { nextCallAt } from '../core/decide/allocate.ts';
-import { waitsForSlot } from '../core/policy/admission.ts';
+import { needsSlot, waitsForSlot } from '../core/policy/admission.ts';
 import { isFinishedPhase, phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
 import { budgetOf, usedBudget } from '../core/decide/recover.ts';
 import { spendingOf } from '../core/decide/spending.ts';
@@ -44,6 +44,7 @@ export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' |
     accelerator: tpuSpec?.accelerator ?? null,
     pricing: tpuSpec?.pricing ?? null,
     zone: tpuSpec?.zone ?? null,
+    hosts: capacity.kind === 'hosts' ? capacity.hosts : [],
     worker0Address: currentAddress(lastAllocation(job)),
     phase,
     heldCapacity: heldCapacity(job),
@@ -63,7 +64,7 @@ export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' |
 /** The store keeps these rows, so that lists are quick. */
 export const finalRows: FinalRows = {
   /** Raise this when a row gets another field or phrase. */
-  version: 11,
+  version: 12,
   rowOf(job) {
     if (job.finish === null || job.startRequest !== null || heldAllocations(job).length > 0) return null;
     return jobRow(job, job.finish.at);
@@ -95,7 +96,7 @@ export function priceOf(job: Job, allocation: Allocation): number | null {
 /** `v5litepod-16`, `2 × v4-16`, or `this machine`. */
 export function acceleratorOf(job: Job): string {
   const capacity = capacityOf(job, lastAllocation(job));
-  return capacity.kind === 'tpu' ? formatAccelerator(capacity) : 'this machine';
+  return capacity.kind === 'tpu' ? formatAccelerator(capacity) : formatHosts(capacity.hosts);
 }
 
 /** While the job runs, its capacity is obvious. Afterwards it still costs money. */
@@ -203,7 +204,7 @@ function recoveringPhrase(job: Job, now: Instant): string | undefined {
 
 function firstWaitPhrase(job: Job): string {
   if (job.spec.capacity.kind === 'tpu' && waitsForSlot(job)) return 'waiting for its TPU';
-  return `waiting for ${job.spec.capacity.kind === 'local' ? 'a slot' : 'the controller'}`;
+  return `waiting for ${needsSlot(job) ? 'a slot' : 'the controller'}`;
 }
 
 /** Takes precedence over other phrases: without an answer, they may no longer hold. */

@@ -1,6 +1,6 @@
 // Parts of the `why` answer that several of its files share: silence, interruptions, rules and hints.
 
-import { formatWorker } from '../core/model/spec.ts';
+import { formatWorker, isOnThisMachine } from '../core/model/spec.ts';
 import { ruleUseOf, answerFor, continuationOf } from '../core/decide/recover.ts';
 import type { Event } from '../core/model/event.ts';
 import { lastAllocation, lastAttempt, openAttempt } from '../core/model/job.ts';
@@ -170,7 +170,7 @@ export function formatTask(task: TaskFailure['task']): string {
 
 export function formatAttemptWorkers(job: Job, attempt: Attempt): string {
   const workers = workersOf(job, attempt);
-  if (job.spec.capacity.kind === 'local' || workers[0] === 'controller') return 'this machine';
+  if (isOnThisMachine(job.spec) || workers[0] === 'controller') return 'this machine';
   return workers.length === 0 ? 'its workers' : pluralize(workers.length, 'worker');
 }
 

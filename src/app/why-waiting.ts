@@ -1,5 +1,6 @@
 // The `why` answer for a job that waits for a slot or for capacity.
 
+import { formatHosts } from '../core/model/spec.ts';
 import { capacityWaitEnd, isPermanent } from '../core/decide/allocate.ts';
 import { alternativeAfter, exhaustsAlternative, hasAlternatives } from '../core/decide/alternatives.ts';
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
@@ -39,20 +40,23 @@ function formatQueuePosition(job: Job, position: QueuePosition | undefined): str
   if (!waitsForSlot(job)) return 'no controller has checked it yet';
   const { capacity } = job.spec;
   if (position === undefined) return `it waits for ${capacity.kind === 'tpu' ? 'its TPU' : 'a slot'}`;
-  const { slots, slotsUsed, usedBy, ahead } = position;
+  const { pool, slots, slotsUsed, usedBy, ahead } = position;
+  if (slots === null) return `the settings no longer name its host ${pool}`;
   const slot = capacity.kind === 'tpu' ? `its TPU ${capacity.name}` : 'a slot';
   if (ahead < slots - slotsUsed) return `${slot} is free, and no controller has checked it yet`;
   const others = ahead === 0 ? '' : `, ${pluralize(ahead, 'job')} ahead`;
   if (capacity.kind === 'tpu')
     return `${slot} is ${slotsUsed === 0 ? 'free' : `used by job ${formatList(usedBy)}`}${others}`;
-  return `${slotsUsed} of ${pluralize(slots, 'slot')} on this machine in use${others}`;
+  return `${slotsUsed} of ${pluralize(slots, 'slot')} on ${formatHosts([pool])} in use${others}`;
 }
 
 function nextForQueue(job: Job, position: QueuePosition | undefined): string {
+  if (position?.slots === null)
+    return `An attempt starts when the host is back (jobman hosts add ${position.pool} --ssh ADDRESS) and has a free slot.`;
   if (!waitsForSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
     return 'The controller starts an attempt.';
   if (job.spec.capacity.kind === 'tpu') return 'An attempt starts when the TPU is free.';
-  return 'An attempt starts when a slot is free. The setting local.slots is the number of slots.';
+  return 'An attempt starts when a slot is free. The number of slots: jobman hosts';
 }
 
 /** The attempt waits until the old TPU is deleted, until its request is accepted, or in the cloud's queue. */

@@ -4,7 +4,7 @@
 
 import type { Duplex } from 'node:stream';
 import { lastAllocation, type Allocation, type Job } from '../core/model/job.ts';
-import type { TpuSpec } from '../core/model/spec.ts';
+import { isOnThisMachine, type TpuSpec } from '../core/model/spec.ts';
 import type { OnBehalf } from './client.ts';
 import { exitCode, JobmanError, messageOf } from './errors.ts';
 import type { AllocationRef } from './ports.ts';
@@ -163,7 +163,7 @@ export interface WorkerAccess {
 /** Throws JobmanError if the job has no machines now. */
 export function requireMachines(job: Job): Allocation {
   const { id, spec, finish } = job;
-  if (spec.capacity.kind === 'local')
+  if (isOnThisMachine(spec))
     throw new JobmanError(
       `Job ${id} is a local job: it runs on this machine and has no remote workers.`,
       exitCode.usage,

@@ -40,7 +40,7 @@ import type { CheckpointRow } from '../reports/checkpoints.ts';
 import type { BucketRow, StorageTotal } from '../reports/storage.ts';
 import type { BillingGroup, BillingReport } from '../reports/billing.ts';
 import type { Phase } from '../core/decide/phase.ts';
-import type { RuleAnswer, WorkerId } from '../core/model/spec.ts';
+import type { RuleAnswer, WorkerId, HostName } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Booking } from '../lab/bookings.ts';
 import type { CheckRow, CheckStatus, Trouble } from '../lab/check-rows.ts';
@@ -507,20 +507,27 @@ interface FlavorOutput {
   readonly limits: Amounts | null;
 }
 
-/** The slots of this machine. */
+/** The slots of a host. */
 interface SlotsOutput {
   readonly kind: 'slots';
+  /** `localhost` is this machine. */
+  readonly host: HostName;
   readonly slotCount: number;
   readonly usedCount: number;
-  /** Local jobs that wait for a slot. */
+  /** Jobs that wait for a slot there. */
   readonly waitingCount: number;
 }
 
 /** A job of the database that waits for a slot or a TPU. */
 interface QueuedJobOutput extends JobRow {
   readonly kind: 'queued';
-  /** From 1; null for a TPU, whose queue only the cloud knows. */
-  readonly position: number | null;
+  /** In the queue of each host. Empty for a TPU, whose queue only the cloud knows. */
+  readonly positions: readonly {
+    /** `localhost` is this machine. */
+    readonly host: HostName;
+    /** From 1. */
+    readonly position: number;
+  }[];
 }
 
 /** `init`. */

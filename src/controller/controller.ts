@@ -4,7 +4,7 @@
 
 import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
-import { localPool } from '../core/decide/allocate.ts';
+import type { Pool } from '../core/policy/admission.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
@@ -55,7 +55,8 @@ export interface ControllerOptions {
   readonly version: string;
   /** True when the caller holds this machine's controller lock, so that an earlier holder of the lease is dead. */
   readonly holdsLock: boolean;
-  readonly slots: number;
+  /** The hosts. */
+  readonly pools: readonly Pool[];
   /** Their budgets limit the jobs of each user. */
   readonly grants: readonly Grant[];
   /** The passes that stay recorded: of these days, and at most so many of each job. 0: none is recorded. */
@@ -236,7 +237,7 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
     report,
   });
   const admission = createAdmission({
-    pools: [{ name: localPool, units: options.slots }],
+    pools: options.pools,
     wake,
     now: () => clock.now(),
   });

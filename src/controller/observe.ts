@@ -50,11 +50,11 @@ export interface ObservationContext {
 export async function observe(
   job: Job,
   outcomes: readonly StoredOutcome[],
-  admitted: boolean,
+  admission: Pick<Observation, 'admitted' | 'slots'>,
   context: ObservationContext,
 ): Promise<Observation> {
   if (job.removed && !mayOutliveRemoval(job)) {
-    return { admitted, allocations: [], workers: [], outcomes: outcomes.map((stored) => stored.outcome) };
+    return { ...admission, allocations: [], workers: [], outcomes: outcomes.map((stored) => stored.outcome) };
   }
   const lostReplies = context.idleRequests.filter(
     (ordinal) =>
@@ -78,7 +78,7 @@ export async function observe(
       : context.silences.withSilence(job.id, one, began, answeredAt),
   );
   return {
-    admitted,
+    ...admission,
     allocations,
     workers,
     outcomes: outcomes.map((stored) => stored.outcome),

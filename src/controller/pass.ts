@@ -143,7 +143,7 @@ function createJobObserver(parts: PassParts) {
       const idleRequests = idleRequestsOf(job, performer);
       const outcomes = await store.outcomes(job.id);
       const backend = parts.backendOf(job.spec);
-      const observed = await observe(job, outcomes, admission.admits(job), {
+      const observed = await observe(job, outcomes, admission.admit(job), {
         backend,
         observeAllocations: parts.observerFor(backend),
         clock,

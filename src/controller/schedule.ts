@@ -1,5 +1,6 @@
 // Schedule: the time of each job's next pass, the queue of passes, and the jobs that are admitted to a slot.
 
+import type { Observation } from '../core/model/observation.ts';
 import type { Clock } from '../app/ports.ts';
 import {
   admit,
@@ -11,6 +12,7 @@ import {
   waitsForSlot,
   withTpus,
   type Pool,
+  type Admitted,
 } from '../core/policy/admission.ts';
 import type { Job } from '../core/model/job.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
@@ -166,7 +168,7 @@ export function createAdmission(options: {
   readonly now: () => Instant;
 }) {
   const jobs = new Map<string, Job>();
-  let admitted: ReadonlySet<string> = new Set();
+  let admitted: Admitted = new Map();
 
   function track(job: Job): boolean {
     const before = jobs.get(job.id);
@@ -184,22 +186,23 @@ export function createAdmission(options: {
   }
 
   return {
-    admits(job: Job): boolean {
+    admit(job: Job): Pick<Observation, 'admitted' | 'slots'> {
       // The backoff of a job that is not admitted may be over.
       if (needsSlot(job) && (track(job) || !admitted.has(job.id))) admitNow();
-      return isAdmitted(admitted, job);
+      const slots = job.spec.capacity.kind === 'hosts' ? admitted.get(job.id) : undefined;
+      return { admitted: isAdmitted(admitted, job), ...(slots !== undefined && slots.length > 0 && { slots }) };
     },
     update(job: Job): void {
       if (!needsSlot(job) || !track(job)) return;
       const before = admitted;
       admitNow();
-      for (const id of admitted) if (!before.has(id) && id !== job.id) options.wake(id);
+      for (const id of admitted.keys()) if (!before.has(id) && id !== job.id) options.wake(id);
     },
     /** Call it once, with all unfinished jobs: a job that waits for a slot has no due time. */
     load(unfinished: readonly Job[]): void {
       for (const job of unfinished) if (needsSlot(job)) track(job);
       admitNow();
-      for (const id of admitted) options.wake(id);
+      for (const id of admitted.keys()) options.wake(id);
     },
   };
 }

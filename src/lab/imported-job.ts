@@ -49,7 +49,7 @@ export function buildImportedJob(
   // If the end is unknown, do not report that its owner stopped it.
   const isByOwner = verdict === 'cancelled' || (verdict === 'stopped' && !evidence.message.startsWith(importedPrefix));
   const created = newJob({ id, installation, owner, spec, at: createdAt });
-  const begun = beginAttempt(created.job, createdAt);
+  const begun = beginAttempt(created.job, undefined, createdAt);
   const ended = withAttempt(begun.job, 1, {
     startedAt: begunAt,
     runningAt: begunAt,

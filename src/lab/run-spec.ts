@@ -7,7 +7,7 @@ import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { zonesOffering } from '../catalogue/zones.ts';
 import { presets } from '../core/policy/presets.ts';
-import type { CommandSpec, JobSpec, RecoverySpec, SetupStep, TpuSpec } from '../core/model/spec.ts';
+import { type CommandSpec, type JobSpec, type RecoverySpec, type SetupStep, type TpuSpec } from '../core/model/spec.ts';
 import { minute, second } from '../core/model/time.ts';
 import type { LabJob } from './lab-store.ts';
 import { labScript } from './run-script.ts';

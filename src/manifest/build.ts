@@ -10,6 +10,7 @@ import {
   type CommandSpec,
   type JobSpec,
   type ResumeFrom,
+  formatHosts,
 } from '../core/model/spec.ts';
 import { second } from '../core/model/time.ts';
 import { containerWorkdir } from '../setup/docker.ts';
@@ -18,7 +19,7 @@ import { setupSteps, withoutSudo, wrapCommand } from '../setup/steps.ts';
 import { workdirStep } from '../setup/files.ts';
 import type { Path } from '../schema/kinds.ts';
 import { checkBuckets } from './buckets.ts';
-import { readCapacity } from './capacity.ts';
+import { readCapacity, readLocalFolder } from './capacity.ts';
 import { chooseModules, type ModuleChoice, readModules, workerPath } from './setup-modules.ts';
 import type { Section } from './keys.ts';
 import { fileProblem, withTilde, isWithin, localPath, type ManifestContext } from './files.ts';
@@ -77,7 +78,7 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
     capacity,
     steps: [
       ...(isCopied ? [workdirStep()] : []),
-      ...(capacity.kind === 'local' ? setupSteps(modules).map(withoutSudo) : setupSteps(modules)),
+      ...(capacity.kind === 'hosts' ? setupSteps(modules).map(withoutSudo) : setupSteps(modules)),
     ],
     command: {
       script,
@@ -157,20 +158,19 @@ function readWorkers(
   const twice = workers.find((worker, index) => workers.indexOf(worker) < index);
   if (twice !== undefined) sections.problem(['command', 'workers'], `names worker ${twice} twice`);
   if (capacity === undefined) return workers;
-  const isLocal = capacity.kind === 'local';
   const { count, name } = fewestWorkers(capacity);
   for (const [index, worker] of workers.entries()) {
     if (worker < count) continue;
-    const has = isLocal ? 'this machine is' : `${name} has`;
+    const verb = capacity.kind !== 'hosts' ? 'has' : count === 1 ? 'is' : 'are';
     const range = count === 1 ? 'one worker, number 0' : `${count} workers, numbered 0 to ${count - 1}`;
-    sections.problem(['command', 'workers', index], `there is no worker ${worker}: ${has} ${range}`);
+    sections.problem(['command', 'workers', index], `there is no worker ${worker}: ${name} ${verb} ${range}`);
   }
   return workers;
 }
 
 /** Of all alternatives, because the command must run on any of them. */
 function fewestWorkers(capacity: CapacitySpec): { readonly count: number; readonly name: string } {
-  if (capacity.kind === 'local') return { count: 1, name: '' };
+  if (capacity.kind === 'hosts') return { count: capacity.hosts.length, name: formatHosts(capacity.hosts) };
   const slices = capacity.nodeCount ?? 1;
   const options = alternativesOf(capacity).map(({ accelerator }) => ({
     count: (findAccelerator(accelerator)?.workers ?? Number.POSITIVE_INFINITY) * slices,
@@ -209,14 +209,12 @@ interface Placement {
 function readWorkdir(
   sections: Sections,
   workdir: string | undefined,
-  { runsOn, isLocal, capacity, isCopied }: Placement,
+  { runsOn, isLocal, isCopied }: Placement,
   context: ManifestContext,
 ): string | null {
   const { folder, home } = context;
-  if (isLocal && !isCopied) {
-    const start = capacity?.kind === 'local' ? capacity.workdir : folder;
-    return workdir === undefined ? start : localPath(workdir, start, home);
-  }
+  const start = isLocal ? readLocalFolder(sections, context) : folder;
+  if (isLocal && !isCopied) return workdir === undefined ? start : localPath(workdir, start, home);
   if (runsOn === 'controller') return localPath(workdir ?? '.', folder, home);
   const at = ['command', 'workdir'];
   if (!isCopied) return workdir === undefined ? null : workerPath(sections, at, workdir);

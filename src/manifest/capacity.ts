@@ -8,10 +8,10 @@ import {
   nodeNamePlaceholder,
   type CapacitySpec,
   type DataDisk,
-  type LocalSpec,
   type TpuAlternative,
   type TpuSpec,
   emulatorProject,
+  ownHost,
 } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
 import { readNamedFile, localPath, type ManifestContext } from './files.ts';
@@ -48,17 +48,18 @@ export function readCapacity(
       'the manifest has no section for where the job runs; add tpu, local: {} (this machine) or kubernetes: {} (a cluster)',
     );
   }
-  const local = hasLocal ? readLocal(sections, context) : undefined;
-  return hasTpu ? readTpu(sections, jobName, remoteUser, context) : local;
+  if (hasTpu) return readTpu(sections, jobName, remoteUser, context);
+  return { kind: 'hosts', ownership: 'persistent', hosts: [ownHost] };
 }
 
-function readLocal(sections: Sections, { files, folder, home }: ManifestContext): LocalSpec {
+/** The folder in which a job on this machine starts. */
+export function readLocalFolder(sections: Sections, { files, folder, home }: ManifestContext): string {
   const local = sections.read('local');
   const workdir = localPath(local?.workdir ?? '.', folder, home);
   if (local?.workdir !== undefined && files.inspect(workdir).kind !== 'folder') {
     sections.problem(['local', 'workdir'], `the folder ${workdir} does not exist on this machine`);
   }
-  return { kind: 'local', ownership: 'persistent', workdir };
+  return workdir;
 }
 
 function readTpu(

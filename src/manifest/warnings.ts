@@ -185,7 +185,7 @@ function warnAboutLimits({ sections, job, capacity }: ManifestParts, warn: Warn)
 function warnAboutFinish({ sections, job, capacity, isSetupOnly }: ManifestParts, warn: Warn): void {
   if (isSetupOnly && job.loop !== undefined) warn('loop', 'has no effect: the job runs no command');
   const isKept = job.on_finish === 'keep' || (isSetupOnly && job.on_finish === undefined);
-  if (capacity?.kind !== 'local' && job.keep_for !== undefined && !isKept && !isInvalid(sections, job, 'on_finish'))
+  if (capacity?.kind !== 'hosts' && job.keep_for !== undefined && !isKept && !isInvalid(sections, job, 'on_finish'))
     warn('keep_for', 'has no effect without job.on_finish: keep');
   if (capacity?.kind !== 'tpu') return;
   if (capacity.ownership === 'persistent') {
@@ -223,7 +223,7 @@ function warnAboutRules({ sections, job, capacity }: ManifestParts): void {
     if (rule.reason === 'hung' && job.silence_timeout === undefined && !isInvalid(sections, job, 'silence_timeout')) {
       sections.warning(at, 'never applies: without job.silence_timeout no attempt counts as hung');
     }
-    if (rule.reason === 'preempted' && capacity?.kind === 'local') {
+    if (rule.reason === 'preempted' && capacity?.kind === 'hosts') {
       sections.warning(at, 'never applies: this machine cannot be preempted');
     }
   }

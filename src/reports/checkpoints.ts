@@ -6,7 +6,7 @@ import { quote } from '../catalogue/shell.ts';
 import { checkpointFolder } from '../core/decide/launch.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { allocationOf, capacityOf, heldAllocations, type Attempt, type Job } from '../core/model/job.ts';
-import { nodeNamePlaceholder, withBuckets } from '../core/model/spec.ts';
+import { nodeNamePlaceholder, withBuckets, runsCommandHere } from '../core/model/spec.ts';
 import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import type { ObjectCount } from './storage.ts';
 
@@ -69,12 +69,12 @@ function addressOf(source: FolderSource): string {
 
 /** Undefined if the folder cannot be listed from here. */
 function sourceOf(job: Job, attempt: Attempt, path: string): FolderSource | undefined {
-  const { command, capacity } = job.spec;
+  const { command } = job.spec;
   const allocation = allocationOf(job, attempt.allocation);
   const resolve = (text: string): string => text.replaceAll(nodeNamePlaceholder, allocation.name);
   const folder = resolve(path);
   if (folder.includes('://')) return bucketSource(folder);
-  if (capacity.kind === 'local' || command.runsOn === 'controller')
+  if (runsCommandHere(job.spec))
     return folder.startsWith('/') ? { kind: 'local', path: folder.replace(/\/+$/, '') } : undefined;
   const { checkpointStorage: storage, checkpointDir } = command;
   if (storage === undefined || checkpointDir === null) return undefined;

@@ -53,7 +53,11 @@ export interface Price {
 
 /** The price of a job's own capacity, of all slices together. Null: not priced. */
 export function capacityPrice(own: readonly OwnPrice[], capacity: CapacitySpec, at: Instant): Price | null {
-  if (capacity.kind === 'local') return priceOf(own, { host: 'localhost', at });
+  if (capacity.kind === 'hosts') {
+    const prices = capacity.hosts.map((host) => priceOf(own, { host, at }));
+    const usdPerHour = prices.reduce((sum, price) => sum + (price?.usdPerHour ?? NaN), 0);
+    return Number.isNaN(usdPerHour) ? null : { usdPerHour, pricesOf: 'settings' };
+  }
   const { accelerator, zone, pricing, nodeCount = 1 } = capacity;
   return priceOf(own, { accelerator, zone, pricing, count: nodeCount, at });
 }

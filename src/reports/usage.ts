@@ -32,7 +32,7 @@ export interface UsageRow {
   readonly job: string;
   /** Of a job in a cluster, where a later job may have the same name; otherwise null. */
   readonly uid: string | null;
-  readonly source: 'tpu' | 'local' | 'kubernetes';
+  readonly source: 'tpu' | 'hosts' | 'kubernetes';
   /** From 1. In a cluster the number of the pod, in the order of their creation. */
   readonly allocation: number;
   /** Its name in the cloud; in a cluster the name of the pod. */

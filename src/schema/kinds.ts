@@ -39,10 +39,10 @@ export interface Key<T> {
   readonly jobs?: readonly JobKind[];
 }
 
-export type JobKind = 'tpu' | 'local' | 'kubernetes';
+export type JobKind = 'tpu' | 'hosts' | 'kubernetes';
 
 /** Jobs that jobman itself runs: a cluster sets up and monitors its own. */
-export const ownJobs: readonly JobKind[] = ['tpu', 'local'];
+export const ownJobs: readonly JobKind[] = ['tpu', 'hosts'];
 
 export function appliesTo({ jobs }: Key<unknown>, kind: JobKind): boolean {
   return jobs === undefined || jobs.includes(kind);

@@ -74,6 +74,9 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
     for (const statement of guards) await statement.execute(db);
     await fillGuards(db);
   },
+  async '0010_hosts'(db) {
+    await sql`update usage set source = 'hosts' where source = 'local'`.execute(db);
+  },
 };
 
 const listRows: readonly Sql[] = [

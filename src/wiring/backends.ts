@@ -6,7 +6,7 @@ import { withoutDatabasePassword } from '../app/database-url.ts';
 import type { Backend, Clock, LogFiles } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { createLocalCapacity, createLocalMachines } from '../backends/local/machines.ts';
+import { createLocalCapacity, createLocalMachines } from '../backends/hosts/machines.ts';
 import { withControllerMachine } from '../backends/machines.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
 import { createSecretStore } from '../files/secret-store.ts';
@@ -48,7 +48,7 @@ export function createBackends(parts: BackendParts): Backends {
   const { backend, workers, close } = createTpuBackend(parts);
   // A command may also run on this machine and drive its TPU from here.
   const tpu: Backend = { ...backend, machines: withControllerMachine(backend.machines, local.machines) };
-  return { of: (spec) => ({ local, tpu })[spec.capacity.kind], workers, close };
+  return { of: (spec) => ({ hosts: local, tpu })[spec.capacity.kind], workers, close };
 }
 
 /** Wall-clock time in milliseconds. Its timers keep no process alive. */

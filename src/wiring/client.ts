@@ -1,5 +1,6 @@
 // The Client of this machine's store, for the terminal.
 
+import { hostsOf } from '../app/hosts.ts';
 import { statSync } from 'node:fs';
 import { isSharedLogin, mayBe, resolveActor, userEnvVariable } from '../app/actor.ts';
 import type { CommandResult, Client } from '../app/client.ts';
@@ -63,7 +64,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
       const { started, endpoint } = await ensureEmulator(io, home, spec);
       if (started) startMessages.push(formatEmulatorStarted(endpoint));
     },
-    slots: async () => (await services.settings()).local.slots,
+    pools: async () => hostsOf(await services.settings()),
     grants: async () => (await services.settings()).grants,
     workerRoutes,
     openStepRunner: async (job) => (await import('./worker-access.ts')).createStepRunner(services, job),

@@ -1,5 +1,6 @@
 // Builds one running controller.
 
+import { hostsOf } from '../app/hosts.ts';
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -72,7 +73,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
       version: io.version,
       schema: schemaVersion,
-      slots: settings.local.slots,
+      pools: hostsOf(settings),
       grants: settings.grants,
       keptPasses: settings.passes,
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
@@ -124,8 +125,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-const controllerSettings = ({ database, tpu, local, controller, notify, grants, prices }: Settings): string =>
-  JSON.stringify({ database, tpu, local, controller, notify, grants, prices });
+const controllerSettings = ({ database, tpu, local, hosts, controller, notify, grants, prices }: Settings): string =>
+  JSON.stringify({ database, tpu, local, hosts, controller, notify, grants, prices });
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
 function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {

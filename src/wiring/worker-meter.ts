@@ -7,7 +7,7 @@ import { messageOf } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import { workerTicket, type Session, type WorkerAccess, type WorkerRoutes } from '../app/worker-access.ts';
 import type { FiguresAnswer, FiguresTarget, WorkerFigures, WorkerMeter } from '../app/worker-figures.ts';
-import { localRoot } from '../backends/local/machines.ts';
+import { localRoot } from '../backends/hosts/machines.ts';
 import { quote } from '../catalogue/shell.ts';
 import { lastAllocation, type Job } from '../core/model/job.ts';
 import { second, type Duration } from '../core/model/time.ts';

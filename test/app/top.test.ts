@@ -208,7 +208,12 @@ suite('jobs', () => {
   });
 
   test('on this machine have the share of their own processes', () => {
-    const local = jobActivity({ backend: 'local', tpus: [], workers: [jobActivity().workers[0]!] });
+    const local = jobActivity({
+      backend: 'hosts',
+      hosts: ['localhost'],
+      tpus: [],
+      workers: [jobActivity().workers[0]!],
+    });
     const map = new Map([[workerKey(local, 0), measuredWorker({ cpuPercent: 90, programCpuPercent: 25 })]]);
     const { jobs, workers } = topRows(input({ jobs: [local], workers: map }), {});
     const [worker] = workers.get(local.id) ?? [];

@@ -154,11 +154,11 @@ test('without an export it shows the estimate and how to make one', async () => 
 
 test('without an export it names the usage that the estimate leaves out', async () => {
   const { out, err } = await jobman(['billing'], {
-    usage: [usageRow({ from, simulated: true }), usageRow({ job: '000002', from, source: 'local' })],
+    usage: [usageRow({ from, simulated: true }), usageRow({ job: '000002', from, source: 'hosts' })],
     services: { billingExport: async () => null },
   });
   assert.match(out, /\nNo usage of TPUs at Google\.\n$/);
-  assert.match(err, /^Left out: simulated TPUs and local jobs\. Their usage: jobman cost$/m);
+  assert.match(err, /^Left out: simulated TPUs and jobs on your machines\. Their usage: jobman cost$/m);
 });
 
 test('a period before the first day of the export is named', async () => {

@@ -12,7 +12,7 @@ import type { Event } from '../../src/core/model/event.ts';
 import { openWorld } from '../support/world.ts';
 import { jobCost } from '../../src/reports/cost.ts';
 import type { UsageRow } from '../../src/reports/usage.ts';
-import { noon, tpuSpec, usageRow } from '../support/builders.ts';
+import { localSpec, noon, tpuSpec, usageRow } from '../support/builders.ts';
 import { jsonLines, aWhy, jobman, now, jobView, allocationView, attemptView, tpuRow } from './support/harness.ts';
 
 const terminal = { columns: 80, rows: 24 };
@@ -364,9 +364,13 @@ suite('show', () => {
   });
 
   test('a local job without a price has a cost only if it lost work', async () => {
-    const row = usageRow({ source: 'local', chips: null, pricePerHourUsd: null, pricesOf: null });
+    const row = usageRow({ source: 'hosts', chips: null, pricePerHourUsd: null, pricesOf: null });
     const show = async (rows: readonly UsageRow[]) =>
-      (await jobman(['show', '42'], { jobs: [jobView({ backend: 'local', cost: jobCost(rows, now) })] })).out;
+      (
+        await jobman(['show', '42'], {
+          jobs: [jobView({ backend: 'hosts', hosts: ['localhost'], cost: jobCost(rows, now) })],
+        })
+      ).out;
     assert.doesNotMatch(await show([row]), /\ncost /);
     assert.match(await show([{ ...row, use: 'lost' }]), /\ncost {6}not priced: lost 1h00m\n/);
   });
@@ -381,7 +385,16 @@ suite('show', () => {
   test('says of a local job where it works, and of an attempt of another day its date', async () => {
     const yesterday = { ...attempts[0], endedAt: now - 1_000 * minute } as AttemptView;
     const { out } = await jobman(['show', '42'], {
-      jobs: [jobView({ backend: 'local', accelerator: 'this machine', attempts: [yesterday], allocations })],
+      jobs: [
+        jobView({
+          backend: 'hosts',
+          hosts: ['localhost'],
+          accelerator: null,
+          attempts: [yesterday],
+          allocations,
+          spec: localSpec({ command: { ...localSpec().command, workdir: '/home/alice' } }),
+        }),
+      ],
     });
     assert.match(out, /\nwhere {5}this machine, in \/home\/alice\n/);
     assert.match(out, / {2}20 Nov 15:40:14 preempted: node PREEMPTED\n/);
@@ -590,7 +603,7 @@ suite('create', () => {
     writeFileSync(join(folder, 'iris.yaml'), manifest);
     const plan: Plan = {
       name: 'iris',
-      backend: 'local',
+      backend: 'hosts',
       requests: ['this machine'],
       steps: [],
       command: 'true',
@@ -607,7 +620,7 @@ suite('create', () => {
     assert.match(out, /^Plan for iris \(nothing was created\)/);
     assert.match(out, /\nrequests {2}this machine\n/);
     assert.match(out, /\nrules {5}preset pass: no automatic recovery\nlimits/);
-    assert.match(out, /\nprice {5}free: it runs on this machine\n/);
+    assert.match(out, /\nprice {5}free: it runs on your own machines\n/);
     const confirmation = {
       kind: 'budget_used',
       message: 'the budget is used up',
@@ -935,7 +948,13 @@ suite('emulator', () => {
     ],
     [
       'runs on this machine',
-      jobView({ id: '000007', backend: 'local', allocations: [allocation(1, now - minute, null)] }),
+      jobView({
+        id: '000007',
+        backend: 'hosts',
+        hosts: ['localhost'],
+        accelerator: null,
+        allocations: [allocation(1, now - minute, null)],
+      }),
       'jobman: Job 000007 (vit-l16-3e4) runs on this machine and has no TPU.\n',
     ],
   ] as const) {

@@ -8,7 +8,7 @@ import { jobman, jobView, jsonLines } from './support/harness.ts';
 
 const midnight = noon - 12 * hour;
 const machine = {
-  source: 'local',
+  source: 'hosts',
   name: 'localhost',
   location: null,
   accelerator: null,

@@ -381,8 +381,8 @@ suite('--all', () => {
   });
 });
 
-test('queue lists local jobs by position and TPU jobs, without a cluster too', async () => {
-  const local = { backend: 'local', accelerator: 'this machine', pricing: null, zone: null } as const;
+test('queue lists jobs of hosts by position and TPU jobs, without a cluster too', async () => {
+  const local = { backend: 'hosts', hosts: ['localhost'], accelerator: null, pricing: null, zone: null } as const;
   const waiting = [
     jobView({ id: '000004', name: 'b', phase: 'queued', ...local }),
     jobView({ id: '000003', name: 'a', phase: 'queued', ...local }),
@@ -392,7 +392,7 @@ test('queue lists local jobs by position and TPU jobs, without a cluster too', a
   const { code, out } = await jobman(['queue'], { jobs: waiting });
   assert.equal(code, 0);
   assert.match(out, /^This machine: 1 of 4 slots used, 2 jobs waiting\.\nTPUs: 1 job waiting\.\n/);
-  assert.match(out, /^local 1 +000003 +a [^]*^local 2 +000004 +b [^]*^tpu +000001 +t /m);
+  assert.match(out, /^localhost 1 +000003 +a [^]*^localhost 2 +000004 +b [^]*^tpu +000001 +t /m);
 });
 
 suite('login', () => {

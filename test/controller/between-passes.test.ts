@@ -42,7 +42,9 @@ test('a program that is starting is not ended when the clock jumps a day during 
 });
 
 test('a local job stops within seconds even if the wake-up of the controller was lost', async (t) => {
-  const life = await runningIn(t, { spec: { capacity: { kind: 'local', ownership: 'persistent', workdir: '/' } } });
+  const life = await runningIn(t, {
+    spec: { capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['localhost'] } },
+  });
   // Longer than its interval, so that passes without a change have happened.
   assert.equal(await life.runUntil(() => false, 4 * hour), false);
   await life.command('stop', { isWakeLost: true });
@@ -53,7 +55,7 @@ test('a command without an effect does not cause further observations', async (t
   let observations = 0;
   const life = await lifeIn(t, {
     spec: {
-      capacity: { kind: 'local', ownership: 'persistent', workdir: '/' },
+      capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['localhost'] },
       limits: { maxRuntimeMs: 6 * hour, silenceTimeoutMs: null, capacityWaitMs: null, setupTries: 3 },
     },
     machines: (real) => ({
@@ -257,7 +259,7 @@ test('the logs are complete even if no controller ran for an hour, or the next o
   await expectRestIsCopied(life, minute);
 });
 
-const localCapacity = { kind: 'local', ownership: 'persistent', workdir: '/' } as const;
+const localCapacity = { kind: 'hosts', ownership: 'persistent', hosts: ['localhost'] } as const;
 
 for (const { when, isEnded } of [
   { when: 'that still ran', isEnded: false },
@@ -443,7 +445,7 @@ test('a clock that is set back during a renewal leaves no timer longer than the 
     holdsLock: true,
     keptPasses: { days: 7, count: 2_000 },
     grants: [],
-    slots: 1,
+    pools: [{ name: 'localhost', slots: 1, gpus: null }],
     idleExitMs: null,
   });
   controller.start();

@@ -64,7 +64,7 @@ async function optionsFor(
     log: { info: () => undefined, warn: () => undefined },
     grants: [],
     keptPasses: { days: 7, count: 2_000 },
-    slots: 1,
+    pools: [{ name: 'localhost', slots: 1, gpus: null }],
     idleExitMs: null,
     onStop: () => () => undefined,
     ...changes,

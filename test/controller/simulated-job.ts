@@ -92,7 +92,7 @@ export async function openSimulatedJob(options: {
     createController({
       store: options.store?.(store) ?? store,
       backendOf: (of) =>
-        of.capacity.kind === 'local' ? { ...backend, capacity: createLocalPort(clock, world) } : backend,
+        of.capacity.kind === 'hosts' ? { ...backend, capacity: createLocalPort(clock, world) } : backend,
       clock,
       logFiles: logCopies,
       log: { info: () => undefined, warn: (line) => options.warn?.(line) },
@@ -102,7 +102,7 @@ export async function openSimulatedJob(options: {
       holdsLock: true,
       keptPasses: { days: 7, count: 2_000 },
       grants: [],
-      slots: 1,
+      pools: [{ name: 'localhost', slots: 1, gpus: null }],
       idleExitMs: 10 * second,
     });
   let controller = startController('controller');

@@ -2,10 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPermanent, localPool, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
+import { isPermanent, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
 import { hashFraction, minute, second, hour } from '../../src/core/model/time.ts';
 import { local, spec, tpu, World, freshJob, t0 } from './world.ts';
 import { admit, demandsOf, isAdmitted, queuePositionOf, usageOf } from '../../src/core/policy/admission.ts';
+import type { Admitted, Demand } from '../../src/core/policy/admission.ts';
+import { ownHost } from '../../src/core/model/spec.ts';
 import type { Job } from '../../src/core/model/job.ts';
 
 test("the name of a node consists of the manifest's name, the job and the allocation", () => {
@@ -88,11 +90,11 @@ function holding(id: string): Job {
 }
 
 function machine(slots: number) {
-  return [{ name: localPool, units: slots }];
+  return [{ name: ownHost, slots, gpus: null }];
 }
 
-function admitJobs(slots: number, jobs: readonly Job[], now: number, before?: ReadonlySet<string>) {
-  return [...admit(machine(slots), demandsOf(jobs, before), usageOf(jobs), now)];
+function admitJobs(slots: number, jobs: readonly Job[], now: number, before?: Admitted) {
+  return [...admit(machine(slots), demandsOf(jobs, before), usageOf(jobs), now).keys()];
 }
 
 test('holders of a slot keep it, and the longest waiting jobs get the free slots', () => {
@@ -111,45 +113,49 @@ test('if the limit was lowered below the number of holders, all continue', () =>
   ]);
 });
 
-test('each pool has its own queue, a demand that does not fit holds back later ones, and an unknown pool admits none', () => {
-  const demand = (job: string, pool: string, units: number) => ({
-    job,
-    pool,
-    units,
-    since: Number(job),
-    notBefore: 0,
-    isAdmitted: false,
-  });
+test('a job gets a slot of each of its pools or none, keeps free slots from later jobs, and an unknown pool admits none', () => {
+  const demand = (job: string, ...pools: string[]): Demand => {
+    return { job, pools, since: Number(job), notBefore: 0, given: undefined };
+  };
   const pools = [
-    { name: 'gpu1', units: 4 },
-    { name: 'gpu2', units: 2 },
+    { name: 'gpu1', slots: 2, gpus: 4 },
+    { name: 'gpu2', slots: 1, gpus: null },
   ];
-  const demands = [
-    demand('3', 'gpu1', 1),
-    demand('2', 'gpu1', 3),
-    demand('1', 'gpu1', 1),
-    demand('4', 'gpu2', 2),
-    demand('5', 'gone', 1),
-  ];
-  const usage = [{ job: '9', pool: 'gpu1', units: 1 }];
-  assert.deepEqual([...admit(pools, demands, usage, 100)], ['9', '1', '4']);
+  const usage = [{ job: '9', pools: ['gpu2'], slots: [{ slot: 0 }] }];
+  const both = demand('1', 'gpu1', 'gpu2');
+  const demands = [demand('5', 'gpu1', 'gone'), demand('4', 'gpu2'), demand('3', 'gpu1'), demand('2', 'gpu1'), both];
+  assert.deepEqual(Object.fromEntries(admit(pools, demands, usage, 100)), {
+    2: [{ slot: 1, gpus: [2, 3] }],
+    9: [{ slot: 0 }],
+  });
+  assert.deepEqual(admit(pools, demands, [], 100).get('1'), [{ slot: 0, gpus: [0, 1] }, { slot: 0 }]);
+});
+
+test('slots keep their numbers: given ones, and used ones whose GPUs overlap those of the new slots', () => {
+  const first = { job: '1', pools: ['gpu1'], since: 1, notBefore: 0, given: undefined };
+  const given = { job: '2', pools: ['gpu1'], since: 2, notBefore: 0, given: [{ slot: 0, gpus: [0] }] };
+  const usage = [{ job: '9', pools: ['gpu1'], slots: [{ slot: 1, gpus: [2, 3] }] }];
+  // The host had two slots when job 9 began, and has four now.
+  const admitted = admit([{ name: 'gpu1', slots: 4, gpus: 4 }], [first, given], usage, 100);
+  assert.deepEqual(admitted.get('2'), [{ slot: 0, gpus: [0] }]);
+  assert.deepEqual(admitted.get('1'), [{ slot: 1, gpus: [1] }]);
 });
 
 test('a queue position: the used slots, and the jobs ahead', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
   const turns = jobs.map((job) => queuePositionOf(machine(2), jobs, job));
   assert.deepEqual(turns, [
-    { slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 1 },
+    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 1 },
     undefined,
-    { slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 0 },
-    { slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 2 },
+    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 0 },
+    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 2 },
   ]);
 });
 
 test('a cloud job needs no slot, and a local job waits for one', () => {
-  assert.equal(isAdmitted(new Set(), freshJob().job), true);
-  assert.equal(isAdmitted(new Set(), waiting('000001', 1)), false);
-  assert.equal(isAdmitted(new Set(['000001']), waiting('000001', 1)), true);
+  assert.equal(isAdmitted(new Map(), freshJob().job), true);
+  assert.equal(isAdmitted(new Map(), waiting('000001', 1)), false);
+  assert.equal(isAdmitted(new Map([['000001', []]]), waiting('000001', 1)), true);
 });
 
 /** Its first attempt has failed, and the next one has a backoff of that length. */
@@ -175,7 +181,7 @@ test('after its backoff a job comes before later jobs, and after earlier start r
   const jobs = [waiting('000002', t0 + hour), pausing('000001', 10 * minute)];
   const now = t0 + 11 * minute;
   assert.deepEqual(admitJobs(1, jobs, now), ['000001']);
-  assert.deepEqual(admitJobs(1, jobs, now, new Set(['000002'])), ['000002']);
+  assert.deepEqual(admitJobs(1, jobs, now, new Map([['000002', [{ slot: 0 }]]])), ['000002']);
 });
 
 test('a job waits out its backoff without a slot, and then waits for a slot', () => {

@@ -21,7 +21,7 @@ import { phaseOf } from '../../src/core/decide/phase.ts';
 import { presets } from '../../src/core/policy/presets.ts';
 import type { PresetName } from '../../src/core/policy/presets.ts';
 import { reconcile } from '../../src/core/decide/reconcile.ts';
-import type { JobSpec, LocalSpec, SetupStep, TpuSpec, WorkerId } from '../../src/core/model/spec.ts';
+import type { JobSpec, HostsSpec, SetupStep, TpuSpec, WorkerId } from '../../src/core/model/spec.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import type { Instant } from '../../src/core/model/time.ts';
 import { localSpec, tpuCapacity } from '../support/builders.ts';
@@ -40,7 +40,7 @@ export const tpuWithAlternatives: TpuSpec = {
   alternativesWaitMs: 20 * minute,
 };
 
-export const local: LocalSpec = { kind: 'local', ownership: 'persistent', workdir: '/work' };
+export const local: HostsSpec = { kind: 'hosts', ownership: 'persistent', hosts: ['localhost'] };
 
 export function step(name: string): SetupStep {
   return { name, key: `${name}-1`, check: null, apply: 'true', files: [], timeoutMs: minute };
@@ -127,7 +127,7 @@ export class World {
     const { job, events } = freshJob(given);
     this.job = job;
     this.events = [...events];
-    if (given.capacity.kind === 'local') this.workerCount = 1;
+    if (given.capacity.kind === 'hosts') this.workerCount = 1;
     if (given.capacity.ownership === 'persistent') this.nodes.set(1, this.newNode('ready'));
   }
 

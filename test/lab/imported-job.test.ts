@@ -61,7 +61,7 @@ test('a resume uses its persistent TPU, or requests a new ephemeral allocation',
   ] as const) {
     const { job } = buildImportedJob(past({ spec }), ids);
     const asked = applyCommand(job, 'resume', { by: 'xibo' }, noon + 2 * hour);
-    const { job: next } = beginAttempt(asked.job, noon + 2 * hour);
+    const { job: next } = beginAttempt(asked.job, undefined, noon + 2 * hour);
     const [, second] = next.attempts;
     assert.deepEqual([second?.startMode, second?.stage, second?.allocation], ['resume', 1, allocation]);
   }

@@ -59,7 +59,7 @@ test('the first job runs on two workers of the TPU emulator and resumes after a 
 
 test('the local example runs where its program is', () => {
   const { spec } = loadSpec('local.yaml');
-  assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'persistent', workdir: join(configs, 'iris') });
+  assert.deepEqual(spec.capacity, { kind: 'hosts', ownership: 'persistent', hosts: ['localhost'] });
   assert.equal(spec.command.checkpointDir, join(configs, 'iris/checkpoints', ownCheckpointSubfolder));
 });
 

@@ -150,7 +150,7 @@ test('the local section runs everything on this machine', () => {
     'local: {workdir: sub}\njob: {checkpoint_dir: ~/ckpt, files: [a]}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\nssh: {private_key: k}\ncommand: {run: ls, workers: [0]}\n',
     { files: { '/work/sub/x': '' } },
   );
-  assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'persistent', workdir: '/work/sub' });
+  assert.deepEqual(spec.capacity, { kind: 'hosts', ownership: 'persistent', hosts: ['localhost'] });
   assert.equal(spec.command.workdir, '/work/sub');
   assert.equal(spec.command.checkpointDir, `/home/ada/ckpt/${ownCheckpointSubfolder}`);
   assert.deepEqual(spec.steps, []);

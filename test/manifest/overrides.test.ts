@@ -202,9 +202,9 @@ test('sections that are missing are made, also the empty one', () => {
   assert.equal(specOf('local:\ncommand: {run: ls}\n', sets('job.name=x')).spec.name, 'x');
   assert.equal(specOf('local:\n', sets('command.run=ls')).spec.command.script, 'ls');
   assert.equal(
-    specOf('local:\ncommand: {run: ls}\n', { ...sets('local.workdir=sub'), files: { '/work/sub/x': '' } }).spec.capacity
-      .kind,
-    'local',
+    specOf('local:\ncommand: {run: ls}\n', { ...sets('local.workdir=sub'), files: { '/work/sub/x': '' } }).spec.command
+      .workdir,
+    '/work/sub',
   );
 });
 
@@ -228,7 +228,7 @@ test('one element of a list can be set, and one more added', () => {
 });
 
 test('a section can be taken away with null', () => {
-  assert.equal(specOf(tpu(), sets('tpu=null', 'local={}')).spec.capacity.kind, 'local');
+  assert.equal(specOf(tpu(), sets('tpu=null', 'local={}')).spec.capacity.kind, 'hosts');
 });
 
 test('a wrong --set is reported with its own text', () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLocalMachines, localRoot } from '../../src/backends/local/machines.ts';
+import { createLocalMachines, localRoot } from '../../src/backends/hosts/machines.ts';
 import type { WorkerRef } from '../../src/app/ports.ts';
 import { createMachines } from '../../src/backends/machines.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { createLocalMachines, localRoot } from '../../src/backends/local/machines.ts';
+import { createLocalMachines, localRoot } from '../../src/backends/hosts/machines.ts';
 import { createMachines } from '../../src/backends/machines.ts';
 import { attemptFiles } from '../../src/remote/launch.ts';
 import { remoteRoot, runMarker } from '../../src/remote/run-folder.ts';

@@ -3,7 +3,7 @@
  * does, and kills itself in the middle of a write once the copy has a given length. Started by log-kills.ts with its task
  * as the only argument.
  */
-import { createLocalMachines } from '../../src/backends/local/machines.ts';
+import { createLocalMachines } from '../../src/backends/hosts/machines.ts';
 import { createMachines } from '../../src/backends/machines.ts';
 import { createLogFiles } from '../../src/files/log-files.ts';
 import type { LogFiles, MachinePort, WorkerRef } from '../../src/app/ports.ts';

@@ -172,7 +172,7 @@ test('this machine, clusters and the TPU emulator are on no bill of Google that 
   const { groups } = report({
     usage: [
       usageRow({ ...row, simulated: true }),
-      usageRow({ ...row, source: 'local' }),
+      usageRow({ ...row, source: 'hosts' }),
       usageRow({ ...row, source: 'kubernetes' }),
       usageRow({ ...row, use: 'waiting', pricePerHourUsd: 0 }),
     ],

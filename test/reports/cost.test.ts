@@ -104,7 +104,7 @@ test('a job with two tags counts in both, and once in the total', () => {
 
 test('capacity without a price is never zero dollars', () => {
   const machine = {
-    source: 'local',
+    source: 'hosts',
     location: null,
     accelerator: null,
     chips: null,

@@ -143,7 +143,8 @@ function storeSuite(name: string, open: OpenPair): void {
     });
 
     it('returns the spec that an earlier version has stored in the format of this one', async () => {
-      const version1 = { ...localSpec(), version: 1 } as unknown as JobSpec;
+      const capacity = { kind: 'local', ownership: 'persistent', workdir: '/srv/iris' };
+      const version1 = { ...localSpec(), version: 1, capacity } as unknown as JobSpec;
       const { job } = await store.insert(ada({ spec: version1 }));
       assert.deepEqual((await other.load(job.id))?.job.spec, localSpec());
       const { jobs } = await other.list({ maxFinished: null });

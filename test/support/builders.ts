@@ -25,7 +25,7 @@ export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {
     version: 2,
     name: 'iris',
     tags: [],
-    capacity: { kind: 'local', ownership: 'persistent', workdir: '/srv/iris' },
+    capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['localhost'] },
     steps: [],
     command: {
       script: 'python3 train.py',

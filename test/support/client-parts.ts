@@ -22,7 +22,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     jobFolders: async () => createJobFolders({ home, freeze: unavailable('folder to copy') }),
     grants: () => Promise.resolve([]),
     isControllerRunning: () => Promise.resolve(true),
-    slots: () => Promise.resolve(2),
+    pools: () => Promise.resolve([{ name: 'localhost', slots: 2, gpus: null }]),
     workerRoutes: unavailable('workers'),
     workerMeter: unavailable('workers'),
     openStepRunner: unavailable('workers'),

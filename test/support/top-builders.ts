@@ -16,6 +16,7 @@ export function jobActivity(overrides: Partial<JobActivity> = {}): JobActivity {
     accelerator: view.accelerator,
     pricing: view.pricing,
     zone: view.zone,
+    hosts: view.hosts,
     worker0Address: view.worker0Address,
     phase: view.phase,
     heldCapacity: view.heldCapacity,

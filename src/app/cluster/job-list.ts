@@ -240,6 +240,7 @@ export function clusterRow(
     accelerator: job.flavor ?? (formatAmounts(job.requests) || null),
     pricing: null,
     zone: `${context.context}/${job.namespace}`,
+    hosts: [],
     worker0Address: null,
     phase,
     heldCapacity: null,

@@ -166,7 +166,7 @@ export function testMessage(recipient: string, key: string, at: number, owner: s
     job: null,
     name: null,
     owner,
-    backend: 'local',
+    backend: 'hosts',
     attempt: null,
     accelerator: null,
     location: null,

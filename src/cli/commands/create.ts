@@ -214,8 +214,9 @@ function planLines(plan: Plan, { recovery }: JobSpec, columns: number | null, ve
 }
 
 function formatPrice(plan: Plan): string {
-  if (plan.backend === 'local' && plan.pricePerHourUsd === null) return 'free: it runs on this machine';
   return plan.pricePerHourUsd === null
-    ? 'unknown'
+    ? plan.backend === 'hosts'
+      ? 'free: it runs on your own machines'
+      : 'unknown'
     : `${formatHourlyCost(plan, plan.pricePerHourUsd)}, while it is ready`;
 }

@@ -83,7 +83,7 @@ async function actOnTarget(
     const answer = target === byId ? error : await act(byId).catch((again: unknown) => again);
     if (typeof answer === 'string') return answer;
     // Between two TPUs the emulator knows no TPU of the job, and its error reads as if the job did not exist.
-    throw isAboutTarget(answer) && (job.backend === 'local' || !holdsTpu(job)) ? noTpuError(job) : answer;
+    throw isAboutTarget(answer) && (job.hosts.length > 0 || !holdsTpu(job)) ? noTpuError(job) : answer;
   }
 }
 
@@ -106,8 +106,8 @@ function holdsTpu({ allocations }: JobView): boolean {
 function noTpuError(job: JobView): JobmanError {
   const subject = `Job ${job.id} (${job.name})`;
   const number = Number(job.id);
-  if (job.backend === 'local')
-    return new JobmanError(`${subject} runs on this machine and has no TPU.`, exitCode.conflict);
+  if (job.hosts.length > 0)
+    return new JobmanError(`${subject} runs on ${formatMachine(job)} and has no TPU.`, exitCode.conflict);
   const which = job.allocations.length > 1 ? 'a new' : 'its';
   const why = isFinishedPhase(job.phase)
     ? `it has finished (${job.phase}). More: jobman show ${number}`

@@ -1,7 +1,8 @@
 import { setSetting, unsetSetting } from '../../files/change-settings.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
-import { hostOf, hostsOf, ownHost } from '../../app/hosts.ts';
+import { hostOf, hostsOf } from '../../app/hosts.ts';
+import { ownHost } from '../../core/model/spec.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Cli, GlobalFlags } from '../context.ts';

@@ -1,3 +1,5 @@
+import { ownHost } from '../../core/model/spec.ts';
+import { hostsOf } from '../../app/hosts.ts';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { ownerLabels } from '../../app/cluster/job-object.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
@@ -32,42 +34,58 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
   return clusterQueue(cli, flags);
 }
 
-/** Jobs that wait for a slot of this machine or for a TPU. Prints nothing, and returns true, if `mayBeSilent` and none waits. */
+/** Jobs that wait for a slot of a host or for a TPU. Prints nothing, and returns true, if `mayBeSilent` and none waits. */
 async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolean> {
   const [client, settings] = await Promise.all([cli.services.client(), cli.services.settings()]);
   const { rows } = await client.list({ phases: ['queued', 'provisioning', 'setup', 'running', 'stopping'] });
   const oldestFirst = rows.toReversed();
-  const isLocal = ({ backend }: JobRow): boolean => backend === 'local';
-  const local = oldestFirst.filter((row) => isLocal(row) && row.phase === 'queued');
-  const usedCount = oldestFirst.filter((row) => isLocal(row) && row.phase !== 'queued').length;
-  const tpu = oldestFirst.filter((row) => !isLocal(row) && ['queued', 'provisioning'].includes(row.phase));
-  const waiting = [...local, ...tpu];
+  const queues = hostsOf(settings).map(({ name, slots }) => {
+    const jobs = oldestFirst.filter(({ hosts }) => hosts.includes(name));
+    const waiting = jobs.filter(({ phase }) => phase === 'queued');
+    return { name, slotCount: slots, usedCount: jobs.length - waiting.length, waiting };
+  });
+  const isOnHosts = ({ hosts }: JobRow): boolean => hosts.length > 0;
+  const tpu = oldestFirst.filter((row) => !isOnHosts(row) && ['queued', 'provisioning'].includes(row.phase));
+  const waiting = [...oldestFirst.filter((row) => isOnHosts(row) && row.phase === 'queued'), ...tpu];
   if (mayBeSilent && waiting.length === 0) return true;
-  const { slots } = settings.local;
+  const positionsOf = (row: JobRow) =>
+    queues.flatMap(({ name, waiting: jobs }) =>
+      jobs.includes(row) ? [{ host: name, position: jobs.indexOf(row) + 1 }] : [],
+    );
   if (cli.json) {
-    cli.printJson({ kind: 'slots', slotCount: slots, usedCount, waitingCount: local.length });
     cli.printJsonLines(
-      waiting.map((row) => ({
-        kind: 'queued' as const,
-        position: isLocal(row) ? local.indexOf(row) + 1 : null,
-        ...row,
+      queues.map(({ name: host, waiting: jobs, ...counts }) => ({
+        kind: 'slots' as const,
+        host,
+        ...counts,
+        waitingCount: jobs.length,
       })),
     );
+    cli.printJsonLines(waiting.map((row) => ({ kind: 'queued' as const, positions: positionsOf(row), ...row })));
     return false;
   }
-  cli.printSentence(
-    `This machine: ${usedCount} of ${pluralize(slots, 'slot')} used, ${pluralize(local.length, 'job')} waiting.`,
-  );
+  for (const { name, slotCount, usedCount, waiting: jobs } of queues) {
+    const host = name === ownHost ? 'This machine' : name;
+    cli.printSentence(
+      `${host}: ${usedCount} of ${pluralize(slotCount, 'slot')} used, ${pluralize(jobs.length, 'job')} waiting.`,
+    );
+  }
   cli.printSentence(`TPUs: ${pluralize(tpu.length, 'job')} waiting.`);
   if (waiting.length === 0) return false;
   const now = cli.io.now();
   const cells = waiting.map((row) => [
-    isLocal(row) ? `local ${local.indexOf(row) + 1}` : 'tpu',
+    isOnHosts(row)
+      ? positionsOf(row)
+          .map(({ host, position }) => `${host} ${position}`)
+          .join(', ')
+      : 'tpu',
     row.id,
     escapeLine(row.name),
     escapeLine(row.owner ?? '-'),
     escapeLine(
-      isLocal(row) ? '1 slot' : [row.accelerator, row.pricing, row.zone].filter((part) => part !== null).join(' '),
+      isOnHosts(row)
+        ? pluralize(row.hosts.length, 'slot')
+        : [row.accelerator, row.pricing, row.zone].filter((part) => part !== null).join(' '),
     ),
     formatAge(now - row.phaseStartedAt),
     escapeLine(row.message),

@@ -137,7 +137,11 @@ const noExportNotes: readonly string[] = [
   'docs/costs.md explains how to switch the export on (section "Billing"). Then: jobman settings set billing.exportTable PROJECT.DATASET.TABLE',
 ];
 
-const leftOutNames = { simulated: 'simulated TPUs', local: 'local jobs', kubernetes: 'Kubernetes jobs' } as const;
+const leftOutNames = {
+  simulated: 'simulated TPUs',
+  hosts: 'jobs on your machines',
+  kubernetes: 'Kubernetes jobs',
+} as const;
 
 function leftOutNotes({ leftOut }: BillingAnswer): readonly string[] {
   if (leftOut.length === 0) return [];

@@ -157,8 +157,8 @@ function formatCost(view: JobView): string | null {
   const { backend, simulated, pricePerHourUsd, cost } = view;
   const isFinal = isFinishedPhase(view.phase) && view.heldCapacity === null;
   const isFree = simulated && pricePerHourUsd === null && cost.held.estimateUsd !== null;
-  // Without a price, only the loss of a local job is worth a line.
-  const isShown = backend !== 'local' || cost.held.estimateUsd !== null || cost.lost.durationMs > 0;
+  // Without a price, only the loss of a job on hosts is worth a line.
+  const isShown = backend !== 'hosts' || cost.held.estimateUsd !== null || cost.lost.durationMs > 0;
   const split = isShown ? formatCostSplit(cost, isFinal, isFree ? ['simulated: free'] : []) : null;
   const parts = [
     ...(pricePerHourUsd === null ? [] : [formatHourlyCost(view, pricePerHourUsd)]),
@@ -178,10 +178,7 @@ function formatBudget({ owner }: JobView, budget: BudgetView, now: Instant): str
 }
 
 function formatWhere(view: JobView, layout: ShowLayout): string {
-  const { capacity, workdir } = view.spec;
-  if (view.backend === 'local' && capacity.kind === 'local') {
-    return `${formatMachine(view)}, in ${formatStartFolder(workdir, capacity)}`;
-  }
+  if (view.hosts.length > 0) return `${formatMachine(view)}${formatStartFolder(view.spec)}`;
   const allocation = view.allocations.at(-1);
   const hardware = [formatMachine(view), view.pricing].filter((part) => part !== null).join(' ');
   const parts = [hardware, view.zone, allocation === undefined ? null : formatAllocation(allocation, layout)];

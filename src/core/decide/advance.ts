@@ -8,12 +8,13 @@ import {
   confirmationDelay,
   recordRequested,
   release,
+  withSlots,
 } from './allocate.ts';
 import { alternativeWaitEnd } from './alternatives.ts';
 import { chain, withoutEvents, wait, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
 import type { Action, Change, Decision } from '../model/decision.ts';
 import { lastAllocation, usableAllocation, workdirCopyOf } from '../model/job.ts';
-import type { Attempt, Job } from '../model/job.ts';
+import type { Attempt, Job, Slot } from '../model/job.ts';
 import { hasSucceeded } from '../model/observation.ts';
 import { unreachableGraceOf } from './recover.ts';
 import type { RuleAnswer, WorkerId } from '../model/spec.ts';
@@ -24,13 +25,14 @@ import type { AttemptView, View } from './view.ts';
 
 // ------------------------------------------------------------------------------------------ begin
 
-/** Turns the start request into the next attempt. */
-export function beginAttempt(job: Job, now: Instant): Change {
+/** Turns the start request into the next attempt, on the slots that the job was admitted with. */
+export function beginAttempt(job: Job, slots: readonly Slot[] | undefined, now: Instant): Change {
   const startMode = job.startRequest?.startMode ?? (job.attempts.length === 0 ? 'fresh' : 'resume');
   const lastStarted = job.attempts.findLast((attempt) => attempt.startedAt !== null);
   const stage = startMode === 'resume' && lastStarted !== undefined ? lastStarted.stage + 1 : 0;
   const commandOnly = job.startRequest?.commandOnly === true && { commandOnly: true as const };
-  return addAttempt(job, { startMode, stage, notBeforeAt: now, startedByOwner: true, on: 'same', ...commandOnly }, now);
+  const next = { startMode, stage, notBeforeAt: now, startedByOwner: true, on: 'same', ...commandOnly } as const;
+  return chain(addAttempt(job, next, now), (after) => withoutEvents(withSlots(after, slots)));
 }
 
 type NextAttempt = Pick<Attempt, 'startMode' | 'stage' | 'notBeforeAt' | 'startedByOwner' | 'commandOnly'> & {

@@ -2,13 +2,13 @@
 
 import { chain, withEvents, withoutEvents, withAllocation, withAttempt } from '../model/decision.ts';
 import type { Change, Action } from '../model/decision.ts';
-import { allocationOf, wasNeverCreated, isUnconfirmed } from '../model/job.ts';
-import type { Allocation, Attempt, CloudError, CloudErrorKind, Evidence, Job } from '../model/job.ts';
+import { allocationOf, lastAllocation, openAttempt, wasNeverCreated, isUnconfirmed } from '../model/job.ts';
+import type { Allocation, Attempt, CloudError, CloudErrorKind, Evidence, Job, Slot } from '../model/job.ts';
 import type { AllocationStatus, Observation, Observed } from '../model/observation.ts';
 import { clamp, backoffDelay, earliest, hour, minute, second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
 import { foldSlices, readyPeriodsOf } from '../model/ready-periods.ts';
-import type { CapacitySpec, JobSpec } from '../model/spec.ts';
+import { formatHosts, isOnThisMachine, type CapacitySpec, type JobSpec } from '../model/spec.ts';
 import { observedAllocation } from './view.ts';
 
 /** An allocation counts as absent once two observations, at least this long apart, have missed it. */
@@ -21,7 +21,7 @@ const maxNodeNameLength = 63;
 /** Ephemeral: `<tpu.name>-<job id>-<allocation>`, unique and at most 63 characters. Only the first part is ever cut. */
 export function nodeName(spec: JobSpec, jobId: string, allocation: number): string {
   const { capacity } = spec;
-  if (capacity.kind === 'local') return 'this machine';
+  if (capacity.kind === 'hosts') return formatHosts(capacity.hosts);
   if (capacity.ownership === 'persistent') return capacity.name;
   const suffix = `-${jobId}-${allocation}`;
   // Google appends the number of the slice in a multislice.
@@ -33,14 +33,14 @@ export function nodeName(spec: JobSpec, jobId: string, allocation: number): stri
 interface CapacityTraits {
   /** The cloud may take it away. */
   readonly revocable: boolean;
-  /** It can be released and requested again. On this machine a rule with `new` gets the same capacity. */
+  /** It can be released and requested again. On a host a rule with `new` gets the same capacity. */
   readonly replaceable: boolean;
   /** Longest time between two checks while the command runs. */
   readonly checkInterval: Duration;
   /** The controller also watches the capacity between two checks. */
   readonly needsWatch: boolean;
-  /** The pool in which a job waits for its share; null for capacity with a queue of its own. */
-  readonly pool: string | null;
+  /** The pools of which a job needs a unit each; none for capacity with a queue of its own. A host's pool has its name. */
+  readonly pools: readonly string[];
 }
 
 /** The name of a persistent TPU: `projects/lab/locations/us-west4-a/nodes/lab-v4`. Null for other capacity. */
@@ -49,22 +49,23 @@ export function persistentTpuOf(capacity: CapacitySpec): string | null {
   return `projects/${capacity.project}/locations/${capacity.zone}/nodes/${capacity.name}`;
 }
 
-/** The pool of this machine's slots. */
-export const localPool = 'this machine';
-
 /** The end of a program, of its output's connection and of its capacity wakes the controller before the next check. */
 export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
   switch (capacity.kind) {
-    case 'local':
-      return { revocable: false, replaceable: false, checkInterval: 3 * hour, needsWatch: false, pool: localPool };
-    case 'tpu':
+    case 'hosts': {
+      const checkInterval = isOnThisMachine({ capacity }) ? 3 * hour : minute;
+      return { revocable: false, replaceable: false, checkInterval, needsWatch: false, pools: capacity.hosts };
+    }
+    case 'tpu': {
+      const tpu = persistentTpuOf(capacity);
       return {
         revocable: capacity.pricing !== 'ondemand',
         replaceable: true,
         checkInterval: minute,
         needsWatch: true,
-        pool: persistentTpuOf(capacity),
+        pools: tpu === null ? [] : [tpu],
       };
+    }
   }
 }
 
@@ -197,6 +198,16 @@ export function addAllocation(job: Job, now: Instant, alternative = 0): Change {
   const allocation = alternative === 0 ? planned : { ...planned, alternative };
   const next = { ...job, allocations: [...job.allocations, allocation] };
   return allocation.ownership === 'persistent' ? recordRequested(next, ordinal, now) : withoutEvents(next);
+}
+
+/** The job with these slots on the newest allocation. The slots of a command that has started stay the same. */
+export function withSlots(job: Job, slots: readonly Slot[] | undefined): Job {
+  const attempt = openAttempt(job);
+  const allocation = lastAllocation(job);
+  if (slots === undefined || attempt === undefined || attempt.startedAt !== null || allocation === undefined)
+    return job;
+  const isSame = JSON.stringify(allocation.slots) === JSON.stringify(slots);
+  return isSame ? job : withAllocation(job, allocation.ordinal, { slots });
 }
 
 /** True if the job may create it: always if ephemeral; if persistent, only after the job released the one before. */

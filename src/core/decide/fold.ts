@@ -11,6 +11,7 @@ import {
   recordRequested,
   releaseConfirmationDelay,
   releasingAllocations,
+  withSlots,
 } from './allocate.ts';
 import { chain, withAllocation, withAttempt, withEvents, withoutEvents } from '../model/decision.ts';
 import type { Change, Subject } from '../model/decision.ts';
@@ -41,6 +42,8 @@ export function fold(job: Job, observation: Observation, now: Instant): Change {
     ...observation.allocations.map((observed) => (next: Job) => foldAllocation(next, observed, now)),
     (next) => foldReachability(next, observation, now),
     (next) => foldResumed(next, observation, now),
+    // In a long backoff the job gives up its slots, and may then get others.
+    (next) => withoutEvents(withSlots(next, observation.slots)),
   );
 }
 

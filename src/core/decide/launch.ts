@@ -34,7 +34,9 @@ export function launchOf(job: Job, attempt: Attempt, worker: WorkerId, bootId?: 
   const { command, capacity } = job.spec;
   const allocation = allocationOf(job, attempt.allocation);
   const checkpointDir = withNodeName(checkpointFolder(job, attempt), allocation);
-  const env: Record<string, string> = {};
+  const gpus = worker === 'controller' ? undefined : allocation.slots?.[worker]?.gpus;
+  // The owner's own value wins.
+  const env: Record<string, string> = gpus === undefined ? {} : { [gpuVariable]: gpus.join(',') };
   for (const [name, value] of Object.entries(command.env)) env[name] = withNodeName(value, allocation);
   return {
     attempt,
@@ -46,9 +48,8 @@ export function launchOf(job: Job, attempt: Attempt, worker: WorkerId, bootId?: 
       JOBMAN_STAGE: String(attempt.stage),
       JOBMAN_WORKER: String(worker),
       JOBMAN_WORKERS: String(commandWorkers(command, allocation.workers ?? 1).length),
-      ...(capacity.kind === 'tpu'
-        ? { JOBMAN_NODE_NAME: allocation.name, ...addressVariables(command, allocation) }
-        : {}),
+      ...(capacity.kind === 'tpu' && { JOBMAN_NODE_NAME: allocation.name }),
+      ...addressVariables(command, allocation),
       ...(checkpointDir === null ? {} : { JOBMAN_CHECKPOINT_DIR: checkpointDir }),
     },
     ...(command.secrets === undefined ? {} : { secrets: command.secrets }),
@@ -60,6 +61,9 @@ export function launchOf(job: Job, attempt: Attempt, worker: WorkerId, bootId?: 
     ...(bootId !== undefined && { bootId }),
   };
 }
+
+/** The GPUs that CUDA shows to a program: those of the job's slot, if its host declares GPUs. */
+const gpuVariable = 'CUDA_VISIBLE_DEVICES';
 
 /** The port that JAX uses for its coordinator on Cloud TPU. */
 const coordinatorPort = 8476;

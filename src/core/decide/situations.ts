@@ -89,7 +89,7 @@ const jobRows = [
   },
   {
     name: 'waiting-for-slot',
-    means: 'the job waits for a free slot on this machine',
+    means: 'the job waits for a free slot on its machines',
     when: ({ admitted, attempt }) => attempt === undefined && !admitted,
     then: ({ job }) => wait(job),
   },
@@ -97,7 +97,7 @@ const jobRows = [
     name: 'start-requested',
     means: 'the job can run, and its next attempt is created now',
     when: ({ attempt }) => attempt === undefined,
-    then: ({ job, now }) => recheckNow(beginAttempt(job, now), now),
+    then: ({ job, slots, now }) => recheckNow(beginAttempt(job, slots, now), now),
   },
 ] as const satisfies readonly Row<View>[];
 
@@ -316,7 +316,7 @@ const attemptRows = [
   },
   {
     name: 'attempt-waiting-for-slot',
-    means: 'the next attempt waits for a free slot on this machine',
+    means: 'the next attempt waits for a free slot on its machines',
     when: ({ admitted }) => !admitted,
     then: ({ job }) => wait(job),
   },

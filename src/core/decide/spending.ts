@@ -50,7 +50,7 @@ function currentRate(job: Job): number {
 /** US dollars per hour of one slice. */
 function slicePrice(job: Job, allocation: Allocation): number {
   const capacity = capacityOf(job, allocation);
-  if (capacity.kind === 'local') return capacity.pricePerHourUsd ?? 0;
+  if (capacity.kind === 'hosts') return capacity.pricePerHourUsd ?? 0;
   return allocation.ownership === 'persistent' ? 0 : (capacity.pricePerHourUsd ?? 0) / (capacity.nodeCount ?? 1);
 }
 

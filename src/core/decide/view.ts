@@ -30,6 +30,8 @@ export interface View {
   readonly job: Job;
   readonly now: Instant;
   readonly admitted: boolean;
+  /** As in the observation. */
+  readonly slots: Observation['slots'];
   readonly attempt: Attempt | undefined;
   /** The allocation of the open attempt, or the newest one if no attempt is open. */
   readonly allocation: Allocation | undefined;
@@ -75,14 +77,14 @@ export interface WorkerRun extends WorkerView {
 type WorkerRunStatus = { readonly state: 'unknown' | 'none' | 'gone' | 'lost_start' } | RunStatus;
 
 export function viewOf(job: Job, observation: Observation, now: Instant): View {
-  const { admitted, alternativeAnswers } = observation;
+  const { admitted, slots, alternativeAnswers } = observation;
   const budgets = budgetsOf(job, observation.ownerSpending, now);
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? lastAllocation(job) : allocationOf(job, attempt.allocation);
   if (allocation === undefined) {
     const observed = unknown('the job has no allocation', now);
     const empty = { observedState: undefined, workers: [], runs: [] };
-    return { job, now, admitted, attempt, allocation, observed, ...empty, alternativeAnswers, budgets };
+    return { job, now, admitted, slots, attempt, allocation, observed, ...empty, alternativeAnswers, budgets };
   }
   const observed = observedAllocation(observation, allocation.ordinal, now);
   const observedState = observed.kind === 'known' ? observed.value.state : undefined;
@@ -99,6 +101,7 @@ export function viewOf(job: Job, observation: Observation, now: Instant): View {
     job,
     now,
     admitted,
+    slots,
     attempt,
     allocation,
     observed,

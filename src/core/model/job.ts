@@ -255,6 +255,8 @@ export interface AllocationFields {
   readonly creationTime?: string;
   /** Worker addresses in order, from the last observation that saw it ready. Null before. */
   readonly hosts: readonly Host[] | null;
+  /** The slot of the job on each of its hosts, in the order of the workers. Absent: a TPU, or an older record. */
+  readonly slots?: readonly Slot[];
   /** First of two observations that missed it. Only the second one proves that it is gone. */
   readonly firstMissedAt: Instant | null;
   /** First pass without an answer from a worker or the cloud, or a later silence that replaced it. */
@@ -314,6 +316,13 @@ export function isLost({ lifecycle, lastObserved }: Allocation): boolean {
 export interface Host {
   readonly internalIp: string | null;
   readonly externalIp: string | null;
+}
+
+/** One of the slots of a host, numbered from 0, and the numbers of the GPUs that belong to it. */
+export interface Slot {
+  readonly slot: number;
+  /** Absent: the host declares no GPUs. */
+  readonly gpus?: readonly number[];
 }
 
 /** The observable states of an allocation. `AllocationStatus` explains each. */

@@ -10,6 +10,7 @@ import type {
   CapacityAnswer,
   OwnerBudget,
   ResumedFrom,
+  Slot,
   Spending,
 } from './job.ts';
 import type { WorkerId } from './spec.ts';
@@ -45,8 +46,10 @@ export function unknown(reason: string, since: Instant): Unknown {
 
 /** The only input of a decision besides the job and the time. */
 export interface Observation {
-  /** False while the job must wait for a slot of this machine or for its persistent TPU (`queuePositionOf`). */
+  /** False while the job must wait for slots of its hosts or for its persistent TPU (`queuePositionOf`). */
   readonly admitted: boolean;
+  /** The slots that an admitted job got, in the order of its hosts. Absent: it needs none. */
+  readonly slots?: readonly Slot[];
   /** One for each allocation that may exist, and always for the newest. A missing one counts as unknown. */
   readonly allocations: readonly AllocationObservation[];
   /** One for each worker of the newest ready allocation, and for `controller` when the command runs on this machine. */

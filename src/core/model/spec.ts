@@ -5,7 +5,7 @@ import type { NotifySpec } from './notify.ts';
 import type { Duration } from './time.ts';
 
 /** Source of a supervised job's capacity. Kubernetes jobs live in their cluster and are not supervised. */
-export type BackendName = 'local' | 'tpu';
+export type BackendName = 'hosts' | 'tpu';
 
 /** A worker by Google's number, from 0; or `controller`: the machine that jobman runs on. */
 export type WorkerId = number | 'controller';
@@ -45,18 +45,43 @@ export interface Override {
 }
 
 /** The requested capacity. `kind` names the backend; no other code tests a backend's name. */
-export type CapacitySpec = LocalSpec | TpuSpec;
+export type CapacitySpec = HostsSpec | TpuSpec;
 
-export interface LocalSpec {
-  readonly kind: 'local';
-  /** This machine exists before and after the job. */
+/** A machine that the settings name (`hosts`), or `localhost`. */
+export type HostName = string;
+
+/** The machine of the controller, whose slots are the setting `local.slots`. */
+export const ownHost: HostName = 'localhost';
+
+export interface HostsSpec {
+  readonly kind: 'hosts';
+  /** The machines exist before and after the job. */
   readonly ownership: 'persistent';
-  /** The folder in which the command starts, absolute. */
-  readonly workdir: string;
-  /** US dollars per hour, if the settings give this machine a price. Absent: none. */
+  /** One worker and one slot on each, without duplicates; worker 0 is on the first. */
+  readonly hosts: readonly HostName[];
+  /** US dollars per hour of all, if the settings give each a price. Absent: none. */
   readonly pricePerHourUsd?: number;
   /** `settings`. Absent without a price. */
   readonly pricesOf?: string;
+}
+
+/** True for a job that uses no machine but this one: the machine that jobman runs on. */
+export function isOnThisMachine({ capacity }: Pick<JobSpec, 'capacity'>): boolean {
+  return capacity.kind === 'hosts' && isOwnHost(capacity.hosts);
+}
+
+export function isOwnHost(hosts: readonly HostName[]): boolean {
+  return hosts.length === 1 && hosts[0] === ownHost;
+}
+
+/** True if the command of such a job runs on this machine: also one that drives a TPU from here. */
+export function runsCommandHere(spec: Pick<JobSpec, 'capacity' | 'command'>): boolean {
+  return isOnThisMachine(spec) || spec.command.runsOn === 'controller';
+}
+
+/** `gpu1, gpu2`, or `this machine`. */
+export function formatHosts(hosts: readonly HostName[]): string {
+  return isOwnHost(hosts) ? 'this machine' : hosts.join(', ');
 }
 
 export type Pricing = 'spot' | 'ondemand' | 'preemptible';
@@ -129,7 +154,7 @@ export interface DataDisk {
 }
 
 /** A working directory. The job's folder has immutable copies, numbered from 1 (`workdirCopyOf` in job.ts). */
-export interface WorkdirSpec {
+interface WorkdirSpec {
   /** The folder to copy, absolute. */
   readonly from: string;
 }
@@ -224,7 +249,7 @@ export function namedSecretsOf({ command }: Pick<JobSpec, 'command'>): readonly 
 export const emulatorProject = 'emulator';
 
 /** True for the TPU emulator. Its TPUs have Google's prices, so that a rehearsal shows the real cost. */
-export function isSimulated(capacity: Pick<LocalSpec, 'kind'> | Pick<TpuSpec, 'kind' | 'project'>): boolean {
+export function isSimulated(capacity: Pick<HostsSpec, 'kind'> | Pick<TpuSpec, 'kind' | 'project'>): boolean {
   return capacity.kind === 'tpu' && capacity.project === emulatorProject;
 }
 

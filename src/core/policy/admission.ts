@@ -1,81 +1,107 @@
-// Admission: the order in which jobs get their shares of pools: the slots of this machine, or a persistent TPU, which one
-// job uses at a time. A cloud has its own queue for the others.
+// Admission: the order in which jobs get their shares of pools: the slots of hosts, or a persistent TPU, which one job uses
+// at a time. A cloud has its own queue for the others.
 
 import { capacityTraits, persistentTpuOf } from '../decide/allocate.ts';
 import { compareText } from '../model/compare-text.ts';
-import { openAttempt } from '../model/job.ts';
-import type { Job } from '../model/job.ts';
+import { openAttempt, usableAllocation } from '../model/job.ts';
+import type { Job, Slot } from '../model/job.ts';
 import { minute } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
 
-/** A job keeps its slot in a backoff up to this length, so that a quick restart need not wait for a long job. */
+/** A job keeps its slots in a backoff up to this length, so that a quick restart need not wait for a long job. */
 const shortBackoff: Duration = minute;
 
-/** Capacity that several jobs queue for, in units such as the slots of a machine. */
+/** Capacity that several jobs queue for, in slots. */
 export interface Pool {
   readonly name: string;
-  readonly units: number;
+  readonly slots: number;
+  /** The slots share them evenly, in contiguous groups. Null: none. */
+  readonly gpus: number | null;
 }
 
-/** The units of one pool that a job needs or has. */
-export interface PoolShare {
+/** The slots that a job has, one in each of the pools. `slots` is undefined if their numbers are not recorded. */
+export interface Usage {
   readonly job: string;
-  readonly pool: string;
-  readonly units: number;
+  readonly pools: readonly string[];
+  readonly slots: readonly Slot[] | undefined;
 }
 
-/** A share that a job waits for. */
-export interface Demand extends PoolShare {
+/** The pools in which a job waits for a slot each. */
+export interface Demand {
+  readonly job: string;
+  readonly pools: readonly string[];
   /** Time of the start request, or of the creation without a request. The earliest comes first. */
   readonly since: Instant;
-  /** The end of a long backoff, in which the job gets no share. */
+  /** The end of a long backoff, in which the job gets no slot. */
   readonly notBefore: Instant;
-  /** Admitted already, and not in the usage yet. It comes before the others, so that no unit is given twice. */
-  readonly isAdmitted: boolean;
+  /** The slots that the job was admitted with, while the usage does not have them yet. No other job gets them. */
+  readonly given: readonly Slot[] | undefined;
 }
 
+/** The slots of each admitted job, in the order of its pools. */
+export type Admitted = ReadonlyMap<string, readonly Slot[]>;
+
 /**
- * Ids of the jobs that may continue: each one in the usage, and those whose demand fits into their pool. A demand that does
- * not fit holds back all later ones of its pool, so that smaller ones cannot pass it for ever. A pool that does not exist
- * (a host that left the settings) admits none.
+ * The jobs that may continue: each one in the usage, and those for which each of their pools has a free slot. A job gets all
+ * of its slots or none. One that does not get all keeps a free slot of each pool from later jobs, so that these cannot pass
+ * it for ever. A job that names a pool that does not exist (a host that left the settings) waits, and holds nothing back.
  */
 export function admit(
   pools: readonly Pool[],
   demands: readonly Demand[],
-  usage: readonly PoolShare[],
+  usage: readonly Usage[],
   now: Instant,
-): ReadonlySet<string> {
-  const free = new Map(pools.map(({ name, units }) => [name, units]));
-  for (const { pool, units } of usage) free.set(pool, (free.get(pool) ?? 0) - units);
-  const admitted = demands
-    .filter(({ notBefore }) => notBefore <= now)
-    .toSorted((a, b) => Number(b.isAdmitted) - Number(a.isAdmitted) || compareDemands(a, b))
-    .filter(({ pool, units }) => {
-      const left = (free.get(pool) ?? 0) - units;
-      free.set(pool, left);
-      return left >= 0;
-    });
-  return new Set([...usage, ...admitted].map(({ job }) => job));
+): Admitted {
+  const due = demands.filter(
+    ({ notBefore, pools: named }) =>
+      notBefore <= now && named.every((name) => pools.some((pool) => pool.name === name)),
+  );
+  const given = due.filter((demand) => demand.given !== undefined).map((one) => ({ ...one, slots: one.given }));
+  const free = new Map(pools.map((pool) => [pool.name, freeSlots(pool, [...usage, ...given])]));
+  const admitted = new Map([...usage, ...given].map(({ job, slots = [] }) => [job, slots]));
+  for (const demand of due.filter((one) => one.given === undefined).toSorted(compareDemands)) {
+    const slots = demand.pools.map((pool) => free.get(pool)?.shift()).filter((slot) => slot !== undefined);
+    if (slots.length === demand.pools.length) admitted.set(demand.job, slots);
+  }
+  return admitted;
+}
+
+/** Lowest first. After a change of the settings a used slot can overlap several of the new ones. */
+function freeSlots(pool: Pool, usage: readonly Usage[]): Slot[] {
+  const users = usage.filter(({ pools }) => pools.includes(pool.name));
+  const used = users.flatMap(({ pools, slots }) => slots?.[pools.indexOf(pool.name)] ?? []);
+  const free = slotsOf(pool).filter((slot) => !used.some((other) => overlap(slot, other)));
+  return free.slice(0, Math.max(0, pool.slots - users.length));
+}
+
+function slotsOf({ slots, gpus }: Pool): readonly Slot[] {
+  const share = (gpus ?? 0) / slots;
+  return Array.from({ length: slots }, (_, slot) =>
+    gpus === null ? { slot } : { slot, gpus: Array.from({ length: share }, (_gpu, index) => slot * share + index) },
+  );
+}
+
+function overlap(one: Slot, other: Slot): boolean {
+  if (one.gpus === undefined || other.gpus === undefined) return one.slot === other.slot;
+  return one.gpus.some((gpu) => other.gpus?.includes(gpu));
 }
 
 function compareDemands(a: Demand, b: Demand): number {
   return a.since - b.since || compareText(a.job, b.job);
 }
 
-/** Undefined for a job whose capacity has no pool. */
-function shareOf({ id, spec }: Job): PoolShare | undefined {
-  const { pool } = capacityTraits(spec.capacity);
-  return pool === null ? undefined : { job: id, pool, units: 1 };
+function poolsOf({ spec }: Job): readonly string[] {
+  return capacityTraits(spec.capacity).pools;
 }
 
 export function needsSlot(job: Job): boolean {
-  return shareOf(job) !== undefined;
+  return poolsOf(job).length > 0;
 }
 
 /** The pools, with those of the persistent TPUs of these jobs. */
 export function withTpus(pools: readonly Pool[], jobs: readonly Job[]): readonly Pool[] {
   const tpus = new Set(jobs.map(({ spec }) => persistentTpuOf(spec.capacity)).filter((tpu) => tpu !== null));
-  return [...pools, ...[...tpus].map((name) => ({ name, units: 1 }))];
+  return [...pools, ...[...tpus].map((name) => ({ name, slots: 1, gpus: null }))];
 }
 
 /** True from a start request until the end of the last attempt, unless the request waits for another job there. */
@@ -100,17 +126,18 @@ export function waitsForSlot(job: Job): boolean {
   return openAttempt(job) === undefined || longBackoffEnd(job) !== undefined;
 }
 
-export function usageOf(jobs: readonly Job[]): readonly PoolShare[] {
-  return jobs.filter(holdsSlot).flatMap((job) => shareOf(job) ?? []);
+export function usageOf(jobs: readonly Job[]): readonly Usage[] {
+  return jobs
+    .filter(holdsSlot)
+    .map((job) => ({ job: job.id, pools: poolsOf(job), slots: usableAllocation(job)?.slots }));
 }
 
 /** `admitted` is the latest result of `admit`. */
-export function demandsOf(jobs: readonly Job[], admitted: ReadonlySet<string> = new Set()): readonly Demand[] {
-  return jobs.filter(waitsForSlot).flatMap((job) => {
-    const share = shareOf(job);
-    if (share === undefined) return [];
+export function demandsOf(jobs: readonly Job[], admitted: Admitted = new Map()): readonly Demand[] {
+  return jobs.filter(waitsForSlot).map((job) => {
     const since = job.startRequest?.at ?? job.createdAt;
-    return [{ ...share, since, notBefore: longBackoffEnd(job) ?? -Infinity, isAdmitted: admitted.has(job.id) }];
+    const notBefore = longBackoffEnd(job) ?? -Infinity;
+    return { job: job.id, pools: poolsOf(job), since, notBefore, given: admitted.get(job.id) };
   });
 }
 
@@ -122,31 +149,34 @@ function longBackoffEnd(job: Job): Instant | undefined {
   return attempt.notBeforeAt > since + shortBackoff ? attempt.notBeforeAt : undefined;
 }
 
-/** Units of the job's pool, used units, and number of waiting jobs before this one. */
+/** The queue of one pool in which a job waits: its slots, the used ones, and the number of waiting jobs before this one. */
 export interface QueuePosition {
-  readonly slots: number;
+  readonly pool: string;
+  /** Null if the pool does not exist: a host that the settings do not name. */
+  readonly slots: number | null;
   readonly slotsUsed: number;
   /** The ids of the jobs that use them. */
   readonly usedBy: readonly string[];
   readonly ahead: number;
 }
 
-/** Undefined for a job that waits for no slot. */
+/** Of the pool that keeps the job waiting: one that does not exist, else the fullest. Undefined for a job that waits for no slot. */
 export function queuePositionOf(pools: readonly Pool[], jobs: readonly Job[], job: Job): QueuePosition | undefined {
   const [own] = demandsOf([job]);
   if (own === undefined) return undefined;
-  const isSamePool = ({ pool }: PoolShare) => pool === own.pool;
-  const ahead = demandsOf(jobs).filter((other) => isSamePool(other) && compareDemands(other, own) < 0);
-  const used = usageOf(jobs).filter(isSamePool);
-  return {
-    slots: withTpus(pools, [job]).find(({ name }) => name === own.pool)?.units ?? 0,
-    slotsUsed: used.reduce((sum, { units }) => sum + units, 0),
-    usedBy: used.map((share) => share.job),
-    ahead: ahead.length,
-  };
+  const all = withTpus(pools, [job]);
+  const positions = own.pools.map((pool): QueuePosition => {
+    const usedBy = usageOf(jobs).flatMap((one) => (one.pools.includes(pool) ? [one.job] : []));
+    const ahead = demandsOf(jobs).filter((one) => one.pools.includes(pool) && compareDemands(one, own) < 0);
+    const slots = all.find(({ name }) => name === pool)?.slots ?? null;
+    return { pool, slots, slotsUsed: usedBy.length, usedBy, ahead: ahead.length };
+  });
+  const spare = ({ slots, slotsUsed, ahead }: QueuePosition): number =>
+    slots === null ? -Infinity : slots - slotsUsed - ahead;
+  return positions.toSorted((one, other) => spare(one) - spare(other))[0];
 }
 
 /** True if the job is in the result of `admit`, or needs no slot. */
-export function isAdmitted(admitted: ReadonlySet<string>, job: Job): boolean {
+export function isAdmitted(admitted: Admitted, job: Job): boolean {
   return !needsSlot(job) || admitted.has(job.id);
 }

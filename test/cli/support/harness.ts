@@ -478,6 +478,7 @@ const aRow = {
   accelerator: 'v5litepod-16',
   pricing: 'spot',
   zone: 'us-west4-a',
+  hosts: [],
   worker0Address: '10.164.0.7',
   phase: 'running',
   heldCapacity: null,
@@ -522,7 +523,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     allocations: [],
     workers: [],
     spec: localSpec({
-      capacity: { kind: 'local', ownership: 'persistent', workdir: '/home/alice' },
+      capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['localhost'] },
       recovery: { ...localSpec().recovery, preset: 'pre' },
     }),
     hasFiles: true,

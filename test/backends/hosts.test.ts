@@ -3,8 +3,8 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { AllocationRef } from '../../src/app/ports.ts';
-import { createLocalCapacity } from '../../src/backends/local/machines.ts';
-import { followFile } from '../../src/backends/local/tail.ts';
+import { createLocalCapacity } from '../../src/backends/hosts/machines.ts';
+import { followFile } from '../../src/backends/hosts/tail.ts';
 import { openWorld } from '../support/world.ts';
 
 /** No search without a file system event. */

@@ -149,7 +149,7 @@ function isLauncherAlive(folder: string): boolean {
 export function createLocalCapacity(options: { readonly now: () => Instant }): CapacityPort {
   const done: OutcomeResult = { kind: 'done' };
   return {
-    backend: 'local',
+    backend: 'hosts',
     observe: (refs) =>
       Promise.resolve(refs.map(() => known({ state: 'ready', detail: 'this machine', workers: 1 }, options.now()))),
     async request() {
