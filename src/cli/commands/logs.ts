@@ -26,7 +26,9 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
     'read',
     async (found, jobs) => {
       if (count > 1) cli.note(`-- ${found.id}`);
-      return printLogs(cli, jobs, found, flags);
+      if (flags.firstError !== true) return printLogs(cli, jobs, found, flags);
+      const { printFirstError } = await import('../logs/first-error.ts');
+      return printFirstError(cli, jobs, found, flags);
     },
     async () => {
       if (flags.follow !== true && flags.firstError !== true) await restartIfKilled(cli, createWaker(cli));

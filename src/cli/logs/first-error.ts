@@ -1,18 +1,23 @@
 import { formatWorker } from '../../core/model/spec.ts';
 import { matchPattern } from '../../core/model/log-lines.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
-import { exitCode } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
-import { logBytes, type FoundJob, type JobLog, type LogsQuery } from '../../app/job-source.ts';
+import { logBytes, type FoundJob, type JobLog } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';
 import { type Cli, printError } from '../context.ts';
-import { outputRules, type LogSource } from './print.ts';
+import type { LogsFlags } from '../table/flags.ts';
+import { outputRules, queryOf, type LogSource } from './print.ts';
 import { rawBytes } from '../output.ts';
 import { createSplitter, formatBody, formatJson, formatPrefix, type Piece } from './lines.ts';
 import { timestampOf } from './merge.ts';
 
 /** Of a job in a cluster, the first error of all pods unless the query selects some. */
-export async function printFirstError(cli: Cli, jobs: Jobs, job: FoundJob, query: LogsQuery): Promise<number> {
+export async function printFirstError(cli: Cli, jobs: Jobs, job: FoundJob, flags: LogsFlags): Promise<number> {
+  if (flags.follow === true || flags.raw === true || flags.grep !== undefined || flags.tail !== undefined) {
+    throw usageError('--first-error excludes --follow, --raw, --grep and --tail.');
+  }
+  const query = queryOf(cli, flags);
   const why = await jobs.why(job);
   const isOfAll = why.backend === 'kubernetes' && query.worker === undefined;
   const found: FoundError[] = [];

@@ -84,6 +84,8 @@ export interface Piece {
   readonly text: string;
   readonly starts: boolean;
   readonly ends: boolean;
+  /** True for the end of a log without a newline. */
+  readonly isUnfinished?: boolean;
   readonly omittedBytes: number;
   /** Known to have no control character, so that no check is needed. */
   readonly isSanitized: boolean;
@@ -147,8 +149,8 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
     take(bytes, at);
   }
 
-  function finish(at: Instant): void {
-    emit({ text: textOf(held), starts, ends: true, omittedBytes, isSanitized: false, at });
+  function finish(at: Instant, isUnfinished = false): void {
+    emit({ text: textOf(held), starts, ends: true, isUnfinished, omittedBytes, isSanitized: false, at });
     held = Buffer.alloc(0);
     omittedBytes = 0;
     starts = true;
@@ -193,7 +195,7 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
     },
     pending: (): string => (held.length === 0 ? '' : decode(held)),
     end(at: Instant): void {
-      if (held.length > 0 || omittedBytes > 0 || !starts) finish(at);
+      if (held.length > 0 || omittedBytes > 0 || !starts) finish(at, true);
     },
   };
 }

@@ -2,7 +2,7 @@
 // not followed needs no display, so its code is loaded with the first news.
 
 import type { JobView } from '../../app/client.ts';
-import { exitCode, usageError } from '../../app/errors.ts';
+import { exitCode } from '../../app/errors.ts';
 import type { FoundJob, JobSource, LogsQuery, LogStep } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
@@ -151,19 +151,12 @@ export function outputRules(cli: Cli, noFold = false): LogRules {
 
 /** Resolves with 0 for any result of the job; `wait` reports results. */
 export async function printLogs(cli: Cli, jobs: Jobs, job: FoundJob, flags: LogsFlags): Promise<number> {
-  if (flags.firstError === true) {
-    if (flags.follow === true || flags.raw === true || flags.grep !== undefined || flags.tail !== undefined) {
-      throw usageError('--first-error excludes --follow, --raw, --grep and --tail.');
-    }
-    const { printFirstError } = await import('./first-error.ts');
-    return printFirstError(cli, jobs, job, queryOf(cli, flags));
-  }
   const [query, rules] = [queryOf(cli, flags), rulesOf(cli, flags)];
   const end = await untilInterrupted(cli, (leave) => printJobLogs(cli, jobs, job, { query, rules, leave }));
   return end.kind === 'left' ? exitCode.interrupted : readCode(job);
 }
 
-function queryOf({ io }: Cli, flags: LogsFlags): LogsQuery {
+export function queryOf({ io }: Cli, flags: LogsFlags): LogsQuery {
   const { worker, step, attempt, container, allContainers, previous, allPods, follow, tail, grep, since } = flags;
   return omitUndefined({
     worker,

@@ -172,6 +172,8 @@ function createPrinter(stdout: Stream, rules: LineRules, logs: () => readonly So
   let announce: (() => void) | undefined;
   /** The log with an unfinished long line, which the next part continues. */
   let inside: Source | undefined;
+  /** True if the last log was printed without a newline at its end. */
+  let isLineOpen = false;
   let expected: readonly LogLabel[] = [];
   const prefixes = new Map<unknown, string>();
 
@@ -206,14 +208,19 @@ function createPrinter(stdout: Stream, rules: LineRules, logs: () => readonly So
     put(from: readonly Source[], piece: Piece): void {
       announceText();
       const [source] = from;
+      if (isLineOpen) text += '\n';
+      isLineOpen = false;
       // Two logs have unfinished long lines at the same time: each part gets a line of its own.
       if (inside !== undefined && inside !== source) text += '\n';
+      const isText = rules.form === 'pipe' || rules.form === 'raw';
+      const isOpen = isText && (!piece.ends || piece.isUnfinished === true);
       const continues = inside !== undefined && inside === source;
       text +=
         rules.form === 'json' && source !== undefined
           ? formatJson(source.log, piece)
-          : (continues || rules.form === 'raw' ? '' : prefixOf(from)) + formatBody(piece, rules);
-      inside = piece.ends || rules.form === 'json' ? undefined : source;
+          : (continues || rules.form === 'raw' ? '' : prefixOf(from)) +
+            formatBody(isOpen ? { ...piece, ends: false } : piece, rules);
+      inside = isOpen ? source : undefined;
     },
     write,
     async bytes(bytes: Uint8Array): Promise<void> {
@@ -222,7 +229,9 @@ function createPrinter(stdout: Stream, rules: LineRules, logs: () => readonly So
       await stdout.flush();
     },
     async end(): Promise<void> {
-      if (inside !== undefined) text += '\n';
+      // The only log of a pod is printed byte for byte, as `kubectl logs` does.
+      isLineOpen = inside?.log.pod !== null && inside?.log.label === null;
+      if (inside !== undefined && !isLineOpen) text += '\n';
       inside = undefined;
       await write();
     },
