@@ -6,6 +6,7 @@ import type { AllocationState, Desired, Evidence, Exit, OwnerBudget } from '../c
 import type { Phase } from '../core/decide/phase.ts';
 import type { RecordedPass } from '../core/model/recorded-pass.ts';
 import type { NotifyEvent } from '../core/model/notify.ts';
+import type { OutcomeResult } from '../core/model/observation.ts';
 import type {
   BackendName,
   HostName,
@@ -14,6 +15,7 @@ import type {
   Pricing,
   Reason,
   SecretName,
+  TpuSpec,
   WorkerId,
 } from '../core/model/spec.ts';
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
@@ -24,9 +26,13 @@ import type { JobActions } from '../core/policy/permissions.ts';
 import type { JobActivity } from './activity.ts';
 import type { DiffSide } from './diff.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
-import type { UsageFilter } from './ports.ts';
+import type { OrphanReport, OrphanView } from './orphans.ts';
+import type { Orphan, UsageFilter } from './ports.ts';
+import type { QuotaQuery, QuotaReport } from './quota.ts';
 import type { RefPurpose } from './refs.ts';
+import type { QuotaRow } from '../reports/quota.ts';
 import type { UsageRow } from '../reports/usage.ts';
+import type { ForgetAnswer, TpuList, TpuQuery } from './tpus.ts';
 import type { CostQuery, CostReport, JobCost } from '../reports/cost.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepProgress, StepRunOptions } from './manual-step.ts';
@@ -744,6 +750,26 @@ export interface Client {
   changesSince(cursor: Cursor | null, jobs?: readonly string[]): AsyncIterable<Change>;
   /** Grows with every change of any job. Cheap enough to read four times a second. */
   changeCount(): Promise<number>;
+  /** The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project. */
+  tpus(query: TpuQuery): Promise<TpuList>;
+  /**
+   * Excludes a project of finished jobs from `tpus` and `orphans`. `confirmed`: the resources there that the user gives up,
+   * although they may still exist. Throws JobmanError (4) if the project is in use.
+   */
+  forgetProject(project: string, confirmed?: readonly string[]): Promise<ForgetAnswer>;
+  /** Limits and use of the projects that `tpus` finds. Throws JobmanError without a project. */
+  quota(query: QuotaQuery): Promise<QuotaReport>;
+  /** The limits that were read last, without what counts against them. Contacts nothing. */
+  knownQuota(projects: readonly string[]): Promise<readonly QuotaRow[]>;
+  /** A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects. */
+  quotaWarnings(capacity: TpuSpec): Promise<readonly string[]>;
+  /** Checks all locations of the settings, the jobs and the recorded orphans. */
+  orphans(): Promise<OrphanReport>;
+  observeOrphans(orphans: readonly Orphan[]): Promise<readonly OrphanView[]>;
+  /** `done`: the cloud accepted the request, or nothing of ours exists. Safe to repeat. */
+  releaseOrphan(orphan: Orphan): Promise<OutcomeResult>;
+  /** Takes a deleted orphan off the record. */
+  forgetOrphan(orphan: Orphan): Promise<void>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   close(): Promise<void>;

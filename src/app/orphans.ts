@@ -42,14 +42,13 @@ export interface OrphanReport {
   readonly forgettable: readonly string[];
 }
 
-export interface OrphanOperations {
+interface OrphanOperations {
   /** Checks all locations of the settings, the jobs and the recorded orphans. Read-only and starts nothing. */
   observe(): Promise<OrphanReport>;
   observeAgain(orphans: readonly Orphan[]): Promise<readonly OrphanView[]>;
   /** `done`: the cloud accepted the request, or nothing of ours exists. Safe to repeat. */
   release(orphan: Orphan): Promise<OutcomeResult>;
   forget(orphan: Orphan): Promise<void>;
-  close(): Promise<void>;
 }
 
 export function orphansOf(job: Job): readonly Orphan[] {
@@ -75,13 +74,23 @@ export function createOrphanOperations(parts: {
   readonly settings: TpuSettings;
   readonly release: (orphan: Orphan) => Promise<OutcomeResult>;
   readonly now: () => Instant;
-  readonly onClose: () => Promise<void>;
 }): OrphanOperations {
   const { store, cloud, settings, now } = parts;
 
   /** From the deletion on it is not charged any more. */
   async function recordEnd(orphan: Orphan): Promise<void> {
     if (orphan.installation === parts.installation) await recordOrphanUsage(store, orphan, [], now());
+  }
+
+  /** A job may use the TPU that a client calls an orphan. */
+  async function isOrphan(orphan: Orphan): Promise<boolean> {
+    const isIt = (one: Orphan) => one.resource === orphan.resource && isSameOrphan(one, orphan);
+    if ((await store.orphans()).some(isIt)) return true;
+    const { tpus } = await observeScopes(cloud, orphanScopes([orphan]));
+    const installation = parts.installation ?? '';
+    const { jobs } = await store.list({ maxFinished: 0 });
+    const claiming = await claimingJobs(store, tpus, jobs, installation);
+    return tpuRows(tpus, { installation, jobs: claiming, now: now(), cloud }).flatMap(orphansIn).some(isIt);
   }
 
   return {
@@ -114,6 +123,10 @@ export function createOrphanOperations(parts: {
       return orphans.map((orphan) => ({ ...orphan, ...presenceOf(tpus, unchecked, orphan) }));
     },
     async release(orphan) {
+      if (!(await isOrphan(orphan))) {
+        const message = `${orphan.resource} is no orphan of this jobman`;
+        return { kind: 'refused', evidence: { message } };
+      }
       const result = await parts.release(orphan);
       if (result.kind === 'done') await recordEnd(orphan);
       return result;
@@ -122,7 +135,6 @@ export function createOrphanOperations(parts: {
       await recordEnd(orphan);
       await store.forgetOrphan(orphan);
     },
-    close: () => parts.onClose(),
   };
 }
 

@@ -58,6 +58,13 @@ export interface QuotaCache {
   write(project: string, limits: ReadLimits): void;
 }
 
+export const noQuotaCache: QuotaCache = { read: () => undefined, write: () => undefined };
+
+export interface QuotaQuery extends Pick<TpuQuery, 'project' | 'zone'> {
+  /** False: the answer is not kept for `knownQuota` and `quotaWarnings`. */
+  readonly isKept?: boolean;
+}
+
 export interface QuotaReport {
   readonly rows: readonly QuotaRow[];
   /** Every known limit once. */
@@ -84,10 +91,18 @@ export interface QuotaParts extends Omit<Parameters<typeof observeTpus>[0], 'clo
   readonly cache: QuotaCache;
 }
 
+/** See `Client.knownQuota`. */
+export function knownQuota(cache: QuotaCache, projects: readonly string[]): readonly QuotaRow[] {
+  return projects.flatMap((project) => {
+    const limits = cache.read(project);
+    return limits === undefined ? [] : quotaRows({ project, limits, tpus: [], uncheckedZones: 'all' });
+  });
+}
+
 /** Read-only and starts nothing. Throws JobmanError without a project. */
 export async function observeQuota(
   parts: QuotaParts,
-  { project, zone }: Pick<TpuQuery, 'project' | 'zone'>,
+  { project, zone }: Omit<QuotaQuery, 'isKept'>,
 ): Promise<QuotaReport> {
   const { cloud, quotas, cache } = parts;
   const asked = new Map<string, Promise<LimitsAnswer>>();

@@ -1,6 +1,6 @@
 // Services: the parts of the program that the terminal can use. Every part is loaded at its first use.
 
-import type { JobSpec, TpuSpec } from '../core/model/spec.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Actor } from '../core/model/user.ts';
 import type { WorkerAccess } from './worker-access.ts';
@@ -13,13 +13,9 @@ import type { BucketPort } from './ports.ts';
 import type { ClusterArchive } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
-import type { QuotaReport } from './quota.ts';
-import type { QuotaRow } from '../reports/quota.ts';
 import type { SendMessage } from './notifications/outbox.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
-import type { OrphanOperations } from './orphans.ts';
 import type { StorageReader } from './storage.ts';
-import type { TpuList, TpuQuery } from './tpus.ts';
 
 /** The streams and facts of the process. Only main.ts touches `process`. */
 export interface Io {
@@ -172,22 +168,12 @@ export interface Services {
   actor(): Promise<Actor>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;
-  /** The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project. */
-  tpus(query: TpuQuery): Promise<TpuList>;
-  /** Limits and use of the projects that `tpus` finds. Throws JobmanError without a project. */
-  quota(query: Pick<TpuQuery, 'project' | 'zone'>): Promise<QuotaReport>;
-  /** The limits that were read last, without what counts against them. Contacts nothing. */
-  knownQuota(projects: readonly string[]): Promise<readonly QuotaRow[]>;
-  /** A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects. */
-  quotaWarnings(capacity: TpuSpec): Promise<readonly string[]>;
   /** The buckets of the projects, and the checkpoint folders of the jobs. Sends no request yet. */
   storage(): Promise<StorageReader>;
   /** The checks of `jobman doctor`. Changes and starts nothing. `onChange` gets the names of those that still run. */
   doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;
   /** Throws JobmanError (5) if this machine cannot log in to the cloud of the project. */
   checkLogin(project: string): Promise<void>;
-  /** Excludes a project of finished jobs from `tpus` and `gc`. Throws JobmanError (4) if it is in use. */
-  forgetProject(project: string, mayForget: (resources: readonly string[]) => Promise<boolean>): Promise<boolean>;
   /** The export of billed costs that the settings name; null if they name none. Sends no request yet. */
   billingExport(): Promise<BillingExport | null>;
   /** The buckets of the project's jobs. With `pendingSpec`, starts the TPU emulator if needed. */
@@ -197,8 +183,6 @@ export interface Services {
   ): Promise<BucketPort>;
   /** Throws the JobmanError with which `create` would refuse to copy that folder (`job.workdir`). */
   checkWorkdir(from: string): Promise<void>;
-  /** The caller closes it. */
-  orphans(): Promise<OrphanOperations>;
   /** Connects with the client's ticket. `shared`: over the controller's connections, if it has some. */
   workers(ref: Ref, connection: 'shared' | 'own'): Promise<WorkerAccess>;
   onTerminal(argv: readonly string[]): Promise<number>;

@@ -8,6 +8,7 @@ import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
+import { createCloudClient, type OpenClouds } from './cloud-client.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
@@ -49,6 +50,7 @@ export interface ClientParts {
   readonly pools: () => Promise<readonly Pool[]>;
   /** Loaded at the first ticket. */
   readonly workerRoutes: () => Promise<WorkerRoutes>;
+  readonly clouds: OpenClouds;
   readonly workerMeter: () => Promise<WorkerMeter>;
   /** Rejects in a copied home whose original still exists: it must not change machines. */
   readonly openStepRunner: (job: Job) => Promise<StepRunner>;
@@ -71,6 +73,7 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     ...createCommands(whoAmI, parts, find),
     ...createSecrets(whoAmI, parts),
     ...createNotifications(whoAmI, parts),
+    ...createCloudClient(whoAmI, parts),
 
     whoAmI,
 
@@ -97,7 +100,7 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
   };
 }
 
-type WhoAmI = () => Promise<Actor>;
+export type WhoAmI = () => Promise<Actor>;
 
 /** Aborts the signal when the reader leaves the iteration: `return` of a generator would wait for its next value. */
 function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterable<T> {

@@ -9,6 +9,7 @@ import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { Orphan, Store } from './ports.ts';
+import { recordOrphanUsage } from './record-orphan.ts';
 
 export interface ObservedTpu {
   readonly project: string;
@@ -253,6 +254,47 @@ export function tpuSpecs(jobs: readonly Job[], forgotten: readonly string[]): re
 
 export function needsCloud(job: Job): boolean {
   return job.finish === null || job.startRequest !== null || heldAllocations(job).length > 0;
+}
+
+export type ForgetAnswer =
+  | { readonly kind: 'forgotten' }
+  /** Nothing was changed: these resources may still exist and cost money. */
+  | { readonly kind: 'confirmation_required'; readonly resources: readonly string[] };
+
+/** See `Client.forgetProject`. */
+export async function forgetProject(
+  parts: {
+    readonly store: Pick<Store, 'list' | 'load' | 'wakeAt' | 'commit' | 'orphans' | 'forgetOrphan'>;
+    readonly settings: TpuSettings;
+    readonly now: () => Instant;
+    readonly excludeProject: (project: string) => Promise<void>;
+  },
+  project: string,
+  confirmed: readonly string[],
+): Promise<ForgetAnswer> {
+  const { store, settings } = parts;
+  if (settings.project === project)
+    throw new JobmanError(`${project} is the value of the setting tpu.project.`, exitCode.conflict, [
+      'jobman settings unset tpu.project    removes it',
+    ]);
+  const { jobs } = await store.list({ maxFinished: null });
+  const inProject = jobs.filter(({ spec: { capacity } }) => capacity.kind === 'tpu' && capacity.project === project);
+  const [first] = inProject.filter((job) => needsCloud(job));
+  if (first !== undefined)
+    throw new JobmanError(`Job ${first.id} still uses ${project}.`, exitCode.conflict, [
+      `jobman delete ${Number(first.id)}    stops it and removes it from the list`,
+    ]);
+  const orphans = (await store.orphans()).filter(({ resource }) => resource.startsWith(`projects/${project}/`));
+  if (inProject.length === 0 && orphans.length === 0)
+    throw new JobmanError(`No job has used the project ${project}.`, exitCode.notFound);
+  const resources = orphans.map(({ resource }) => resource);
+  if (resources.some((resource) => !confirmed.includes(resource))) return { kind: 'confirmation_required', resources };
+  for (const orphan of orphans) {
+    await recordOrphanUsage(store, orphan, [], parts.now());
+    await store.forgetOrphan(orphan);
+  }
+  await parts.excludeProject(project);
+  return { kind: 'forgotten' };
 }
 
 /** The jobs that may claim these TPUs, loaded after the observation: a job created in between claims its own. */

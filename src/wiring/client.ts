@@ -29,10 +29,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     (files ??= import('../files/log-files.ts').then(({ createLogFiles }) =>
       createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     ));
-  let routes: Promise<WorkerRoutes> | undefined;
-  const workerRoutes = () =>
-    (routes ??= import('./worker-access.ts').then(({ createWorkerRoutes }) => createWorkerRoutes(services)));
-  let meter: Promise<WorkerMeter> | undefined;
+  const { closeMeter, ...machines } = machineParts(services);
   let startMessages: string[] = [];
 
   const parts: ClientParts = {
@@ -66,12 +63,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     },
     pools: async () => hostsOf(await services.settings()),
     grants: async () => (await services.settings()).grants,
-    workerRoutes,
-    openStepRunner: async (job) => (await import('./worker-access.ts')).createStepRunner(services, job),
-    workerMeter: () =>
-      (meter ??= Promise.all([import('./worker-meter.ts'), workerRoutes()]).then(([{ createWorkerMeter }, way]) =>
-        createWorkerMeter(services, way),
-      )),
+    ...machines,
 
     async isControllerRunning() {
       const { isControllerRunning } = await import('../controller/lock.ts');
@@ -127,7 +119,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     return {
       ...client,
       async close() {
-        (await meter)?.close();
+        await closeMeter();
         await client.close();
       },
       sendCommand: async (...command) => withHint(await client.sendCommand(...command)),
@@ -139,6 +131,24 @@ export function createLocalClients(services: Services): (requested: UserName | n
       workerTicket: (...ticket) => client.workerTicket(...ticket).catch(throwWithHint),
     };
   };
+}
+
+/** The parts that contact clouds and machines, each loaded at its first use. */
+function machineParts(services: Services) {
+  let routes: Promise<WorkerRoutes> | undefined;
+  let meter: Promise<WorkerMeter> | undefined;
+  const workerRoutes = () =>
+    (routes ??= import('./worker-access.ts').then(({ createWorkerRoutes }) => createWorkerRoutes(services)));
+  return {
+    clouds: async (timeout) => (await import('./clouds.ts')).openClouds(services, timeout),
+    workerRoutes,
+    openStepRunner: async (job) => (await import('./worker-access.ts')).createStepRunner(services, job),
+    workerMeter: () =>
+      (meter ??= Promise.all([import('./worker-meter.ts'), workerRoutes()]).then(([{ createWorkerMeter }, way]) =>
+        createWorkerMeter(services, way),
+      )),
+    closeMeter: async () => (await meter)?.close(),
+  } satisfies Partial<ClientParts> & { readonly closeMeter: () => Promise<void> };
 }
 
 /** True for root too. A home that does not exist yet belongs to the login that creates it. */

@@ -48,7 +48,7 @@ import { heldTpus } from '../app/held-tpus.ts';
 import { parseShape } from '../app/json.ts';
 import { heldPhrase } from '../app/notifications/digest.ts';
 import { configuredRecipients, recipientProblem } from '../app/notifications/recipients.ts';
-import type { QuotaCache, QuotaReport } from '../app/quota.ts';
+import type { QuotaReport } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
 import { settingsWarnings, type Settings } from '../app/settings.ts';
 import { settingsLayers } from '../files/settings-files.ts';
@@ -68,7 +68,6 @@ import { findEmulator, isServedByEmulator } from './emulator-service.ts';
 import { createGoogleService, createTpuApis, serverOf } from './google-api.ts';
 import { secretFiles } from './notify.ts';
 import { databaseFile, databaseOf, hasDatabase } from './paths.ts';
-import { readQuota } from './quota.ts';
 import { knownNewerVersion } from './version-check.ts';
 
 /** See `Services.doctor`. */
@@ -79,7 +78,7 @@ export function diagnose(
   const projects = once(() => projectsOf(services));
   const servers = once(async () => reachAll(services, await services.settings(), await projects()));
   const source = once(() => loginSource(services));
-  const lists = once(() => readQuota(services, {}, noCache));
+  const lists = once(async () => (await services.client()).quota({ isKept: false }));
 
   const homeCheck = once(async () => checkHome(homeFacts(services)));
   const home: Need = { what: 'a usable home', check: homeCheck };
@@ -546,7 +545,6 @@ async function permissionsMissingIn(services: Services, project: string, permiss
 }
 
 /** The doctor changes nothing. */
-const noCache: QuotaCache = { read: () => undefined, write: () => undefined };
 
 /** The calls that jobman makes, because a policy may refuse what the permissions allow. */
 async function cloudOutcomes(
@@ -594,25 +592,20 @@ async function orphanOutcomes(
 ): Promise<readonly Outcome[]> {
   if (!hasDatabase(databaseOf(services)) || (await projects()).length === 0) return [ok('none')];
   const unlisted = (await lists()).unchecked.map(({ project }) => project);
-  const collector = await services.orphans();
-  try {
-    const { orphans, unchecked } = await collector.observe();
-    const present = orphans.filter(({ presence }) => presence !== 'gone');
-    const silent = unchecked.filter(({ isEmulatorStopped }) => !isEmulatorStopped);
-    return [
-      ...(present.length === 0
-        ? []
-        : [problem(`${pluralize(present.length, 'orphan')} of this jobman may cost money`, 'jobman gc')]),
-      ...silent.map(({ project, message }) =>
-        unlisted.includes(project)
-          ? seeTpus(project)
-          : unknown(`${project} could not be checked: ${message}`, 'jobman gc'),
-      ),
-      ...(present.length === 0 && silent.length === 0 ? [ok('none')] : []),
-    ];
-  } finally {
-    await collector.close();
-  }
+  const { orphans, unchecked } = await (await services.client()).orphans();
+  const present = orphans.filter(({ presence }) => presence !== 'gone');
+  const silent = unchecked.filter(({ isEmulatorStopped }) => !isEmulatorStopped);
+  return [
+    ...(present.length === 0
+      ? []
+      : [problem(`${pluralize(present.length, 'orphan')} of this jobman may cost money`, 'jobman gc')]),
+    ...silent.map(({ project, message }) =>
+      unlisted.includes(project)
+        ? seeTpus(project)
+        : unknown(`${project} could not be checked: ${message}`, 'jobman gc'),
+    ),
+    ...(present.length === 0 && silent.length === 0 ? [ok('none')] : []),
+  ];
 }
 
 /** Enough to contain the newest message to each recipient. */

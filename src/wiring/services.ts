@@ -143,17 +143,7 @@ function clientServices(services: () => LabServices): Pick<LabServices, 'client'
   };
 }
 
-type CloudService =
-  | 'checkLogin'
-  | 'forgetProject'
-  | 'tpus'
-  | 'quota'
-  | 'knownQuota'
-  | 'quotaWarnings'
-  | 'storage'
-  | 'billingExport'
-  | 'buckets'
-  | 'orphans';
+type CloudService = 'checkLogin' | 'storage' | 'billingExport' | 'buckets';
 
 /** The parts that contact Google Cloud. */
 function cloudServices(services: () => LabServices): Pick<LabServices, CloudService> {
@@ -163,25 +153,11 @@ function cloudServices(services: () => LabServices): Pick<LabServices, CloudServ
       await checkLogin({ io: services().io, settings: await services().settings() }, project);
     },
 
-    forgetProject: (project, confirmForget) =>
-      import('./tpus.ts').then(({ forgetProject }) => forgetProject(services(), project, confirmForget)),
-
-    tpus: (query) => import('./tpus.ts').then(({ listCloudTpus }) => listCloudTpus(services(), query)),
-
-    quota: (query) => import('./quota.ts').then(({ readQuota }) => readQuota(services(), query)),
-
-    knownQuota: (projects) => import('./quota.ts').then(({ knownQuota }) => knownQuota(services().home, projects)),
-
-    quotaWarnings: (capacity) =>
-      import('./quota.ts').then(({ checkQuota }) => checkQuota(services(), capacity)).catch(() => []),
-
     storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services())),
 
     billingExport: () => import('./billing.ts').then(({ openBillingExport }) => openBillingExport(services())),
 
     buckets: (project, pendingJob) =>
       import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services(), project, pendingJob)),
-
-    orphans: () => import('./tpus.ts').then(({ openOrphanCollector }) => openOrphanCollector(services())),
   };
 }

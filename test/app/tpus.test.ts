@@ -353,7 +353,6 @@ async function openYard(t: TestContext) {
       yard.asked.push(`release ${resource}`);
       return Promise.resolve({ kind: 'done' });
     },
-    onClose: () => Promise.resolve(),
   });
   return Object.assign(yard, { parts, store, operations, left, label, tpu, life });
 }
@@ -416,6 +415,11 @@ test('a TPU with our label that no job claims is an orphan, recorded or not; a j
     ],
   );
   assert.equal((await yard.store.orphans()).length, 1, 'observing records nothing');
+
+  const release = async (name: string, allocation: number) =>
+    (await yard.operations.release({ ...yard.left, resource: node(name), job: job.id, allocation })).kind;
+  assert.equal(await release('alive', 1), 'refused', 'whatever a client calls an orphan');
+  assert.equal(await release('late', 2), 'done');
 });
 
 test('TPUs of other installations or without an owner are not orphans and are listed separately', async (t) => {

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import type { AllocationView, AttemptView, JobView, Plan, Why } from '../../src/app/client.ts';
+import type { AllocationView, AttemptView, Client, JobView, Plan, Why } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { WorkerAccess } from '../../src/app/worker-access.ts';
 import type { EmulatorStatus, EmulatorService } from '../../src/app/services.ts';
-import type { OrphanOperations, OrphanView } from '../../src/app/orphans.ts';
+import type { OrphanView } from '../../src/app/orphans.ts';
 import type { UncheckedLocation, TpuRow } from '../../src/app/tpus.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { openWorld } from '../support/world.ts';
@@ -677,44 +677,43 @@ suite('gc', () => {
     const [shared, others, missed]: [TpuRow[], TpuRow[], UncheckedLocation[]] = [[], [], []];
     const state: { anyAnswered: boolean; forgettable: string[] } = { anyAnswered: true, forgettable: [] };
     const acts: string[] = [];
-    const operations: OrphanOperations = {
-      observe: async () => ({
+    const client: Partial<Client> = {
+      orphans: async () => ({
         orphans: orphans.map((one) => ({ ...one })),
         shared,
         others,
         unchecked: missed,
         ...state,
       }),
-      observeAgain: async (asked) =>
+      observeOrphans: async (asked) =>
         asked.map((one) => {
           const still = orphans.find(({ resource }) => resource === one.resource);
           return still ?? { ...one, presence: 'gone', message: 'gone' };
         }),
-      async release({ resource, job }) {
+      async releaseOrphan({ resource, job }) {
         acts.push(`release ${job}`);
         if (job === '000009') return { kind: 'failed', evidence: { message: 'the cloud did not answer' } };
         const at = orphans.findIndex((one) => one.resource === resource);
         orphans[at] = orphan(job, 'gone', 'gone');
         return { kind: 'done' };
       },
-      async forget({ resource, job }) {
+      async forgetOrphan({ resource, job }) {
         acts.push(`forget ${job}`);
         orphans.splice(
           orphans.findIndex((one) => one.resource === resource),
           1,
         );
       },
-      close: async () => void acts.push('close'),
     };
-    return { acts, shared, others, missed, state, services: { orphans: async () => operations } };
+    return { acts, shared, others, missed, state, client };
   }
 
   test('lists what is on record with what is seen of it, and changes nothing', async () => {
-    const { acts, services } = orphanOperations(
+    const { acts, client } = orphanOperations(
       orphan('000001', 'present', 'READY'),
       orphan('000002', 'unknown', 'code 403'),
     );
-    const { code, out, err } = await jobman(['gc'], { services });
+    const { code, out, err } = await jobman(['gc'], { client });
     assert.equal(code, 0);
     assert.equal(
       out,
@@ -726,36 +725,36 @@ suite('gc', () => {
       ].join('\n'),
     );
     assert.match(err, /^2 orphans; nothing changed\..*jobman gc --yes\n$/);
-    assert.deepEqual(acts, ['close']);
-    assert.match((await jobman(['gc'], { services: orphanOperations().services })).err, /No orphaned TPUs/);
+    assert.deepEqual(acts, []);
+    assert.match((await jobman(['gc'], { client: orphanOperations().client })).err, /No orphaned TPUs/);
   });
 
   test('--yes releases existing orphans, and forgets deleted ones', async () => {
-    const { acts, services } = orphanOperations(orphan('000001', 'present', 'READY'), orphan('000002', 'gone', 'gone'));
-    const { code, out } = await jobman(['gc', '--yes'], { services });
+    const { acts, client } = orphanOperations(orphan('000001', 'present', 'READY'), orphan('000002', 'gone', 'gone'));
+    const { code, out } = await jobman(['gc', '--yes'], { client });
     assert.equal(code, 0);
-    assert.deepEqual(acts, ['release 000001', 'forget 000002', 'forget 000001', 'close']);
+    assert.deepEqual(acts, ['release 000001', 'forget 000002', 'forget 000001']);
     assert.match(out, /vit-000002-1 is deleted\.\n.*vit-000001-1 is deleted\.\n$/);
   });
 
   test('takes those that are named, by job or by name, and no other', async () => {
-    const { acts, services } = orphanOperations(
+    const { acts, client } = orphanOperations(
       orphan('000001', 'present', 'READY'),
       orphan('000002', 'present', 'READY'),
     );
-    await jobman(['gc', '2', '--yes'], { services });
-    await jobman(['gc', 'vit-000001-1', '-y'], { services });
+    await jobman(['gc', '2', '--yes'], { client });
+    await jobman(['gc', 'vit-000001-1', '-y'], { client });
     assert.deepEqual(
       acts.filter((act) => act.startsWith('release')),
       ['release 000002', 'release 000001'],
     );
-    const { code, err } = await jobman(['gc', '7'], { services: orphanOperations().services });
+    const { code, err } = await jobman(['gc', '7'], { client: orphanOperations().client });
     assert.equal(code, 3);
     assert.match(err, /no orphan 7/);
   });
 
   test('lists other TPUs separately, with or without --yes, and names a project that does not answer', async () => {
-    const { acts, others, missed, state, services } = orphanOperations(orphan('000001', 'present', 'READY'));
+    const { acts, others, missed, state, client } = orphanOperations(orphan('000001', 'present', 'READY'));
     state.forgettable.push('other');
     const theirs = `projects/lab/locations/us-west4-a/nodes/theirs`;
     others.push(
@@ -767,27 +766,27 @@ suite('gc', () => {
       }),
     );
     missed.push({ project: 'other', zone: null, message: 'no login', isEmulatorStopped: false });
-    const { code, out, err } = await jobman(['gc', '--yes'], { services });
+    const { code, out, err } = await jobman(['gc', '--yes'], { client });
     assert.equal(code, 0, 'one project out of reach does not fail the command for the others');
     assert.match(out, /^theirs +us-west4-a .* jobman q7k2zz/m);
     assert.match(err, /1 TPU not created by this jobman, which gc never touches:/);
     assert.match(err, /project other could not be checked: no login/);
     assert.match(err, /To stop asking about that project: jobman tpus --forget other/);
-    assert.deepEqual(acts, ['release 000001', 'forget 000001', 'close']);
-    const rows = (await jobman(['gc', '--json'], { services })).out.trim().split('\n');
+    assert.deepEqual(acts, ['release 000001', 'forget 000001']);
+    const rows = (await jobman(['gc', '--json'], { client })).out.trim().split('\n');
     assert.deepEqual(
       rows
         .map((line) => JSON.parse(line) as { kind: string; resource: string })
         .map(({ kind, resource }) => [kind, resource]),
       [['other', theirs]],
     );
-    const named = await jobman(['gc', 'theirs', '--yes'], { services });
+    const named = await jobman(['gc', 'theirs', '--yes'], { client });
     assert.equal(named.code, 3);
     assert.match(named.err, /theirs does not belong to this installation; gc never touches it\.\n.*tpu delete theirs/);
   });
 
   test('names the shared TPUs without a job, and never deletes one', async () => {
-    const { acts, shared, services } = orphanOperations();
+    const { acts, shared, client } = orphanOperations();
     shared.push(
       tpuRow({
         name: 'ours',
@@ -797,24 +796,24 @@ suite('gc', () => {
         idleMs: null,
       }),
     );
-    const { code, out, err } = await jobman(['gc', '--yes'], { services });
+    const { code, out, err } = await jobman(['gc', '--yes'], { client });
     assert.equal(code, 0);
     assert.match(out, /^ours +us-west4-a .* ada /m);
     assert.match(err, /1 shared TPU without a job\. To delete one: tpu delete ours/);
-    const named = await jobman(['gc', 'ours', '--yes'], { services });
+    const named = await jobman(['gc', 'ours', '--yes'], { client });
     assert.equal(named.code, 4);
     assert.match(named.err, /tpu delete ours/);
-    assert.deepEqual(acts, ['close', 'close']);
+    assert.deepEqual(acts, []);
   });
 
   test('does not say that nothing is left if a zone could not be checked', async () => {
-    const { missed, state, services } = orphanOperations();
+    const { missed, state, client } = orphanOperations();
     missed.push({ project: 'emulator', zone: null, message: 'it does not run', isEmulatorStopped: true });
-    assert.match((await jobman(['gc'], { services })).err, /No orphaned TPUs/, 'in a cloud that sleeps nothing runs');
+    assert.match((await jobman(['gc'], { client })).err, /No orphaned TPUs/, 'in a cloud that sleeps nothing runs');
     missed.push({ project: 'lab', zone: null, message: 'no login', isEmulatorStopped: false });
     state.anyAnswered = false;
     for (const args of [['gc'], ['gc', '--yes']]) {
-      const { code, err } = await jobman(args, { services });
+      const { code, err } = await jobman(args, { client });
       assert.equal(code, 5);
       assert.match(err, /No orphaned TPUs found; some zones could not be checked/);
       assert.doesNotMatch(err, /No orphaned TPUs\./);
@@ -822,11 +821,11 @@ suite('gc', () => {
   });
 
   test('names the orphans that could not be released, and keeps them in the database', async () => {
-    const { acts, services } = orphanOperations(
+    const { acts, client } = orphanOperations(
       orphan('000009', 'present', 'READY'),
       orphan('000001', 'present', 'READY'),
     );
-    const { code, err } = await jobman(['gc', '--yes'], { services });
+    const { code, err } = await jobman(['gc', '--yes'], { client });
     assert.equal(code, 1);
     assert.match(err, /vit-000009-1 was not released: the cloud did not answer/);
     assert.ok(acts.includes('forget 000001') && !acts.includes('forget 000009'));

@@ -149,8 +149,6 @@ const worlds: Readonly<Record<string, Partial<Services>>> = {
     isClusterConfigured: async () => true,
     clusterSettings: refusal,
     images: refusal,
-    tpus: refusal,
-    orphans: refusal,
     buckets: refusal,
     workers: refusal,
     controller: refusal,
@@ -400,7 +398,7 @@ suite('text that controls a terminal', () => {
   test('in an error or a note has no colours', async () => {
     const red = '\u001b[31mred';
     const error = new JobmanError(`it says ${red}`, exitCode.unreachable, [`first: ${red}`]);
-    const world = createCliHarness({ notes: [red], services: { tpus: () => Promise.reject(error) } });
+    const world = createCliHarness({ notes: [red], client: { tpus: () => Promise.reject(error) } });
     await run(['tpus'], world.services);
     await run(['list'], world.services);
     assert.match(world.err(), /it says red\n {2}first: red\nNo jobs\.\nnote: red\n/);

@@ -47,7 +47,7 @@ function quota(report: Partial<QuotaReport>, argv: readonly string[] = [], colum
   };
   return jobman(['quota', ...argv], {
     ...(columns === undefined ? {} : { terminal: { columns, rows: 24 } }),
-    services: { quota: async () => whole },
+    client: { quota: async () => whole },
   });
 }
 

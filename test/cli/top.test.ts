@@ -38,16 +38,18 @@ function withWorkers(
     at: now,
     figures,
   }),
+  client: CliHarnessOptions['client'] = {},
   others: CliHarnessOptions['services'] = {},
 ): CliHarnessOptions {
   return {
-    client: { workerFigures: async (job, target) => answer(target, job) },
-    services: {
+    client: {
+      workerFigures: async (job, target) => answer(target, job),
       tpus: async () => {
         throw new JobmanError('No project.', exitCode.usage);
       },
-      ...others,
+      ...client,
     },
+    services: others,
   };
 }
 
@@ -339,7 +341,7 @@ suite("a cluster's jobs in top", () => {
     });
     return {
       activity: [],
-      ...withWorkers(undefined, { isClusterConfigured: async () => true, cluster: async () => cluster }),
+      ...withWorkers(undefined, {}, { isClusterConfigured: async () => true, cluster: async () => cluster }),
     };
   }
 

@@ -26,7 +26,7 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
   const asked: TpuQuery[] = [];
   return jobman(['tpus', ...argv], {
     ...(columns === undefined ? {} : { terminal: { columns, rows: 24 } }),
-    services: {
+    client: {
       tpus: async (query) => {
         asked.push(query);
         return {

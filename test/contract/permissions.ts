@@ -4,13 +4,15 @@
 
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { suite, test, type TestContext } from 'node:test';
 import { metricsResult } from '../../src/app/job-source.ts';
 import type { Change, Client, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import type { Orphan } from '../../src/app/ports.ts';
+import { noQuotaCache } from '../../src/app/quota.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import type { Verb } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -101,6 +103,7 @@ const lives: Readonly<Record<Verb, Life>> = {
 
 const noActor: Reveals = () => false;
 const readers: Reveals = (actor, spec) => permissionOf(actor, { owner: 'ada', spec }, 'read') === 'allow';
+const membersAndAdmins = (actor: Actor): Permission => (actor.role === 'viewer' ? 'deny' : 'allow');
 const ownersAndAdmins: Reveals = (actor) => actor.role === 'admin' || owns(actor, 'ada');
 
 const proofs: { readonly [Method in keyof Client]: Proof } = {
@@ -174,6 +177,43 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
     ],
   },
 
+  forgetProject: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'read',
+        life: finished('stopped', gone),
+        names: [undefined],
+        permission: membersAndAdmins,
+        call: (client) => client.forgetProject('lab'),
+      },
+    ],
+  },
+  releaseOrphan: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'read',
+        life: running,
+        names: [undefined],
+        permission: membersAndAdmins,
+        call: (client, ref) => client.releaseOrphan(orphanOf(ref)),
+      },
+    ],
+  },
+  forgetOrphan: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'read',
+        life: running,
+        names: [undefined],
+        permission: membersAndAdmins,
+        call: (client, ref) => client.forgetOrphan(orphanOf(ref)),
+      },
+    ],
+  },
+
   show: { kind: 'read', call: (client, ref) => client.show(ref) },
   why: { kind: 'read', states: ['failed'], call: (client, ref) => client.why(ref) },
   events: { kind: 'read', call: (client, ref) => client.events(ref, 0) },
@@ -238,6 +278,12 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
     call: async (client) => ((await client.listCleanable()).length > 0 ? canary : ''),
   },
 
+  tpus: { kind: 'none', because: 'the clouds show them to each login, and the list shows the jobs' },
+  quota: { kind: 'none', because: 'as tpus' },
+  knownQuota: { kind: 'none', because: 'as tpus' },
+  quotaWarnings: { kind: 'none', because: 'about the quota of a project' },
+  orphans: { kind: 'none', because: 'as tpus' },
+  observeOrphans: { kind: 'none', because: 'as tpus' },
   whoAmI: { kind: 'none', because: 'it is the actor' },
   plan: { kind: 'none', because: 'it is about a spec, and about the budget of the actor' },
   resolveName: { kind: 'none', because: 'the list shows every name with its id' },
@@ -254,6 +300,14 @@ const ownerOf = (client: Client): Client => owners.get(client) ?? client;
 // ------------------------------------------------------------------------------------------ the world
 
 const canary = `canary${randomBytes(4).toString('hex')}`;
+const orphanOf = (job: Ref): Orphan => ({
+  backend: 'tpu',
+  resource: `projects/old/locations/us-west4-a/nodes/vit-${job}-1`,
+  installation: 'abc123',
+  job,
+  allocation: 1,
+  state: 'READY',
+});
 const recipientOf = (ref: Ref): string => `mail:${canary}-${ref}@example.com`;
 
 interface ContractWorld {
@@ -273,6 +327,22 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
   world.atEnd(() => store.close());
   const parts = clientParts(home, store, {
     now: () => noon + 2 * hour,
+    clouds: async () => ({
+      tpus: {
+        list: async () => ({ tpus: [], unchecked: [] }),
+        pricePerHour: () => null,
+        isSimulated: () => false,
+      },
+      quotas: { limits: () => Promise.reject(new Error('this test reads no quota')) },
+      quotaCache: noQuotaCache,
+      settings: { project: null, grants: [], forgottenProjects: [] },
+      installation: 'abc123',
+      async releaseOrphan({ resource }) {
+        appendFileSync(join(home, 'released'), resource);
+        return { kind: 'done' };
+      },
+      excludeProject: async (project) => appendFileSync(join(home, 'excluded'), project),
+    }),
     workerRoutes: async () => ({
       requireOriginal: () => Promise.resolve(),
       login: () => Promise.reject(new Error('this test has no cloud')),
@@ -330,6 +400,7 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
       writeFileSync(join(copy, 'about.json'), JSON.stringify({ git: { changed: true } }));
       for (const name of ['changes.diff', 'files/train.py']) writeFileSync(join(copy, name), `+${canary}\n`);
       await addEvents(id);
+      await store.recordOrphan(orphanOf(id));
       return id;
     },
     contents: () => `${rowsOf(file)}\n${filesBelow(home)}`,

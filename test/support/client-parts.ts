@@ -23,6 +23,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     grants: () => Promise.resolve([]),
     isControllerRunning: () => Promise.resolve(true),
     pools: () => Promise.resolve([{ name: 'localhost', slots: 2, gpus: null }]),
+    clouds: unavailable('clouds'),
     workerRoutes: unavailable('workers'),
     workerMeter: unavailable('workers'),
     openStepRunner: unavailable('workers'),

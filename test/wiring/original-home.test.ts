@@ -10,7 +10,7 @@ import type { Job } from '../../src/core/model/job.ts';
 import type { Services } from '../../src/app/services.ts';
 import { openDatabase, requireOriginalHome } from '../../src/store/open-database.ts';
 import { createStepRunner, createWorkerRoutes } from '../../src/wiring/worker-access.ts';
-import { openOrphanCollector } from '../../src/wiring/tpus.ts';
+import { openClouds } from '../../src/wiring/clouds.ts';
 
 test('a copy releases nothing and runs nothing on workers while its original exists', async (t) => {
   const top = mkdtempSync(join(tmpdir(), 'original-home-'));
@@ -31,7 +31,7 @@ test('a copy releases nothing and runs nothing on workers while its original exi
     settings: () => Promise.resolve({ tpu: { project: null, forgottenProjects: [] }, grants: [] }),
     installationId: () => Promise.resolve('abcdef'),
   } as unknown as Services;
-  const operations = await openOrphanCollector(services);
+  const clouds = await openClouds(services);
   const orphan = {
     backend: 'tpu',
     resource: 'projects/p/locations/z/nodes/n',
@@ -42,12 +42,11 @@ test('a copy releases nothing and runs nothing on workers while its original exi
   } as const;
   const attempts: readonly (() => Promise<unknown>)[] = [
     () => requireOriginalHome({ file }),
-    () => operations.release(orphan),
+    () => clouds.releaseOrphan(orphan),
     () => createStepRunner(services, {} as Parameters<typeof createStepRunner>[1]),
     () => workerTicket(createWorkerRoutes(services), {} as Job, {}),
   ];
   for (const attempt of attempts) await assert.rejects(attempt, /is a copy of \S+, which still exists/u);
-  await operations.close();
 
   renameSync(original, join(top, 'old'));
   await requireOriginalHome({ file });

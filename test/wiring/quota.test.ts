@@ -22,9 +22,9 @@ test('limits and TPUs of the emulator are joined, and a request that exceeds wha
     launcher: [''],
     now: Date.now,
   };
-  const services = createServices(io as object as Io);
+  const client = await createServices(io as object as Io).client();
   const capacity = tpuCapacity({ project: 'emulator' });
-  assert.deepEqual(await services.quotaWarnings(capacity), [], 'no limit is set');
+  assert.deepEqual(await client.quotaWarnings(capacity), [], 'no limit is set');
 
   await cloud.admin('quota', 'us-central2-b/v4', { limit: '32', pricing: 'spot' });
   await cloud.createReadyNode('dead');
@@ -33,7 +33,7 @@ test('limits and TPUs of the emulator are joined, and a request that exceeds wha
   await cloud.createQueued('waits');
   cloud.clock.advance(minutes(1));
 
-  const { rows, unread, unchecked } = await services.quota({});
+  const { rows, unread, unchecked } = await client.quota({});
   assert.deepEqual([unread, unchecked], [[], []]);
   assert.deepEqual(
     rows.map((row) => [row.zone, row.generation, row.pricing, row.scope, row.limitChips, row.leftChips]),
@@ -48,10 +48,10 @@ test('limits and TPUs of the emulator are joined, and a request that exceeds wha
 
   // `create` uses the limits that `quota` has just read.
   assert.ok(existsSync(join(world.home, 'cache', 'quota')));
-  const [warning = ''] = await services.quotaWarnings(tpuCapacity({ project: 'emulator', accelerator: 'v4-32' }));
+  const [warning = ''] = await client.quotaWarnings(tpuCapacity({ project: 'emulator', accelerator: 'v4-32' }));
   assert.match(
     warning,
     /^v4-32 spot in us-central2-b exceeds the quota of v4 spot: it has 16 chips, and 8 of 16 are left/,
   );
-  assert.deepEqual(await services.quotaWarnings(tpuCapacity({ project: 'emulator', accelerator: 'v4-16' })), []);
+  assert.deepEqual(await client.quotaWarnings(tpuCapacity({ project: 'emulator', accelerator: 'v4-16' })), []);
 });

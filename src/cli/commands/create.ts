@@ -47,12 +47,12 @@ export async function createFrom(
   const { manifest } = read;
   const { spec } = manifest;
   const { capacity } = spec;
+  const client = await cli.services.client();
   // Read while the command does the rest.
   const quotaWarnings =
-    capacity.kind === 'tpu' && flags.noCheck !== true ? cli.services.quotaWarnings(capacity) : Promise.resolve([]);
+    capacity.kind === 'tpu' && flags.noCheck !== true ? client.quotaWarnings(capacity) : Promise.resolve([]);
   const findings = read.warnings.map((warning) => problemJson(path, warning));
   const warningJson = (warning: string) => problemJson(path, fileProblem(warning));
-  const client = await cli.services.client();
 
   if (flags.dryRun === true) {
     const plan = await client.plan(spec);

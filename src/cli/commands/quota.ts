@@ -12,7 +12,7 @@ import type { QuotaFlags } from '../table/flags.ts';
 import { printUnchecked, repairHints } from './tpus.ts';
 
 export async function quota(cli: Cli, { project, zone }: QuotaFlags & GlobalFlags): Promise<number> {
-  const report = await cli.services.quota(omitUndefined({ project, zone }));
+  const report = await (await cli.services.client()).quota(omitUndefined({ project, zone }));
   const { rows, uncounted } = report;
   if (cli.json) cli.printJsonLines(quotaObjects(report));
   else {

@@ -1,7 +1,8 @@
 import type { OrphanOutput, TpuOutput, TpuOwnerOutput } from '../outputs.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatAge, formatList, pluralize, formatUsd, formatPricePerHour, escapeLine } from '../../app/format.ts';
-import type { OrphanOperations, OrphanReport, OrphanView } from '../../app/orphans.ts';
+import type { Client } from '../../app/client.ts';
+import type { OrphanReport, OrphanView } from '../../app/orphans.ts';
 import type { TpuList, UncheckedLocation, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { type Cli, type GlobalFlags, printError, reportError } from '../context.ts';
 import { pause } from '../../app/concurrency.ts';
@@ -17,7 +18,7 @@ import type { Duration, Instant } from '../../core/model/time.ts';
 export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<number> {
   const { io } = cli;
   if (flags.forget !== undefined) return forget(cli, flags.forget);
-  const list = await cli.services.tpus(queryOf(flags));
+  const list = await (await cli.services.client()).tpus(queryOf(flags));
   if (cli.json) cli.printJsonLines(list.rows.map(tpuJson));
   else {
     cli.printAll(tpuLines(list.rows, columnsOf(io.stdout), io.now()));
@@ -33,11 +34,14 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
 }
 
 async function forget(cli: Cli, project: string): Promise<number> {
-  const isForgotten = await cli.services.forgetProject(project, (resources) => {
-    const what = `${resources.join(', ')} may still exist and cost money`;
-    return confirm(cli, `${escapeLine(what)}. Forget it?`, `${escapeLine(what)}; nothing was changed.`);
-  });
-  if (!isForgotten) return exitCode.failed;
+  const client = await cli.services.client();
+  let answer = await client.forgetProject(project);
+  while (answer.kind === 'confirmation_required') {
+    const { resources } = answer;
+    const what = escapeLine(`${resources.join(', ')} may still exist and cost money`);
+    if (!(await confirm(cli, `${what}. Forget it?`, `${what}; nothing was changed.`))) return exitCode.failed;
+    answer = await client.forgetProject(project, resources);
+  }
   const sentence = `tpus and gc no longer check ${project}, unless an unfinished job uses it.`;
   cli.printResult({ project, message: sentence }, escapeLine(sentence));
   return exitCode.ok;
@@ -89,25 +93,21 @@ const releaseTimeout: Duration = 20_000;
 const pollInterval: Duration = 1_000;
 
 export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string[]): Promise<number> {
-  const collector = await cli.services.orphans();
-  try {
-    const observation = await collector.observe();
-    const orphans = selectOrphans(observation, names);
-    if (orphans.length === 0) cli.note(formatNoOrphan(observation, flags.yes === true));
-    const code = flags.yes === true ? await releaseOrphans(cli, collector, orphans) : printOrphans(cli, orphans);
-    if (names.length === 0) {
-      const { shared, others } = observation;
-      const [first] = shared;
-      const hint = `To delete one: tpu delete ${first?.name ?? ''}`;
-      // Shared TPUs cost money and nothing deletes them automatically, so each run of gc names them.
-      printTpus(cli, shared, `${pluralize(shared.length, 'shared TPU')} without a job. ${hint}`, 'shared');
-      const suffix = 'not created by this jobman, which gc never touches:';
-      printTpus(cli, others, `${pluralize(others.length, 'TPU')} ${suffix}`, 'other');
-    }
-    return Math.max(code, printUnanswered(cli, observation));
-  } finally {
-    await collector.close();
+  const client = await cli.services.client();
+  const observation = await client.orphans();
+  const orphans = selectOrphans(observation, names);
+  if (orphans.length === 0) cli.note(formatNoOrphan(observation, flags.yes === true));
+  const code = flags.yes === true ? await releaseOrphans(cli, client, orphans) : printOrphans(cli, orphans);
+  if (names.length === 0) {
+    const { shared, others } = observation;
+    const [first] = shared;
+    const hint = `To delete one: tpu delete ${first?.name ?? ''}`;
+    // Shared TPUs cost money and nothing deletes them automatically, so each run of gc names them.
+    printTpus(cli, shared, `${pluralize(shared.length, 'shared TPU')} without a job. ${hint}`, 'shared');
+    const suffix = 'not created by this jobman, which gc never touches:';
+    printTpus(cli, others, `${pluralize(others.length, 'TPU')} ${suffix}`, 'other');
   }
+  return Math.max(code, printUnanswered(cli, observation));
 }
 
 function selectOrphans({ orphans, shared, others }: OrphanReport, names: readonly string[]): readonly OrphanView[] {
@@ -163,22 +163,22 @@ function formatOrphanState({ presence, message }: OrphanView): string {
   return presence === 'unknown' ? `not known: ${message}` : message;
 }
 
-async function releaseOrphans(cli: Cli, collector: OrphanOperations, orphans: readonly OrphanView[]): Promise<number> {
+async function releaseOrphans(cli: Cli, client: Client, orphans: readonly OrphanView[]): Promise<number> {
   let code: number = exitCode.ok;
   const released: OrphanView[] = [];
   for (const orphan of orphans) {
     if (orphan.presence === 'gone') {
-      await forgetOrphan(cli, collector, orphan);
+      await forgetOrphan(cli, client, orphan);
       continue;
     }
-    const result = await collector.release(orphan);
+    const result = await client.releaseOrphan(orphan);
     if (result.kind === 'done') released.push(orphan);
     else {
       code = exitCode.failed;
       printOutcome(cli, orphan, 'failed', `${orphan.resource} was not released: ${result.evidence.message}`);
     }
   }
-  const left = await waitUntilGone(cli, collector, released);
+  const left = await waitUntilGone(cli, client, released);
   for (const orphan of left) {
     printOutcome(cli, orphan, 'releasing', `Deleting ${orphan.resource}. Check again: jobman gc`);
   }
@@ -187,17 +187,17 @@ async function releaseOrphans(cli: Cli, collector: OrphanOperations, orphans: re
 
 async function waitUntilGone(
   cli: Cli,
-  collector: OrphanOperations,
+  client: Client,
   released: readonly OrphanView[],
 ): Promise<readonly OrphanView[]> {
   const until = cli.io.now() + releaseTimeout;
   let left = released;
   await untilInterrupted(cli, async (signal) => {
     while (left.length > 0 && !signal.aborted) {
-      const seen = await collector.observeAgain(left);
+      const seen = await client.observeOrphans(left);
       const isGone = ({ resource }: OrphanView) =>
         seen.some((orphan) => orphan.resource === resource && orphan.presence === 'gone');
-      for (const orphan of left.filter(isGone)) await forgetOrphan(cli, collector, orphan);
+      for (const orphan of left.filter(isGone)) await forgetOrphan(cli, client, orphan);
       left = left.filter((orphan) => !isGone(orphan));
       if (left.length === 0 || cli.io.now() >= until) break;
       await pause(pollInterval, signal);
@@ -206,8 +206,8 @@ async function waitUntilGone(
   return left;
 }
 
-async function forgetOrphan(cli: Cli, collector: OrphanOperations, orphan: OrphanView): Promise<void> {
-  await collector.forget(orphan);
+async function forgetOrphan(cli: Cli, client: Client, orphan: OrphanView): Promise<void> {
+  await client.forgetOrphan(orphan);
   printOutcome(cli, orphan, 'gone', `${orphan.resource} is deleted.`);
 }
 

@@ -145,9 +145,10 @@ function createCloudSource({ io, services }: Cli) {
 
   async function ask(): Promise<void> {
     try {
-      const list = await services.tpus({});
+      const client = await services.client();
+      const list = await client.tpus({});
       tpus = { list, at: io.now(), message: null };
-      limits = await services.knownQuota(list.projects);
+      limits = await client.knownQuota(list.projects);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       // Without a project there is no cloud to ask.
