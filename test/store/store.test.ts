@@ -10,7 +10,7 @@ import type { Job } from '../../src/core/model/job.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { minute } from '../../src/core/model/time.ts';
-import { factsNeeded } from '../../src/core/policy/guards.ts';
+import { checkGuard, factsNeeded } from '../../src/core/policy/guards.ts';
 import { usageOf } from '../../src/reports/usage.ts';
 import { openStore } from '../../src/store/store.ts';
 import { suiteOnBoth } from '../support/stores.ts';
@@ -93,6 +93,21 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal(await commit({ job: again, revision: 2 }), 'tpu_in_use');
       const patient: Job = { ...again, startRequest: { startMode: 'rerun', at: noon + 2, waitsForTpu: true } };
       assert.equal(await commit({ job: patient, revision: 2 }), 'committed');
+    });
+
+    it('takes a confirmation token once, and only for its request', async () => {
+      const spec = tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' });
+      const elsewhere = tpuSpec({}, { ownership: 'persistent', name: 'lab-v5' });
+      for (const first of [spec, elsewhere]) await store.insert(ada({ spec: first }));
+      const request = { owner: 'ada', spec, job: null };
+      const facts = await store.guardFacts(factsNeeded(request, [], noon), noon);
+      const { reasons } = checkGuard(request, { grants: [], confirmed: [] }, facts, noon);
+      const guard = { grants: [], confirmed: reasons.map(({ token }) => token ?? '') };
+      assert.equal(await store.insertGuarded(ada({ spec: elsewhere }), guard), 'unconfirmed');
+      assert.equal(await store.insertGuarded(ada({ spec, owner: 'bob' }), guard), 'unconfirmed');
+      const racing = await Promise.all([store, other].map((one) => one.insertGuarded(ada({ spec }), guard)));
+      assert.equal(racing.filter((stored) => stored === 'unconfirmed').length, 1);
+      assert.equal(await store.insertGuarded(ada({ spec }), guard), 'unconfirmed');
     });
 
     it('lets no requests exceed the chips of a grant together', async () => {

@@ -30,11 +30,11 @@ export function suiteOnBoth(name: string, define: (newAddress: () => Promise<Dat
 }
 
 /** Defines a test for both databases. The store has the installation id `abc123`. */
-export function testStore(name: string, run: (store: JobmanStore) => Promise<void>): void {
+export function testStore(name: string, run: (store: JobmanStore, t: TestContext) => Promise<void>): void {
   const onStore = async (t: TestContext, address: DatabaseAddress) => {
     const store = openStore({ ...address, installation: 'abc123' });
     t.after(() => store.close());
-    await run(store);
+    await run(store, t);
   };
   test(`${name} (SQLite)`, (t) => onStore(t, { file: ':memory:' }));
   test(`${name} (PostgreSQL)`, async (t) => {
