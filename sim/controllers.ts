@@ -1,7 +1,7 @@
 // Controllers: one simulated controller process after another, and the database that they share with the owners of the
 // jobs. The controller, performer, log mirror, orphan collector, core and store are the real ones.
 
-import type { Backend, Clock, MachinePort, Store, WorkerRef } from '../src/app/ports.ts';
+import type { Backend, Clock, MachinePort, Store, StoredJob, WorkerRef } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
 import type { Controller, ExitReason } from '../src/controller/controller.ts';
 import { applyCommand } from '../src/core/decide/commands.ts';
@@ -11,6 +11,7 @@ import type { Job } from '../src/core/model/job.ts';
 import type { Outcome, OutcomeResult } from '../src/core/model/observation.ts';
 import { ownHost, type SetupStep } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
+import type { Guard } from '../src/core/policy/guards.ts';
 import type { Actor } from '../src/core/model/user.ts';
 import type { Chance } from './chance.ts';
 import { createCloudPort, createLocalPort } from './cloud.ts';
@@ -215,6 +216,8 @@ function storeThrough(
 export interface OwnerClient {
   /** Creates the job, waiting while the disk is full. */
   insert(given: Parameters<Store['insert']>[0]): Promise<Job>;
+  /** The same, unless the guard has a reason against the job. */
+  insertGuarded(given: Parameters<Store['insertGuarded']>[0], guard: Guard): Promise<Job | null>;
   /** Sends that command to that job if it is allowed. True if it changed anything. */
   sendCommand(verb: Verb, id: string, options: Omit<CommandOptions, 'by'>): Promise<boolean>;
   /** The client's wake-up, which may be lost, and its check that a controller runs. */
@@ -250,16 +253,21 @@ export function createOwnerClient(
     });
   }
 
+  async function recordCreation({ job }: StoredJob): Promise<Job> {
+    checker.commandGiven(
+      job,
+      (await store.events(job.id, 0)).map((one) => one.event),
+    );
+    world.log(`owner: job ${job.id} was created`);
+    return job;
+  }
+
   return {
     wake,
-    async insert(job) {
-      const stored = await untilWritten(() => watchedStore.insert(job));
-      checker.commandGiven(
-        stored.job,
-        (await store.events(stored.job.id, 0)).map((one) => one.event),
-      );
-      world.log(`owner: job ${stored.job.id} was created`);
-      return stored.job;
+    insert: async (job) => recordCreation(await untilWritten(() => watchedStore.insert(job))),
+    async insertGuarded(job, guard) {
+      const stored = await untilWritten(() => watchedStore.insertGuarded(job, guard));
+      return stored === 'unconfirmed' ? null : recordCreation(stored);
     },
     async sendCommand(verb, id, options) {
       const by = people.owner(id);

@@ -12,6 +12,7 @@ import {
   alternativeKey,
   checkEmpty,
   checkGone,
+  checkLiveJobs,
   checkReleases,
   checkSlots,
   checkSingleMachine,
@@ -248,6 +249,7 @@ function checkCommit(context: CheckContext, before: Job, job: Job, ledger: Ledge
       ledger.supersededAt.set(allocation.ordinal, context.world().timeline.now);
   }
   checkReleases(context, before, job, ledger);
+  checkLiveJobs(context, job);
   checkSetupOnlyJob(context, before, job);
   checkAttempts(context, job);
   checkStepFailures(context, job, ledger);

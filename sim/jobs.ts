@@ -49,7 +49,7 @@ export function drawJobs(chance: Chance): readonly PlannedJob[] {
 /** The workers of the persistent TPU that all jobs of some worlds share. */
 const sharedWorkers = 2;
 
-function drawJob(chance: Chance, index: number, isSharing: boolean): PlannedJob {
+export function drawJob(chance: Chance, index: number, isSharing: boolean): PlannedJob {
   const drawnKind = chance.pick([
     'ephemeral',
     'ephemeral',

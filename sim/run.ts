@@ -27,6 +27,7 @@ import type { FaultContext, FaultIntensity } from './faults.ts';
 import { createRecipients } from './notifications.ts';
 import type { Recipients } from './notifications.ts';
 import { replayPasses } from './recorded-passes.ts';
+import { brokenGuard, createRival, drawRivals, type Rival } from './rivals.ts';
 import { createTimeline } from './timeline.ts';
 import { createWorld, findMachine, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
 import type { World } from './world.ts';
@@ -85,6 +86,7 @@ interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 
   readonly faultChance: Chance;
   hasFaults: boolean;
   create(wanted: PlannedJob): Promise<void>;
+  createContested(wanted: Rival): Promise<void>;
 }
 
 function createSimulation(chance: Chance, log: (line: string) => void): Simulation {
@@ -134,6 +136,16 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
   async function create(wanted: PlannedJob): Promise<void> {
     const job = await client.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() });
     profiles.set(job.id, wanted.profile);
+    createExistingMachines(world, owners, job, wanted);
+    client.wake(job.id);
+  }
+
+  async function createContested(wanted: Rival): Promise<void> {
+    const job = await createRival({ world, store, clock }, client, wanted);
+    if (job === null) return;
+    profiles.set(job.id, wanted.profile);
+    const broken = brokenGuard(job, checker.jobs);
+    if (broken !== null) checker.fail(18, `job ${job.id}: ${broken}`);
     createExistingMachines(world, owners, job, wanted);
     client.wake(job.id);
   }
@@ -204,6 +216,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     intensity,
     hasFaults: true,
     create,
+    createContested,
   };
   return simulation;
 }
@@ -310,6 +323,8 @@ export async function run({ seed, trace = false }: RunOptions): Promise<RunResul
   const { timeline } = world;
   const isBroken = (): boolean => checker.violation !== null;
   for (const wanted of drawJobs(chance.fork('jobs'))) timeline.after(wanted.at, () => void simulation.create(wanted));
+  for (const rival of drawRivals(chance.fork('rivals')))
+    timeline.after(rival.at, () => void simulation.createContested(rival));
   // Resources of another installation: with our label, from a copied database, or with none.
   if (chance.yes(0.3)) {
     const labels = { installation, job: '999999', allocation: 1 };

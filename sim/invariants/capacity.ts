@@ -9,6 +9,8 @@ import { isGivenUp, maxDrainTime, maxReplyTime, slotCount } from './context.ts';
 import type { CheckContext, Ledger } from './context.ts';
 import type { AllocationRef } from '../../src/app/ports.ts';
 import { alternativesOf } from '../../src/core/model/spec.ts';
+import { persistentTpuOf } from '../../src/core/decide/allocate.ts';
+import { usesPersistentTpu } from '../../src/core/policy/admission.ts';
 import { ruleOf } from '../../src/core/decide/recover.ts';
 
 // ------------------------------------------------------------------------------------------ 6: a finished job holds
@@ -253,6 +255,14 @@ function isAvoided(job: Job, alternative: number): boolean {
 // runs more jobs at once than it has slots, nor a persistent TPU more than one
 
 /** At most as many local jobs have a live program at once as there are slots, and one job of each persistent TPU. */
+export function checkLiveJobs(context: CheckContext, job: Job): void {
+  if (!usesPersistentTpu(job)) return;
+  const tpu = persistentTpuOf(job.spec.capacity);
+  for (const { job: other } of context.ledgers.values())
+    if (other.id !== job.id && usesPersistentTpu(other) && persistentTpuOf(other.spec.capacity) === tpu)
+      context.fail(13, `jobs ${other.id} and ${job.id} both use ${tpu}`);
+}
+
 export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void {
   if (job.spec.capacity.kind !== 'hosts') return checkSharedTpu(scene, run, job);
   const alive = new Set(

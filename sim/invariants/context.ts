@@ -27,6 +27,7 @@ export const invariants = {
   15: 'every event is reported',
   16: 'usage is complete',
   17: 'passes can be replayed',
+  18: 'guards hold',
 } as const;
 
 export type InvariantNumber = keyof typeof invariants;

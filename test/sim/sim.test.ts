@@ -41,6 +41,7 @@ for (const [name, invariant] of [
   ['one-checkpoint-folder', 14],
   ['delivery-recorded-first', 15],
   ['pass-without-outcomes', 17],
+  ['guard-not-rechecked', 18],
 ] as const) {
   test(`invariant ${invariant} finds the mutant ${name}`, async () => {
     const found = await findMutant(name, 60);
