@@ -47,9 +47,19 @@ function requireTpu(): never {
   throw new Error('a rival requests a TPU');
 }
 
+/** Null: a guard has refused the job of a rival. */
+export function insertWanted(
+  context: Pick<SimulationContext, 'world' | 'store' | 'clock' | 'checker'>,
+  client: OwnerClient,
+  wanted: PlannedJob | Rival,
+): Promise<Job | null> {
+  if ('hesitation' in wanted) return createRival(context, client, wanted);
+  return client.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: context.clock.now() });
+}
+
 /** As a client creates a job: it checks the guards, and the transaction of the write checks them again. */
-export async function createRival(
-  { world, store, clock }: Pick<SimulationContext, 'world' | 'store' | 'clock'>,
+async function createRival(
+  { world, store, clock, checker }: Pick<SimulationContext, 'world' | 'store' | 'clock' | 'checker'>,
   client: OwnerClient,
   { spec, hesitation }: Rival,
 ): Promise<Job | null> {
@@ -63,11 +73,14 @@ export async function createRival(
     return null;
   }
   await world.timeline.pause(hesitation);
-  return client.insertGuarded({ owner: 'rival', spec, manifest: '', at: clock.now() }, guard);
+  const job = await client.insertGuarded({ owner: 'rival', spec, manifest: '', at: clock.now() }, guard);
+  const broken = job === null ? null : brokenGuard(job, checker.jobs);
+  if (broken !== null) checker.fail(18, `job ${job?.id}: ${broken}`);
+  return job;
 }
 
 /** The limit that a new job of a rival exceeds; null: none. */
-export function brokenGuard(job: Job, jobs: readonly Job[]): string | null {
+function brokenGuard(job: Job, jobs: readonly Job[]): string | null {
   const earlier = jobs.filter(({ id }) => id < job.id);
   const tpu = persistentTpuOf(job.spec.capacity);
   if (tpu !== null) {

@@ -27,7 +27,7 @@ import type { FaultContext, FaultIntensity } from './faults.ts';
 import { createRecipients } from './notifications.ts';
 import type { Recipients } from './notifications.ts';
 import { replayPasses } from './recorded-passes.ts';
-import { brokenGuard, createRival, drawRivals, type Rival } from './rivals.ts';
+import { insertWanted, drawRivals, type Rival } from './rivals.ts';
 import { createTimeline } from './timeline.ts';
 import { createWorld, findMachine, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
 import type { World } from './world.ts';
@@ -75,6 +75,10 @@ function drawZones(chance: Chance): Pick<World, 'emptyZones' | 'forbiddenZones'>
   };
 }
 
+function drawOwnerBudget(chance: Chance): number | null {
+  return chance.yes(0.15) ? chance.between(5, 25) / 60 : null;
+}
+
 /** A world with its jobs, owners and controllers, before its first event. */
 interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 'chance'> {
   readonly store: Store;
@@ -85,8 +89,7 @@ interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 
   readonly intensity: FaultIntensity;
   readonly faultChance: Chance;
   hasFaults: boolean;
-  create(wanted: PlannedJob): Promise<void>;
-  createContested(wanted: Rival): Promise<void>;
+  create(wanted: PlannedJob | Rival): Promise<void>;
 }
 
 function createSimulation(chance: Chance, log: (line: string) => void): Simulation {
@@ -102,8 +105,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     { runBegins: (run) => checker.runBegins(run) },
     drawZones(chance.fork('zones')),
   );
-  const money = chance.fork('grants');
-  if (money.yes(0.15)) world.ownerBudgetUsd = money.between(5, 25) / 60;
+  world.ownerBudgetUsd = drawOwnerBudget(chance.fork('grants'));
   const cloudModel: CloudModel = {
     faultRates: drawFaultRates(chance.fork('conditions')),
     isCloudDown: false,
@@ -133,19 +135,10 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
   /** `tpu ack`. A fork, so that it does not change the rest of a seed. */
   const ackChance = chance.fork('accepted exits');
 
-  async function create(wanted: PlannedJob): Promise<void> {
-    const job = await client.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() });
-    profiles.set(job.id, wanted.profile);
-    createExistingMachines(world, owners, job, wanted);
-    client.wake(job.id);
-  }
-
-  async function createContested(wanted: Rival): Promise<void> {
-    const job = await createRival({ world, store, clock }, client, wanted);
+  async function create(wanted: PlannedJob | Rival): Promise<void> {
+    const job = await insertWanted(context, client, wanted);
     if (job === null) return;
     profiles.set(job.id, wanted.profile);
-    const broken = brokenGuard(job, checker.jobs);
-    if (broken !== null) checker.fail(18, `job ${job.id}: ${broken}`);
     createExistingMachines(world, owners, job, wanted);
     client.wake(job.id);
   }
@@ -216,7 +209,6 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     intensity,
     hasFaults: true,
     create,
-    createContested,
   };
   return simulation;
 }
@@ -322,9 +314,10 @@ export async function run({ seed, trace = false }: RunOptions): Promise<RunResul
   const { world, checker, controllers, profiles } = simulation;
   const { timeline } = world;
   const isBroken = (): boolean => checker.violation !== null;
-  for (const wanted of drawJobs(chance.fork('jobs'))) timeline.after(wanted.at, () => void simulation.create(wanted));
-  for (const rival of drawRivals(chance.fork('rivals')))
-    timeline.after(rival.at, () => void simulation.createContested(rival));
+  // The grants of a world have chips or budgets.
+  const rivals = world.ownerBudgetUsd === null ? drawRivals(chance.fork('rivals')) : [];
+  for (const wanted of [...drawJobs(chance.fork('jobs')), ...rivals])
+    timeline.after(wanted.at, () => void simulation.create(wanted));
   // Resources of another installation: with our label, from a copied database, or with none.
   if (chance.yes(0.3)) {
     const labels = { installation, job: '999999', allocation: 1 };
