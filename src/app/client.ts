@@ -18,6 +18,7 @@ import type {
   TpuSpec,
   WorkerId,
 } from '../core/model/spec.ts';
+import type { Digest } from '../catalogue/digest.ts';
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
@@ -27,7 +28,7 @@ import type { JobActivity } from './activity.ts';
 import type { DiffSide } from './diff.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { OrphanReport, OrphanView } from './orphans.ts';
-import type { Orphan, UsageFilter } from './ports.ts';
+import type { Blob, Orphan, UsageFilter } from './ports.ts';
 import type { QuotaQuery, QuotaReport } from './quota.ts';
 import type { RefPurpose } from './refs.ts';
 import type { QuotaRow } from '../reports/quota.ts';
@@ -692,6 +693,12 @@ export interface Client {
    * such a file.
    */
   readWorkdirFile(ref: Ref, copy: number, path: string): Promise<Uint8Array>;
+  /** A file that a setup step puts on the workers, by its path there. Throws JobmanError (3) without such a file. */
+  readStepFile(ref: Ref, to: string): Promise<Uint8Array>;
+  /** Stores contents that a new job names by digest. Safe to repeat. Refuses a content with another digest. */
+  putBlobs(blobs: readonly Blob[]): Promise<void>;
+  /** The stored ones, which stay for at least a day. */
+  hasBlobs(digests: readonly Digest[]): Promise<readonly Digest[]>;
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
   /** Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now. */
   workerTicket(ref: Ref, options?: TicketOptions): Promise<WorkerTicket>;

@@ -7,7 +7,7 @@ import { ownNames, type Actor } from '../core/model/user.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
 import { endRequests, reportEnds } from './commit-command.ts';
-import { exitCode, JobmanError, StoreError } from './errors.ts';
+import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
 import type { JobDraft, StoredJob } from './ports.ts';
@@ -36,6 +36,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const { confirmed, replaces = [] } = request;
   let check = await checkRequest(parts, guarded, confirmed, replaces);
   if (check.confirmation !== null) return { kind: 'confirmation_required', confirmation: check.confirmation };
+  await requireBlobs(parts, spec);
   const draft = await folders.draft(owner, {
     manifest,
     secrets: secretValues(spec, request.env ?? {}),
@@ -66,6 +67,16 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   await writeCopies(parts.logFiles, job, by, draft);
   await store.notify({ topic: 'job', id: job.id });
   return { kind: 'created', id: job.id, row: jobRow(job, now()), warnings: warningsFor(guarded, check, now()) };
+}
+
+/** They stay for a day, and as long as a job needs them. */
+async function requireBlobs(parts: Pick<ClientParts, 'blobs'>, { steps }: JobSpec): Promise<void> {
+  const files = steps.flatMap((step) => step.files).filter((file) => file.kind === 'blob');
+  if (files.length === 0) return;
+  const stored = new Set(await (await parts.blobs()).has(files.map(({ blob }) => blob)));
+  const missing = files.find(({ blob }) => !stored.has(blob));
+  if (missing !== undefined)
+    throw usageError(`Nothing was created: the content of ${missing.to} (${missing.blob}) was not sent.`);
 }
 
 /** Stored with the job: a resume may come days later, from a controller with another environment. */

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
+import { digestOf } from '../catalogue/digest.ts';
 import type { StepFile } from '../core/model/spec.ts';
 import { mainMetrics, throughputName } from '../reports/metrics.ts';
 import type { MetricsView } from './client.ts';
@@ -73,8 +74,8 @@ export type Difference = ValueDifference | TextDifference;
 
 const sections = ['job', 'result', 'hosts', 'manifest', 'spec', 'environment', 'rules', 'image', 'workdir'] as const;
 
-/** Reads a file of the copy of a side. */
-export type ReadSideFile = (side: DiffSide, copy: number, path: string) => Promise<Uint8Array>;
+/** Reads a file of that copy of a side, or without a number one that a setup step puts on the workers. */
+export type ReadSideFile = (side: DiffSide, copy: number | null, path: string) => Promise<Uint8Array>;
 
 /** In the order of the sections. Reads the files that differ. */
 export async function compareSides(
@@ -88,7 +89,7 @@ export async function compareSides(
     // The files have the same changes.
     .filter(({ section, key }) => !(hasBoth && section === 'workdir' && key === 'changes'));
   const files = hasBoth ? await compareFiles(left, right, readFile) : [];
-  return [...values, ...compareStepFiles(left.stepFiles ?? [], right.stepFiles ?? []), ...files];
+  return [...values, ...(await compareStepFiles(left, right, readFile)), ...files];
 }
 
 /** Adds the metrics of its attempt, or of the newest pod, to its result: last step, last losses, steps per second. */
@@ -144,24 +145,27 @@ function textDifference(section: DiffSection, key: string, left: string, right: 
 
 // ------------------------------------------------------------------------------------------ files
 
-function compareStepFiles(left: readonly StepFile[], right: readonly StepFile[]): readonly Difference[] {
-  const [before, after] = [left, right].map((files) => new Map(files.map((file) => [file.to, file])));
-  return [...new Set([...left, ...right].map(({ to }) => to))].toSorted().flatMap((path): readonly Difference[] => {
+async function compareStepFiles(
+  left: DiffSide,
+  right: DiffSide,
+  readFile: ReadSideFile,
+): Promise<readonly Difference[]> {
+  const [before, after] = [left, right].map(({ stepFiles = [] }) => new Map(stepFiles.map((file) => [file.to, file])));
+  const differences: Difference[] = [];
+  for (const path of [...new Set([...(before ?? []), ...(after ?? [])].map(([to]) => to))].toSorted()) {
     const [one, other] = [before?.get(path), after?.get(path)];
-    const mode: readonly Difference[] =
-      one === undefined || other === undefined || one.mode === other.mode
-        ? []
-        : [{ ...valueOf(`mode of ${path}`), left: one.mode.toString(8), right: other.mode.toString(8) }];
-    if (one?.kind === 'local' || other?.kind === 'local') {
-      const [from, to] = [one, other].map((file) => (file === undefined ? null : sourceOf(file)));
-      return from === to ? mode : [{ ...valueOf(path), left: from, right: to }, ...mode];
+    const [from, to] = [one, other].map((file) => (file === undefined ? null : sourceOf(file)));
+    if (from !== to && (one?.kind === 'local' || other?.kind === 'local'))
+      differences.push({ ...valueOf(path), left: from, right: to });
+    else if (from !== to) {
+      const read = async (side: DiffSide, file: StepFile | undefined) =>
+        file === undefined ? null : Buffer.from(await readFile(side, null, path));
+      differences.push(fileDifference(path, await read(left, one), await read(right, other)));
     }
-    const [content, next] = [one, other].map((file) =>
-      file === undefined ? null : Buffer.from(file.base64, 'base64'),
-    );
-    const isEqual = one?.base64 === other?.base64;
-    return isEqual ? mode : [fileDifference(path, content ?? null, next ?? null), ...mode];
-  });
+    if (one !== undefined && other !== undefined && one.mode !== other.mode)
+      differences.push({ ...valueOf(`mode of ${path}`), left: one.mode.toString(8), right: other.mode.toString(8) });
+  }
+  return differences;
 }
 
 function valueOf(key: string): Pick<ValueDifference, 'kind' | 'section' | 'key'> {
@@ -169,7 +173,8 @@ function valueOf(key: string): Pick<ValueDifference, 'kind' | 'section' | 'key'>
 }
 
 function sourceOf(file: StepFile): string {
-  return file.kind === 'local' ? `copy of ${file.from}` : describeBytes(Buffer.from(file.base64, 'base64'));
+  if (file.kind === 'local') return `copy of ${file.from}`;
+  return file.kind === 'blob' ? file.blob : digestOf(Buffer.from(file.base64, 'base64'));
 }
 
 const maxTextBytes = 1024 * 1024;

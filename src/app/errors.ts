@@ -122,6 +122,17 @@ export class StoreError extends JobmanError {
   }
 }
 
+/** A blob is missing, or its bytes do not match its digest. */
+export class BlobError extends JobmanError {
+  /** A clause about the blob. */
+  readonly problem: string;
+
+  constructor(problem: string) {
+    super(`${problem}. Create the job again from the same files, which stores them again.`, exitCode.failed);
+    this.problem = problem;
+  }
+}
+
 // ------------------------------------------------------------------------------------------ files
 
 export type FileErrorKind = 'full' | 'read_only' | 'broken';

@@ -6,6 +6,7 @@ import type { Allocation, BudgetPeriod, Job } from '../core/model/job.ts';
 import type { AllocationStatus, Observed, Outcome, OutcomeResult, WorkerStatus } from '../core/model/observation.ts';
 import type { SliceState } from '../core/model/ready-periods.ts';
 import type { RecordedPass } from '../core/model/recorded-pass.ts';
+import type { Digest } from '../catalogue/digest.ts';
 import type { Arrival } from '../core/model/arrival-times.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
@@ -493,6 +494,25 @@ export interface SecretStore {
   remove(owner: UserName, name: SecretName): Promise<boolean>;
   /** Throws JobmanError without it, or if other users may read it. The message names the command that repairs it. */
   read(owner: UserName, name: SecretName): Promise<Uint8Array>;
+}
+
+/** A content with the digest that it should have. */
+export interface Blob {
+  readonly digest: Digest;
+  readonly content: Uint8Array;
+}
+
+/** Contents by digest. Equal contents are stored once. */
+export interface Blobs {
+  /**
+   * Durable when it returns. Safe to repeat. Throws JobmanError if a content has another digest, and StoreError if the
+   * disk is full; then nothing is stored.
+   */
+  put(blobs: readonly Blob[]): Promise<void>;
+  /** The stored ones. They stay for at least a day, so that a job can be created that needs them. */
+  has(digests: readonly Digest[]): Promise<readonly Digest[]>;
+  /** Throws BlobError if it is missing or damaged. */
+  read(digest: Digest): Promise<Uint8Array>;
 }
 
 /** The copies of a job's working directory, numbered from 1. */

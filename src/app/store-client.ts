@@ -15,6 +15,7 @@ import type { GeneralOperation } from '../core/policy/permissions.ts';
 import type { StepRunner } from './manual-step.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
 import type {
+  Blobs,
   JobFiles,
   JobFilter,
   JobFolders,
@@ -37,6 +38,8 @@ export interface ClientParts {
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
   readonly files: JobFiles;
   readonly folders: LocalFolders;
+  /** Loaded on the first use. */
+  readonly blobs: () => Promise<Blobs>;
   /** Loaded on the first write. */
   readonly jobFolders: () => Promise<JobFolders>;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
@@ -90,6 +93,21 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     resolveName: async (name, purpose) => resolveName(store, name, ownNames(await whoAmI()), now(), purpose),
     changeCount: () => store.changeCount(),
 
+    async putBlobs(blobs) {
+      const { requireGeneral } = await import('./require-permission.ts');
+      requireGeneral(await whoAmI(), 'store-files', 'store files');
+      // Check first: a refused home stays unchanged, and nothing is stored for a job that no controller could run.
+      (await parts.jobFolders()).makeHome();
+      await parts.isControllerRunning();
+      await (await parts.blobs()).put(blobs);
+    },
+
+    async hasBlobs(digests) {
+      const { requireGeneral } = await import('./require-permission.ts');
+      requireGeneral(await whoAmI(), 'store-files', 'store files');
+      return (await parts.blobs()).has(digests);
+    },
+
     async wake() {
       const { requireGeneral } = await import('./require-permission.ts');
       requireGeneral(await whoAmI(), 'wake', 'start the controller');
@@ -130,6 +148,7 @@ type JobRead =
   | 'manifest'
   | 'workdirChanges'
   | 'readWorkdirFile'
+  | 'readStepFile'
   | 'logs'
   | 'readLog'
   | 'diffSide'
@@ -189,6 +208,15 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
         `Copy ${copy} of the working directory of job ${job.id} has no file ${path}.`,
         exitCode.notFound,
       );
+    },
+
+    async readStepFile(ref, to) {
+      const job = await findReadable(ref);
+      const file = job.spec.steps.flatMap((step) => step.files).find((one) => one.to === to);
+      if (file?.kind === 'inline') return Buffer.from(file.base64, 'base64');
+      if (file?.kind === 'blob') return (await parts.blobs()).read(file.blob);
+      const { JobmanError, exitCode } = await import('./errors.ts');
+      throw new JobmanError(`No setup step of job ${job.id} has a file ${to} that can be shown.`, exitCode.notFound);
     },
 
     async logs(ref, query) {

@@ -1,11 +1,12 @@
 // Observes workers and acts on them through a shell, over any transport. Shared by all backends whose workers have a
 // shell.
 
-import { messageOf } from '../app/errors.ts';
+import { BlobError, messageOf } from '../app/errors.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { mapConcurrent } from '../app/concurrency.ts';
 import type {
   AllocationRef,
+  Blobs,
   MachinePort,
   ManualStepOptions,
   SecretStore,
@@ -39,6 +40,7 @@ export interface ScriptParts {
   /** Appends output of a setup step; an empty chunk if the step has ended without output. */
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   readonly readFile: (path: string) => Promise<Uint8Array>;
+  readonly blobs: Pick<Blobs, 'read'>;
   readonly workdirCopyFolder?: (job: Job, snapshot: number) => string;
   /** The local file with a secret from the environment of the job's creator. */
   readonly secretFileOf?: (job: Job, name: string) => string;
@@ -172,6 +174,7 @@ async function runStep(
   try {
     files = await readStepFiles(parts, step);
   } catch (error) {
+    if (error instanceof BlobError) return refused(worker, error.message.replace(/\.$/u, ''));
     return failed(worker, `it needs a file on this machine: ${messageOf(error)}`);
   }
   const root = parts.root(ref);
@@ -232,14 +235,25 @@ async function runStep(
   );
 }
 
-async function readStepFiles({ readFile }: ScriptParts, step: SetupStep): Promise<readonly StepFileBytes[]> {
+async function readStepFiles(parts: ScriptParts, step: SetupStep): Promise<readonly StepFileBytes[]> {
   return Promise.all(
-    step.files.map(async (file: StepFile) => ({
-      to: file.to,
-      mode: file.mode,
-      bytes: file.kind === 'local' ? await readFile(file.from) : Buffer.from(file.base64, 'base64'),
-    })),
+    step.files.map(async (file) => ({ to: file.to, mode: file.mode, bytes: await readStepFile(parts, file) })),
   );
+}
+
+async function readStepFile({ readFile, blobs }: ScriptParts, file: StepFile): Promise<Uint8Array> {
+  switch (file.kind) {
+    case 'inline':
+      return Buffer.from(file.base64, 'base64');
+    case 'local':
+      return readFile(file.from);
+    case 'blob':
+      try {
+        return await blobs.read(file.blob);
+      } catch (error) {
+        throw error instanceof BlobError ? new BlobError(`the content of ${file.to}, ${error.problem}`) : error;
+      }
+  }
 }
 
 const maxCommandLength = 80;

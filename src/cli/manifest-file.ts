@@ -8,6 +8,7 @@ import { exitCode, JobmanError, usageError, type ManifestProblem } from '../app/
 import type { Settings } from '../app/settings.ts';
 import { pluralize } from '../app/format.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
+import type { Uploads } from '../manifest/build.ts';
 import type { FileReader } from '../manifest/files.ts';
 import type { ClusterManifest } from '../manifest/kubernetes.ts';
 import { loadManifest, type ProblemAt } from '../manifest/parse.ts';
@@ -18,6 +19,7 @@ import { disk } from './disk.ts';
 
 interface Manifest {
   readonly spec: JobSpec;
+  readonly uploads: Uploads;
   readonly text: string;
 }
 
@@ -98,7 +100,7 @@ export async function checkManifest(
   if ('cluster' in result) {
     return { ...result, unchecked: null };
   }
-  const { spec, buckets, storedText, problemAt } = result;
+  const { spec, uploads, buckets, storedText, problemAt } = result;
   const workdirProblem = spec.workdir === undefined ? null : await findWorkdirProblem(cli, spec.workdir.from);
   const refused = workdirProblem === null ? [] : [problemAt(['job', 'workdir'], workdirProblem)];
   // No emulator is started for a job that is not created.
@@ -112,7 +114,7 @@ export async function checkManifest(
   const warnings = [...result.warnings, ...budgetWarnings, ...found.warnings];
   const problems = [...refused, ...found.problems];
   if (problems.length > 0) return { problems, warnings, unchecked: found.unchecked };
-  return { manifest: { spec, text: storedText }, warnings, unchecked: found.unchecked };
+  return { manifest: { spec, uploads, text: storedText }, warnings, unchecked: found.unchecked };
 }
 
 async function secretNamesOf({ services }: Cli): Promise<readonly string[]> {

@@ -29,8 +29,17 @@ import type { Sections } from './sections.ts';
 import { readSecretSources } from './job-files.ts';
 import { addWarnings } from './warnings.ts';
 
+/** Contents that the spec names by digest. They are stored before the job is created. */
+export interface Uploads {
+  readonly contents: readonly Uint8Array[];
+}
+
 /** Undefined when a part is missing without which no spec is possible. Problems may be reported in either case. */
-export function buildSpec(sections: Sections, defaultName: string, context: ManifestContext): JobSpec | undefined {
+export function buildSpec(
+  sections: Sections,
+  defaultName: string,
+  context: ManifestContext,
+): { readonly spec: JobSpec; readonly uploads: Uploads } | undefined {
   const job: Partial<Section<'job'>> = sections.read('job') ?? {};
   const setup: Partial<Section<'setup'>> = sections.read('setup') ?? {};
   const isSetupOnly = isSetupOnlyJob(sections, setup);
@@ -71,7 +80,8 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   // Users filter by name and tags, which are stored before the node's full name exists.
   const withNodeName = (text: string): string =>
     text.replaceAll(nodeNamePlaceholder, capacity.kind === 'tpu' ? capacity.name : '');
-  return {
+  const contents = modules.flatMap((one) => (one.name === 'files' ? one.files.map(({ content }) => content) : []));
+  const spec: JobSpec = {
     version: 2,
     name: withNodeName(name),
     tags: [...new Set(tags.map(withNodeName))],
@@ -109,6 +119,7 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
       ...(job.hold_on_failure === undefined ? {} : { holdOnFailureMs: job.hold_on_failure }),
     },
   };
+  return { spec, uploads: { contents } };
 }
 
 /** The folder of the container in which the command starts, in the copy of `job.workdir` if there is one. */

@@ -1,5 +1,5 @@
 import { basename, join } from 'node:path/posix';
-import type { FilesModule, InlineFile } from '../setup/modules.ts';
+import type { FilesModule, SentFile } from '../setup/modules.ts';
 import { fileProblem, formatBinarySize, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -19,7 +19,7 @@ const bucketHint = 'put it in a bucket and mount the bucket with gcsfuse';
 export function readJobFiles(sections: Sections, { folder, home, files }: ManifestContext): FilesModule {
   const entries = sections.read('job')?.files ?? [];
   const refuse = (index: number, message: string): void => sections.problem(['job', 'files', index], message);
-  const inlineFiles = new Map<string, InlineFile>();
+  const sentFiles = new Map<string, SentFile>();
   let total = 0;
   let isTooLarge = false;
 
@@ -44,7 +44,7 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
     }
     add(index, source, target, from, 0);
   }
-  return { name: 'files', files: [...inlineFiles.values()] };
+  return { name: 'files', files: [...sentFiles.values()] };
 
   function add(index: number, source: string, target: string, name: string, depth: number): void {
     if (isTooLarge) return;
@@ -75,14 +75,14 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
     const read = files.read(source, maxFileBytes);
     if ('detail' in read) return refuse(index, `${name} cannot be read: ${read.detail}`);
     total += read.bytes.length;
-    if (total > maxTotalBytes || inlineFiles.size >= maxFileCount) {
+    if (total > maxTotalBytes || sentFiles.size >= maxFileCount) {
       isTooLarge = true;
-      const limit = inlineFiles.size >= maxFileCount ? `${maxFileCount} files` : formatBinarySize(maxTotalBytes);
+      const limit = sentFiles.size >= maxFileCount ? `${maxFileCount} files` : formatBinarySize(maxTotalBytes);
       return refuse(index, `the files have more than ${limit} in total; ${bucketHint}`);
     }
-    inlineFiles.set(target, {
+    sentFiles.set(target, {
       to: target,
-      base64: Buffer.from(read.bytes).toString('base64'),
+      content: read.bytes,
       mode: info.isExecutable ? 0o755 : 0o644,
     });
   }

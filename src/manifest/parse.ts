@@ -1,7 +1,7 @@
 import { basename, dirname, extname } from 'node:path/posix';
 import type { JobSpec } from '../core/model/spec.ts';
 import { namedBuckets, type NamedBucket } from './buckets.ts';
-import { buildSpec } from './build.ts';
+import { buildSpec, type Uploads } from './build.ts';
 import { readTextFile, localPath, type ManifestContext } from './files.ts';
 import { manifest } from './keys.ts';
 import { isKubernetesFile, readKubernetes, type ClusterManifest } from './kubernetes.ts';
@@ -27,6 +27,7 @@ export type ProblemAt = (path: Path, message: string) => Problem;
 export type ManifestResult = { readonly warnings: readonly Problem[] } & (
   | {
       readonly spec: JobSpec;
+      readonly uploads: Uploads;
       /** The manifest's text with the values of `sets`, as stored with the job. */
       readonly storedText: string;
       readonly buckets: readonly NamedBucket[];
@@ -75,14 +76,16 @@ export function parseManifest(input: ManifestInput): ManifestResult {
     const cluster = readKubernetes(sections, context);
     return findings.problems.length > 0 ? problemResult() : { cluster, problemAt, warnings: warnings() };
   }
-  const spec = buildSpec(sections, defaultNameOf(input.file), context);
+  const built = buildSpec(sections, defaultNameOf(input.file), context);
   if (findings.problems.length > 0) return problemResult();
-  if (spec === undefined) throw new Error('a manifest without problems gave no spec');
+  if (built === undefined) throw new Error('a manifest without problems gave no spec');
+  const { spec, uploads } = built;
   const mounts = spec.steps.some(({ name }) => name === 'gcsfuse');
   const buckets = mounts ? namedBuckets(sections, spec.capacity, problemAt) : [];
   const overrides = overridesOf(sets);
   return {
     spec: overrides.length === 0 ? spec : { ...spec, overrides },
+    uploads,
     storedText: storedTextOf(input.text, overrides),
     buckets,
     problemAt,

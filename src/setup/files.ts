@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { digestOf } from '../catalogue/digest.ts';
 import { minute } from '../core/model/time.ts';
 import type { FilesModule, SshKey, SshModule } from './modules.ts';
 import { quote } from '../catalogue/shell.ts';
@@ -9,17 +9,19 @@ import { workdirKey } from '../core/model/job.ts';
 
 /** The check compares the checksum of every file. The apply repeats it after the copy. */
 export function filesStep(module: FilesModule): SetupStep {
-  const sums = module.files.map(({ to, base64 }) => {
-    const sum = createHash('sha256').update(Buffer.from(base64, 'base64')).digest('hex');
+  const files = module.files.map(({ to, content, mode }) => {
+    return { kind: 'blob', blob: digestOf(content), to, mode } as const;
+  });
+  const sums = files.map(({ to, blob }) => {
     // Paths start at the login folder. The parser ensures that each is one line.
-    return `${sum}  ${to.startsWith('~/') ? `./${to.slice(2)}` : to}`;
+    return `${blob.slice('sha256:'.length)}  ${to.startsWith('~/') ? `./${to.slice(2)}` : to}`;
   });
   const compare = `cd "$HOME" || exit 1\nsha256sum --check --quiet <<'JOBMAN_END'\n${sums.join('\n')}\nJOBMAN_END\n`;
   return createStep({
     name: 'files',
     check: compare,
     apply: `${compare}code=$?\n[ "$code" -eq 0 ] || echo 'These files are not the same as the files that jobman sent.' >&2\nexit "$code"\n`,
-    files: module.files.map((file) => ({ kind: 'inline', ...file })),
+    files,
     timeoutMs: 5 * minute,
   });
 }

@@ -12,12 +12,12 @@ export type EnvironmentModule = DockerModule | CondaModule | VenvModule;
 
 export interface FilesModule {
   readonly name: 'files';
-  readonly files: readonly InlineFile[];
+  readonly files: readonly SentFile[];
 }
 
-export interface InlineFile {
+export interface SentFile {
   readonly to: string;
-  readonly base64: string;
+  readonly content: Uint8Array;
   readonly mode: number;
 }
 

@@ -17,7 +17,7 @@ export function writeFile(target: string, text: string): string {
   return `cat >${target} <<'${end}'\n${text.endsWith('\n') || text === '' ? text : `${text}\n`}${end}\n`;
 }
 
-/** The key covers the scripts and the inline files. Of a file that is read only at the setup, it covers the name. */
+/** The key covers the scripts and the contents of files. Of a file that is read only at the setup, it covers the name. */
 export function createStep(parts: {
   readonly name: string;
   readonly check: string | null;

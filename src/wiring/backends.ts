@@ -11,6 +11,7 @@ import { withControllerMachine } from '../backends/machines.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
 import { createSecretStore } from '../files/secret-store.ts';
 import type { JobSpec } from '../core/model/spec.ts';
+import { createBlobs } from '../files/blobs.ts';
 import { createTpuBackend } from './tpu.ts';
 
 export interface BackendParts {
@@ -42,6 +43,7 @@ export function createBackends(parts: BackendParts): Backends {
       appendStepLog: stepLog,
       readFile: (path) => readFile(path),
       readSecret: (owner, name) => createSecretStore(home).read(owner, name),
+      blobs: createBlobs(home),
       ...(parts.addPeriodicCheck === undefined ? {} : { addPeriodicCheck: parts.addPeriodicCheck }),
     }),
   };

@@ -31,12 +31,12 @@ export function createLocalClients(services: Services): (requested: UserName | n
     ));
   const { closeMeter, ...machines } = machineParts(services);
   let startMessages: string[] = [];
-
   const parts: ClientParts = {
     store,
     notifications: store.notifications,
     files: createJobFiles(home),
     folders: localFolders,
+    blobs: async () => (await import('../files/blobs.ts')).createBlobs(home),
     logFiles: {
       note: async (...line) => (await logFiles()).note(...line),
       mirror: async (...copy) => (await logFiles()).mirror(...copy),
@@ -48,10 +48,10 @@ export function createLocalClients(services: Services): (requested: UserName | n
       const { createJobFolders } = await import('../files/job-folders.ts');
       return createJobFolders({
         home,
-        async freeze(from, to) {
-          const { freeze } = await import('../remote/workdir/freeze.ts');
-          return freeze({ from, to, excluded: home, env: io.env, at: io.now() });
-        },
+        freeze: (from, to) =>
+          import('../remote/workdir/freeze.ts').then(({ freeze }) =>
+            freeze({ from, to, excluded: home, env: io.env, at: io.now() }),
+          ),
       });
     },
     async prepareCloud(spec) {

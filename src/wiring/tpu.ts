@@ -1,6 +1,7 @@
 // TPU: the backend for jobs and the lab's TPU operations, both over Google's API and SSH, built from settings.
 
 import { readFile } from 'node:fs/promises';
+import { createBlobs } from '../files/blobs.ts';
 import { folderOf, secretFile, workdirFolder } from '../files/job-folder.ts';
 import { createSecretStore } from '../files/secret-store.ts';
 import type { Backend } from '../app/ports.ts';
@@ -48,6 +49,7 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
         readFile: (path) => readFile(path),
         readSecret: (owner, name) => createSecretStore(home).read(owner, name),
+        blobs: createBlobs(home),
         secretFileOf: (job, name) => secretFile(folderOf(home, job), name),
         workdirCopyFolder: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
         now,

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { digestOf } from '../../src/catalogue/digest.ts';
 import { clusterDiffSide } from '../../src/app/cluster/diff-side.ts';
 import { diffSide } from '../../src/app/diff-side.ts';
 import type { MetricSeriesView, MetricsView } from '../../src/app/client.ts';
@@ -100,7 +101,7 @@ test('files are compared by content, links by target; binary files by size and h
   const differences = await compareSides(
     side({ files: { copy: 1, byPath: (await workdirs.files(of, 1)) ?? {} } }),
     side({ files: { copy: 2, byPath: (await workdirs.files(of, 2)) ?? {} } }),
-    async (_side, copy, path) => workdirs.read(of, copy, path) ?? assert.fail(path),
+    async (_side, copy, path) => workdirs.read(of, copy ?? 0, path) ?? assert.fail(path),
   );
   assert.equal(workdirs.read(of, 1, '../about.json'), undefined);
   assert.deepEqual(keysOf(differences), ['files link', 'files new.txt', 'files src/train.py', 'files weights.bin']);
@@ -110,13 +111,19 @@ test('files are compared by content, links by target; binary files by size and h
 });
 
 test('files of setup steps: lines that differ, size of a file on one side, mode in octal', async () => {
+  const contents = new Map<string, Buffer>();
   const file = (to: string, text: string, mode = 0o644) => {
-    return { kind: 'inline', to, mode, base64: Buffer.from(text).toString('base64') } as const;
+    contents.set(digestOf(Buffer.from(text)), Buffer.from(text));
+    return { kind: 'blob', to, mode, blob: digestOf(Buffer.from(text)) } as const;
   };
   const key = { kind: 'local', to: '~/.key', from: '/home/ada/key', mode: 0o600 } as const;
-  const differences = await compare(
+  const differences = await compareSides(
     side({ stepFiles: [file('~/train.py', 'a\nb\n'), file('~/same', 'x'), key] }),
     side({ stepFiles: [file('~/train.py', 'a\nc\n', 0o755), file('~/same', 'x'), file('~/new.py', 'x\ny\n')] }),
+    async ({ stepFiles = [] }, _copy, path) => {
+      const found = stepFiles.find(({ to }) => to === path);
+      return (found?.kind === 'blob' ? contents.get(found.blob) : undefined) ?? assert.fail(path);
+    },
   );
   assert.deepEqual(keysOf(differences), [
     'files ~/.key',
@@ -264,7 +271,7 @@ suite('jobs of the store', () => {
       await compareSides(
         one,
         other,
-        async (_side, copy, path) => jobFiles.workdirs.read(job, copy, path) ?? assert.fail(path),
+        async (_side, copy, path) => jobFiles.workdirs.read(job, copy ?? 0, path) ?? assert.fail(path),
       ),
     ).filter((key) => !key.startsWith('result'));
     assert.deepEqual(keys, ['workdir commit', 'workdir changed', 'files train.py']);

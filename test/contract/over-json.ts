@@ -6,8 +6,15 @@ import assert from 'node:assert/strict';
 import type { Client } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 
-/** Bytes travel as they are: parts of logs, files of working directories, and output. */
-const withBytes: ReadonlySet<PropertyKey> = new Set<keyof Client>(['readLog', 'readWorkdirFile', 'runStep']);
+/** Bytes travel as they are: parts of logs, files, secrets, and output. */
+const withBytes: ReadonlySet<PropertyKey> = new Set<keyof Client>([
+  'readLog',
+  'readWorkdirFile',
+  'readStepFile',
+  'putBlobs',
+  'setSecret',
+  'runStep',
+]);
 
 /** The value as its receiver gets it. Throws AssertionError for what JSON cannot carry unchanged. */
 export function throughJson<T>(value: T, where: string, mayHaveBytes = false): T {
@@ -32,7 +39,8 @@ function expectPlain(value: unknown, where: string, mayHaveBytes: boolean): void
 }
 
 /** Absent properties of an argument are left out, as by JSON. */
-function argument(value: unknown, where: string): unknown {
+function argument(value: unknown, where: string, mayHaveBytes: boolean): unknown {
+  if (mayHaveBytes) return throughJson(value, where, true);
   const copy: unknown = value === undefined ? undefined : JSON.parse(JSON.stringify(value));
   return throughJson(copy, where);
 }
@@ -60,7 +68,7 @@ export function overJson(client: Client): Client {
       const mayHaveBytes = withBytes.has(name);
       return (...values: readonly unknown[]) => {
         expectNoFunction(values, where);
-        const answer = method(...values.map((value) => argument(value, `an argument of ${where}`)));
+        const answer = method(...values.map((value) => argument(value, `an argument of ${where}`, mayHaveBytes)));
         if (answer instanceof Promise)
           return answer.then(
             (result) => throughJson(result, where, mayHaveBytes),

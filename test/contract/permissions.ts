@@ -18,7 +18,7 @@ import type { Verb } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
-import type { JobSpec } from '../../src/core/model/spec.ts';
+import type { JobSpec, StepFile } from '../../src/core/model/spec.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import { owns, type Actor, type Role, type UserName } from '../../src/core/model/user.ts';
 import { permissionOf, permissions, type JobOperation, type Permission } from '../../src/core/policy/permissions.ts';
@@ -244,6 +244,10 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
     kind: 'read',
     call: async (client, ref) => Buffer.from(await client.readWorkdirFile(ref, 1, 'train.py')).toString(),
   },
+  readStepFile: {
+    kind: 'read',
+    call: async (client, ref) => Buffer.from(await client.readStepFile(ref, '~/notes')).toString(),
+  },
   metrics: { kind: 'read', call: (client, ref) => metricsResult(client.metrics(ref, {})) },
   metricPoints: { kind: 'read', call: (client, ref) => Array.fromAsync(client.metricPoints(ref, {})) },
   workerFigures: {
@@ -290,6 +294,8 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   zones: { kind: 'none', because: 'the answers of the cloud belong to no job' },
   changeCount: { kind: 'none', because: 'a number' },
   wake: { kind: 'none', because: 'only the role counts: a test of its own' },
+  putBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
+  hasBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
   close: { kind: 'none', because: 'it ends the client' },
 };
 
@@ -443,7 +449,9 @@ function filesBelow(home: string): string {
 
 const specWith = (ownership: 'ephemeral' | 'persistent'): JobSpec => {
   const command = { ...tpuSpec().command, script: `python3 train.py --tag ${canary}`, env: { TAG: canary } };
-  return tpuSpec({ command, notify: { to: [`mail:${canary}@example.com`] } }, { ownership });
+  const file: StepFile = { kind: 'inline', base64: Buffer.from(canary).toString('base64'), to: '~/notes', mode: 0o644 };
+  const steps = tpuSpec().steps.map((step) => ({ ...step, files: [file] }));
+  return tpuSpec({ command, steps, notify: { to: [`mail:${canary}@example.com`] } }, { ownership });
 };
 
 const [shared, other] = [specWith('persistent'), specWith('ephemeral')];
@@ -605,9 +613,11 @@ export function permissionSuite(openClient: OpenClient): void {
     });
   }
 
-  test('a viewer does not start the controller', async (t) => {
+  test('a viewer stores no files and does not start the controller', async (t) => {
     const world = openContractWorld(t);
-    await assert.rejects((await world.open(aMember('ada', { role: 'viewer' }))).wake(), { errorCode: 'forbidden' });
+    const viewer = await world.open(aMember('ada', { role: 'viewer' }));
+    for (const call of [viewer.wake(), viewer.putBlobs([]), viewer.hasBlobs([])])
+      await assert.rejects(call, { errorCode: 'forbidden' });
     assert.equal(await (await world.open(aMember('eve'))).wake(), null);
   });
 

@@ -1,6 +1,7 @@
 /** A fake disk and a short way to parse a manifest with it. */
 import assert from 'node:assert/strict';
 import type { JobSpec } from '../../src/core/model/spec.ts';
+import type { Uploads } from '../../src/manifest/build.ts';
 import type { FileReader } from '../../src/manifest/files.ts';
 import type { ClusterManifest } from '../../src/manifest/kubernetes.ts';
 import { parseManifest, type ManifestInput } from '../../src/manifest/parse.ts';
@@ -50,11 +51,11 @@ export function parse(text: string, { files = {}, ...options }: ParseOptions = {
 export function specOf(
   text: string,
   options: ParseOptions = {},
-): { readonly spec: JobSpec; readonly warnings: readonly string[] } {
+): { readonly spec: JobSpec; readonly uploads: Uploads; readonly warnings: readonly string[] } {
   const result = parse(text, options);
   if ('problems' in result) throw new Error(formatProblems('cfg.yaml', result.problems).join('\n'));
   if (!('spec' in result)) throw new Error('the manifest is one for a cluster');
-  return { spec: result.spec, warnings: formatProblems('cfg.yaml', result.warnings) };
+  return { spec: result.spec, uploads: result.uploads, warnings: formatProblems('cfg.yaml', result.warnings) };
 }
 
 /** The options of a valid manifest for a cluster, and its warnings as lines. */

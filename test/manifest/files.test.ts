@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { digestOf } from '../../src/catalogue/digest.ts';
 import { assertEach, problemsOf, specOf, stepNames, tpu, type ParseOptions } from './fake-files.ts';
 
 const files: NonNullable<ParseOptions['files']> = {
@@ -24,17 +25,19 @@ function refused(entries: string, more = files): string {
 
 test('files and folders are frozen into the step called files, which comes first', () => {
   assert.deepEqual(copied('[train.py, "data:exp/data", "~/notes.txt:/tmp/notes", "train.py:bin/"]'), [
-    'inline ~/train.py 644',
-    'inline ~/exp/data/a.csv 644',
-    'inline ~/exp/data/deep/run.sh 755',
-    'inline /tmp/notes 644',
-    'inline ~/bin/train.py 644',
+    'blob ~/train.py 644',
+    'blob ~/exp/data/a.csv 644',
+    'blob ~/exp/data/deep/run.sh 755',
+    'blob /tmp/notes 644',
+    'blob ~/bin/train.py 644',
   ]);
-  const { steps } = specOf(tpu('job: {files: [train.py]}\nvenv: {}\n'), { files }).spec;
-  assert.deepEqual(stepNames({ steps }), ['files', 'venv']);
-  const [file] = steps[0]?.files ?? [];
-  assert.ok(file?.kind === 'inline');
-  assert.equal(Buffer.from(file.base64, 'base64').toString(), 'print(1)\n');
+  const { spec, uploads } = specOf(tpu('job: {files: [train.py]}\nvenv: {}\n'), { files });
+  assert.deepEqual(stepNames(spec), ['files', 'venv']);
+  const [file] = spec.steps[0]?.files ?? [];
+  const [content = Buffer.from('')] = uploads.contents;
+  assert.ok(file?.kind === 'blob');
+  assert.equal(file.blob, digestOf(content));
+  assert.equal(Buffer.from(content).toString(), 'print(1)\n');
 });
 
 test('the key of the step follows the content', () => {
@@ -46,7 +49,7 @@ test('the key of the step follows the content', () => {
 });
 
 test('large things belong in a bucket', () => {
-  assert.deepEqual(copied('[just.bin]'), ['inline ~/just.bin 644']);
+  assert.deepEqual(copied('[just.bin]'), ['blob ~/just.bin 644']);
   assertEach(refused, {
     '[train.py, large.bin]':
       /cfg\.yaml:3:\d+ job\.files\[1\]: large\.bin has 1\.0 MiB; the limit is 1 MiB, so put it in a bucket/,

@@ -16,6 +16,7 @@ import { openWorld } from '../support/world.ts';
 const common = {
   appendStepLog: () => Promise.resolve(),
   readFile: () => Promise.reject(new Error('no files')),
+  blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
   now: Date.now,
 };
 const kills = killCount();

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createLocalMachines, localRoot } from '../../src/backends/hosts/machines.ts';
 import { createMachines } from '../../src/backends/machines.ts';
+import { createBlobs } from '../../src/files/blobs.ts';
 import { attemptFiles } from '../../src/remote/launch.ts';
 import { remoteRoot, runMarker } from '../../src/remote/run-folder.ts';
 import type { Transport } from '../../src/remote/transport.ts';
@@ -61,6 +62,7 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
       if (chunk.length > 0) host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
     readFile: async (path) => readFileSync(path),
+    blobs: createBlobs(host.jobmanHome),
     addPeriodicCheck(call) {
       const timer = setInterval(call, 200);
       return () => clearInterval(timer);
@@ -78,6 +80,7 @@ const machinesOver = (transport: Transport, stepLog: string[]) =>
       if (chunk.length > 0) stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
     readFile: async (path) => readFileSync(path),
+    blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     now: Date.now,
     disconnect: () => undefined,
   });

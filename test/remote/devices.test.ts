@@ -23,6 +23,7 @@ function openGround(t: TestContext, chip: string) {
     root: () => `'${join(world.folder, 'run')}'`,
     appendStepLog: () => Promise.resolve(),
     readFile: () => Promise.reject(new Error('no file is needed')),
+    blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     now: () => Date.now(),
     disconnect: () => undefined,
   });

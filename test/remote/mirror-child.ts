@@ -27,6 +27,7 @@ function machinesFor(task: MirrorTask): MachinePort {
   const common = {
     appendStepLog: () => Promise.resolve(),
     readFile: () => Promise.reject(new Error('no files')),
+    blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     now: Date.now,
   };
   if (task.ssh === null) {

@@ -61,6 +61,7 @@ function openGround(t: TestContext) {
       return Promise.resolve();
     },
     readFile: () => Promise.reject(new Error('no file is needed')),
+    blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     workdirCopyFolder: (_job, snapshot) => join(world.folder, 'copies', String(snapshot)),
     now: () => Date.now(),
     disconnect: () => undefined,

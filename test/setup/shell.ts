@@ -3,7 +3,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { SetupStep } from '../../src/core/model/spec.ts';
+import { digestOf } from '../../src/catalogue/digest.ts';
+import type { SetupStep, StepFile } from '../../src/core/model/spec.ts';
 import { openWorld, type Scope, type World } from '../support/world.ts';
 
 export interface ScriptResult {
@@ -21,7 +22,7 @@ export interface Host {
   /** The same without waiting; resolves when it has ended. */
   start(script: string, more?: Readonly<Record<string, string>>): Promise<ScriptResult>;
   /** As a worker does it: the files first, then the check, and the apply when the check fails. */
-  step(step: SetupStep): ScriptResult & { readonly applied: boolean };
+  step(step: SetupStep, contents?: readonly Uint8Array[]): ScriptResult & { readonly applied: boolean };
 }
 
 /** A host without an administrator: `sudo` runs the command unchanged, unless a test replaces it. */
@@ -64,10 +65,9 @@ export function openHost(
       const ran = spawnSync(shell, [file], { env: { ...env, ...more }, cwd: home, encoding: 'utf8', timeout: 60_000 });
       return { code: ran.status, out: `${ran.stdout}${ran.stderr}` };
     },
-    step(step) {
+    step(step, contents = []) {
       for (const file of step.files) {
-        const bytes = file.kind === 'inline' ? Buffer.from(file.base64, 'base64') : Buffer.from(`key ${file.from}\n`);
-        host.write(file.to, bytes, file.mode);
+        host.write(file.to, bytesOf(file, contents), file.mode);
       }
       const checked = step.check === null ? undefined : host.run(step.check);
       if (checked?.code === 0) return { ...checked, applied: false };
@@ -76,4 +76,12 @@ export function openHost(
   };
   host.program('sudo', '[ "$1" != -n ] || shift\nexec "$@"');
   return host;
+}
+
+function bytesOf(file: StepFile, contents: readonly Uint8Array[]): Uint8Array {
+  if (file.kind === 'inline') return Buffer.from(file.base64, 'base64');
+  if (file.kind === 'local') return Buffer.from(`key ${file.from}\n`);
+  const content = contents.find((one) => digestOf(one) === file.blob);
+  if (content === undefined) throw new Error(`no content is ${file.blob}`);
+  return content;
 }

@@ -12,7 +12,6 @@ import type { BucketCache, SshKey } from '../../src/setup/modules.ts';
 import { withoutSudo } from '../../src/setup/steps.ts';
 import { openHost, type Host } from './shell.ts';
 
-const base64 = (text: string): string => Buffer.from(text).toString('base64');
 const noCache: BucketCache = { dir: null, flags: [], prepareScript: null };
 
 const pulling = (image: string): SetupStep =>
@@ -39,16 +38,12 @@ function withGcsfuse(host: Host, installed = true): void {
 
 test('files are there afterwards with their bytes, and a change is noticed', (t) => {
   const host = openHost(t);
-  const step = filesStep({
-    name: 'files',
-    files: [
-      { to: '~/exp/a b.txt', base64: base64('one'), mode: 0o644 },
-      { to: join(host.world.folder, 'abs', "it's"), base64: base64('two'), mode: 0o755 },
-      { to: '~/-n', base64: base64(''), mode: 0o644 },
-    ],
-  });
+  const contents = ['one', 'two', ''].map((text) => Buffer.from(text));
+  const targets = ['~/exp/a b.txt', join(host.world.folder, 'abs', "it's"), '~/-n'];
+  const files = contents.map((content, index) => ({ to: targets[index] ?? '', content, mode: 0o644 }));
+  const step = filesStep({ name: 'files', files });
   assert.equal(host.run(step.check ?? '').code, 1);
-  assert.deepEqual([host.step(step).code, host.step(step).applied], [0, false]);
+  assert.deepEqual([host.step(step, contents).code, host.step(step, contents).applied], [0, false]);
   host.write('~/exp/a b.txt', 'changed');
   assert.equal(host.run(step.check ?? '').code, 1);
   assert.match(host.run(step.apply).out, /are not the same as the files that jobman sent/);
@@ -297,9 +292,8 @@ test('the scripts are understood by the plain shell as well as by bash', (t) => 
   withGcsfuse(host, false);
   const ran = host.step(mounting);
   assert.equal(ran.code, 0, ran.out);
-  assert.equal(
-    host.step(filesStep({ name: 'files', files: [{ to: '~/x', base64: base64('1'), mode: 0o644 }] })).code,
-    0,
-  );
+  const content = Buffer.from('1');
+  const files = filesStep({ name: 'files', files: [{ to: '~/x', content, mode: 0o644 }] });
+  assert.equal(host.step(files, [content]).code, 0);
   assert.equal(host.step(sshStep({ name: 'ssh', keys: [], configEntries: ['Host a'] })).code, 0);
 });

@@ -1,5 +1,6 @@
 /** The parts of a client over a store and a home, without clouds and machines, which a test brings itself. */
 import type { ClientParts } from '../../src/app/store-client.ts';
+import { createBlobs } from '../../src/files/blobs.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
 import { createJobFolders } from '../../src/files/job-folders.ts';
 import { localFolders } from '../../src/files/local-folders.ts';
@@ -16,6 +17,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     notifications: store.notifications,
     files: createJobFiles(home),
     folders: localFolders,
+    blobs: async () => createBlobs(home),
     secrets: async () => createSecretStore(home),
     logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     pricePerHour: () => null,

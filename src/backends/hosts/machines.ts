@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { messageOf } from '../../app/errors.ts';
 import { folderOf as folderOfJob, secretFile as secretFileIn, workdirFolder } from '../../files/job-folder.ts';
 import { makeFolder } from '../../files/files.ts';
-import type { CapacityPort, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
+import type { Blobs, CapacityPort, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
 import type { Job } from '../../core/model/job.ts';
 import { known, type Observed, type OutcomeResult } from '../../core/model/observation.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
@@ -29,6 +29,7 @@ export interface LocalMachinesOptions {
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   readonly readFile: (path: string) => Promise<Uint8Array>;
   readonly readSecret?: SecretStore['read'];
+  readonly blobs: Pick<Blobs, 'read'>;
   /** Schedules checks of followed runs that no file event announces; by default every ten seconds. */
   readonly addPeriodicCheck?: AddPeriodicCheck;
 }
@@ -49,6 +50,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     root: (ref) => quote(localRoot(home, ref.job, ref.worker)),
     appendStepLog: options.appendStepLog,
     readFile: options.readFile,
+    blobs: options.blobs,
     workdirCopyFolder: (job, snapshot) => workdirFolder(folderOfJob(home, job), snapshot),
     now,
     clock: readClock,

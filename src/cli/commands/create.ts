@@ -1,5 +1,6 @@
 import { quote } from '../../catalogue/shell.ts';
 import type { Client, CreatedJob, JobRow, Plan } from '../../app/client.ts';
+import { upload } from '../../app/upload.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { variablesOf } from '../cluster-flags.ts';
@@ -71,6 +72,7 @@ export async function createFrom(
     return exitCode.ok;
   }
   if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
+  await upload(client, manifest.uploads.contents);
   const request = { spec, manifest: manifest.text, env: io.env };
   const createJob = (send: Client['create']): Promise<CreatedJob | null> =>
     untilConfirmed(cli, 'Create it', 'Nothing was created', (confirmed) => send({ ...request, confirmed }));

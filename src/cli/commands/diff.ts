@@ -18,9 +18,10 @@ export async function diff(cli: Cli, flags: JobScope & GlobalFlags, ...args: rea
     return Math.max(...errors.map((error) => reportError(error, cli)));
   }
   const { compareSides } = await import('../../app/diff.ts');
-  const differences = await compareSides(left, right, async ({ job }, copy, path) =>
-    (await cli.services.client()).readWorkdirFile(job, copy, path),
-  );
+  const differences = await compareSides(left, right, async ({ job }, copy, path) => {
+    const client = await cli.services.client();
+    return copy === null ? client.readStepFile(job, path) : client.readWorkdirFile(job, copy, path);
+  });
   if (cli.json) {
     const about = ({ job, name, attempt }: DiffSide) => ({ job, name, attempt });
     cli.printJsonLines([{ kind: 'sides', left: about(left), right: about(right) }, ...differences]);

@@ -1,6 +1,7 @@
 // JobSpec: a manifest, parsed, interpolated, validated, defaulted and immutable. All later decisions use these fields;
 // no backend and no rule reads the manifest again.
 
+import type { Digest } from '../../catalogue/digest.ts';
 import type { NotifySpec } from './notify.ts';
 import type { Duration } from './time.ts';
 
@@ -179,6 +180,7 @@ export interface SetupStep {
 
 export type StepFile =
   | { readonly kind: 'local'; readonly from: string; readonly to: string; readonly mode: number }
+  | { readonly kind: 'blob'; readonly blob: Digest; readonly to: string; readonly mode: number }
   | { readonly kind: 'inline'; readonly base64: string; readonly to: string; readonly mode: number };
 
 export interface CommandSpec {

@@ -1,0 +1,10 @@
+// Digest: the name of a content, which means the same on every machine.
+
+import { createHash } from 'node:crypto';
+
+/** The SHA-256 of a content, in 64 hexadecimal digits. */
+export type Digest = `sha256:${string}`;
+
+export function digestOf(content: Uint8Array): Digest {
+  return `sha256:${createHash('sha256').update(content).digest('hex')}`;
+}

@@ -1,0 +1,113 @@
+// Blobs: contents in a folder of this machine, each in a file that its digest names.
+
+import { execFile } from 'node:child_process';
+import { statSync, utimesSync } from 'node:fs';
+import { open, readFile, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { mapConcurrent } from '../app/concurrency.ts';
+import { BlobError, fileError, isFileMissing, usageError } from '../app/errors.ts';
+import type { Blobs } from '../app/ports.ts';
+import { digestOf, type Digest } from '../catalogue/digest.ts';
+import { hour } from '../core/model/time.ts';
+import { fileModeIn, makeFolder } from './files.ts';
+
+const maxConcurrent = 16;
+
+/** The time of use is not written again within this time, which is much shorter than the one for which `has` keeps a blob. */
+const minUseAge = hour;
+
+export function createBlobs(home: string): Blobs {
+  const top = join(home, 'blobs');
+  const pathOf = (digest: Digest): string => {
+    const name = digest.slice('sha256:'.length);
+    return join(top, name.slice(0, 2), name);
+  };
+
+  return {
+    async put(blobs) {
+      const wrong = blobs.find(({ digest, content }) => digestOf(content) !== digest);
+      if (wrong !== undefined)
+        throw usageError(`The content that was sent as ${wrong.digest} has another digest. Nothing was stored.`);
+      const byDigest = new Map(blobs.map(({ digest, content }) => [digest, content]));
+      const drafts: { readonly draft: string; readonly path: string }[] = [];
+      try {
+        for (const digest of byDigest.keys()) makeFolder(dirname(pathOf(digest)));
+        const mode = fileModeIn(top);
+        await mapConcurrent([...byDigest], maxConcurrent, async ([digest, content]) => {
+          const draft = join(top, `new-${crypto.randomUUID()}`);
+          drafts.push({ draft, path: pathOf(digest) });
+          await writeDraft(draft, content, mode);
+        });
+        // Before the names: after a power failure a file with the name of a digest has its content.
+        await writeThrough(
+          top,
+          drafts.map(({ draft }) => draft),
+        );
+        for (const { draft, path } of drafts) await rename(draft, path);
+      } catch (error) {
+        await Promise.all(drafts.map(({ draft }) => rm(draft, { force: true }).catch(() => undefined)));
+        throw fileError(top, error);
+      }
+    },
+
+    async has(digests) {
+      return digests.filter((digest) => {
+        const path = pathOf(digest);
+        const stats = statSync(path, { throwIfNoEntry: false });
+        return stats?.isFile() === true && (Date.now() - stats.mtimeMs < minUseAge || setUsedNow(path));
+      });
+    },
+
+    async read(digest) {
+      const path = pathOf(digest);
+      const content = await readFile(path).catch((error: unknown) => {
+        throw isFileMissing(error)
+          ? new BlobError(`${digest} is missing: there is no file ${path}`)
+          : fileError(path, error);
+      });
+      if (digestOf(content) === digest) return content;
+      // Out of the way of the next upload of this content.
+      await rename(path, `${path}.damaged`).catch(() => undefined);
+      throw new BlobError(`${digest} is damaged: ${path} had other bytes (now ${basename(path)}.damaged)`);
+    },
+  };
+}
+
+/** False without the right to, or if the blob was just removed: it is uploaded again, as a file of this user. */
+function setUsedNow(path: string): boolean {
+  try {
+    utimesSync(path, new Date(), new Date());
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function writeDraft(path: string, content: Uint8Array, mode: number): Promise<void> {
+  const file = await open(path, 'wx', mode);
+  try {
+    await file.writeFile(content);
+  } finally {
+    await file.close();
+  }
+}
+
+/** One call for the whole file system is much faster than one for each of many files. */
+async function writeThrough(folder: string, paths: readonly string[]): Promise<void> {
+  if (paths.length > maxConcurrent) {
+    const isDone = await promisify(execFile)('sync', ['-f', folder]).then(
+      () => true,
+      () => false,
+    );
+    if (isDone) return;
+  }
+  await mapConcurrent(paths, maxConcurrent, async (path) => {
+    const file = await open(path, 'r');
+    try {
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  });
+}

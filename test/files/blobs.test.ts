@@ -1,0 +1,97 @@
+/** Blobs in a folder: what is stored, how it is found damaged, and what a full disk or a kill leaves. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { BlobError, StoreError } from '../../src/app/errors.ts';
+import { digestOf } from '../../src/catalogue/digest.ts';
+import type { Blob } from '../../src/app/ports.ts';
+import { createBlobs } from '../../src/files/blobs.ts';
+import { temporaryFolder } from '../support/folder.ts';
+
+const blobOf = (text: string): Blob => {
+  const content = Buffer.from(text);
+  return { digest: digestOf(content), content };
+};
+
+const fileOf = (home: string, { digest }: Blob): string => join(home, 'blobs', digest.slice(7, 9), digest.slice(7));
+
+test('equal contents are one private file, and reading returns the bytes', async (t) => {
+  const home = temporaryFolder(t);
+  const blobs = createBlobs(home);
+  const [one, other] = [blobOf('one'), blobOf('')];
+  await blobs.put([one, other, one]);
+  await blobs.put([one]);
+  assert.deepEqual(Buffer.from(await blobs.read(one.digest)).toString(), 'one');
+  assert.deepEqual(await blobs.has([other.digest, digestOf(Buffer.from('absent')), one.digest]), [
+    other.digest,
+    one.digest,
+  ]);
+  assert.equal(statSync(fileOf(home, one)).mode & 0o777, 0o600);
+  const files = readdirSync(join(home, 'blobs'), { recursive: true }).map(String);
+  assert.equal(files.filter((path) => path.length > 60).length, 2);
+  assert.deepEqual(
+    files.filter((path) => path.startsWith('new-')),
+    [],
+  );
+});
+
+test('contents with another digest are refused together with the others of the call', async (t) => {
+  const home = temporaryFolder(t);
+  const wrong = { ...blobOf('sent'), content: Buffer.from('received') };
+  await assert.rejects(createBlobs(home).put([blobOf('right'), wrong]), (error) => {
+    assert.match(String(error), new RegExp(`sent as ${wrong.digest} has another digest\\. Nothing was stored`));
+    return true;
+  });
+  assert.equal(existsSync(join(home, 'blobs')), false);
+});
+
+test('a damaged or missing blob is named with its digest and file, and can be stored again', async (t) => {
+  const home = temporaryFolder(t);
+  const blobs = createBlobs(home);
+  const blob = blobOf('weights');
+  await blobs.put([blob]);
+  for (const spoil of [
+    () => writeFileSync(fileOf(home, blob), 'weightz'),
+    () => writeFileSync(fileOf(home, blob), ''),
+    () => rmSync(fileOf(home, blob), { force: true }),
+  ]) {
+    spoil();
+    await assert.rejects(blobs.read(blob.digest), (error) => {
+      assert.ok(error instanceof BlobError);
+      assert.ok(error.message.includes(blob.digest) && error.message.includes(fileOf(home, blob)), error.message);
+      return true;
+    });
+  }
+  await blobs.put([blob]);
+  assert.equal(Buffer.from(await blobs.read(blob.digest)).toString(), 'weights');
+});
+
+test('the time of use of a blob that a new job needs is written', async (t) => {
+  const home = temporaryFolder(t);
+  const blobs = createBlobs(home);
+  const blob = blobOf('old');
+  await blobs.put([blob]);
+  const old = new Date(Date.now() - 3 * 24 * 3600 * 1000);
+  utimesSync(fileOf(home, blob), old, old);
+  assert.deepEqual(await blobs.has([blob.digest]), [blob.digest]);
+  assert.ok(statSync(fileOf(home, blob)).mtimeMs > old.getTime() + 3600 * 1000);
+});
+
+test('a full disk leaves nothing of an upload, and is named', async (t) => {
+  const home = temporaryFolder(t);
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', home]);
+  if (mounted.status !== 0) return t.skip('only root mounts a small disk');
+  try {
+    const blobs = createBlobs(home);
+    const contents = Array.from({ length: 40 }, (_, index) => blobOf(`${index}`.padEnd(16 * 1024)));
+    await assert.rejects(blobs.put(contents), (error) => error instanceof StoreError && error.kind === 'full');
+    const left = readdirSync(join(home, 'blobs'), { recursive: true, withFileTypes: true });
+    assert.ok(left.every((entry) => entry.isDirectory()));
+    await blobs.put(contents.slice(0, 2));
+    assert.equal((await blobs.has(contents.map(({ digest }) => digest))).length, 2);
+  } finally {
+    spawnSync('umount', [home]);
+  }
+});
