@@ -197,12 +197,13 @@ export interface Pause {
 
 /**
  * A hint to the controller: that job, the watched clusters or the settings have changed. `exit` asks a controller of
- * another program than the named one (null: any controller) to exit. `all`: some of these may be lost.
+ * another program than the named one (null: any controller) to exit; on a server, where the controllers of other homes
+ * receive it too, only the one that `controller` names (`formatController`). `all`: some of these may be lost.
  */
 export type WakeUp =
   | { readonly topic: 'job'; readonly id: string }
   | { readonly topic: 'clusters' | 'settings' | 'all' }
-  | { readonly topic: 'exit'; readonly program: string | null };
+  | { readonly topic: 'exit'; readonly program: string | null; readonly controller?: string };
 
 export interface WakeUpListener {
   /** Resolves once everything that was sent before the call is received. Called with each renewal of the lease. */

@@ -57,7 +57,7 @@ async function restartIfDead(cli: Cli, client: Waker): Promise<string | null> {
  */
 export async function restartIfKilled(cli: Cli, client: Waker, isNeeded = false): Promise<void> {
   if (mayHaveBeenKilled(cli)) await ensureController(cli, client);
-  else if (isNeeded) {
+  else if (isNeeded && !(await isControllerRunning(cli))) {
     cli.note('No controller runs, so this is the last known state. Start one: jobman controller start');
   }
 }
@@ -76,7 +76,7 @@ export function createControllerCheck(cli: Cli, client: Waker): (isNeeded: boole
 }
 
 export async function isControllerRunning({ services }: Cli): Promise<boolean> {
-  return (await (await services.controller()).status()).running;
+  return (await services.controller()).works();
 }
 
 function mayHaveBeenKilled({ services: { home } }: Cli): boolean {

@@ -57,12 +57,15 @@ export function createLease(
     renew,
     /** Waits while another controller holds it and `isWanted` is true. Never rejects. */
     async acquire(isWanted: () => boolean): Promise<void> {
+      let waitsFor: string | undefined;
       for (let failures = 0; isWanted() && epoch === null;) {
         try {
           if (await renew()) break;
           failures = 0;
-          const lease = await store.lease();
-          log.info(`another controller (${lease?.holder ?? 'unknown'}) holds the lease; waiting`);
+          const { holder: other = 'unknown' } = (await store.lease()) ?? {};
+          // A controller of another machine may hold it for months.
+          if (other !== waitsFor) log.info(`another controller (${other}) holds the lease; waiting`);
+          waitsFor = other;
           await pause(clock, 2 * second);
         } catch (error) {
           log.warn(`cannot use the database: ${messageOf(error)}`);

@@ -79,6 +79,11 @@ export interface ControllerFile extends ControllerProgram {
   readonly startedAt: Instant;
 }
 
+/** Different for every two controllers, also of different machines. */
+export function formatController({ pid, startedAt }: Pick<ControllerFile, 'pid' | 'startedAt'>): string {
+  return `${pid} ${startedAt}`;
+}
+
 export function readController(home: string): ControllerFile | null {
   if (!isControllerRunning(home)) return null;
   try {

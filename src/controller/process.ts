@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { makeHome, writeAtomically } from '../files/files.ts';
 import type { WakeUp, WakeUpListener } from '../app/ports.ts';
 import { createController, type ControllerOptions, type ExitReason } from './controller.ts';
-import { formatProgram, takeLock, type ControllerFile } from './lock.ts';
+import { formatController, formatProgram, takeLock, type ControllerFile } from './lock.ts';
 import { createCoalescedTask } from './timers.ts';
 
 export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock' | 'holder'> {
@@ -52,6 +52,8 @@ export async function runController(options: RunControllerOptions): Promise<RunC
       } finally {
         unlock();
       }
+      // The controller of another home has the lease of a server now. This one waits for it again, as at its start.
+      if (result === 'lease_lost' && options.databaseFile === null) continue;
       if (result !== 'idle') return result;
       await listener.poll();
     } finally {
@@ -108,6 +110,7 @@ function createLockedRun(options: RunControllerOptions) {
   function handle(wakeUp: WakeUp): void {
     if (wakeUp.topic === 'exit') {
       if (wakeUp.program === formatProgram(options)) return;
+      if (options.databaseFile === null && wakeUp.controller !== formatController({ pid, startedAt })) return;
       log.info(wakeUp.program === null ? 'exit requested' : `exit requested by jobman ${wakeUp.program}`);
       requestExit();
     } else if (wakeUp.topic === 'job') hasMissedWork ||= !controller.wake(wakeUp.id);

@@ -17,6 +17,7 @@ export function displayUrl(url: string): string {
   // A password with one of these characters was cut there.
   const isCut = hash !== '' || pathname.includes('@') || search.includes('@');
   if (isCut || !/^postgres(?:ql)?:$/.test(protocol) || pathname.length < 2) throw wrongUrlError();
+  refuseUnknownMode(parsed.searchParams);
   const socket = parsed.searchParams.get('host');
   return `postgres://${username === '' ? '' : `${username}@`}${socket ?? host}${pathname}`;
 }
@@ -26,6 +27,18 @@ function wrongUrlError(): StoreError {
   return new StoreError('broken', `The URL of the database is not of the form ${wantedForm}. Nothing was changed.`, [
     'Write special characters of the password as %XX, for example @ as %40.',
   ]);
+}
+
+/** The library would use TLS in another way than the URL says, or fail with an error of its own. */
+function refuseUnknownMode(parameters: URLSearchParams): void {
+  const mode = parameters.get('sslmode') ?? 'prefer';
+  const isKnown = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'].includes(mode);
+  if (isKnown && (mode !== 'verify-ca' || parameters.has('sslrootcert'))) return;
+  throw new StoreError(
+    'broken',
+    `The URL of the database has sslmode=${mode}${isKnown ? ' without sslrootcert' : ''}. Nothing was changed.`,
+    ['Use sslmode=verify-full, verify-ca with sslrootcert=FILE, require, prefer or disable.'],
+  );
 }
 
 /** The database has tables, but none of jobman, so ours could replace or mix with them. */
@@ -81,6 +94,13 @@ const locked: Failure = [
   (name, reason) => `The database ${name} is locked by another program (${reason}). Nothing was changed. Try again.`,
 ];
 const refused: Failure = ['broken', (name, reason) => `The database ${name} refused the connection: ${reason}.`];
+const untrusted: Failure = [
+  'broken',
+  // Without Node's advice about its own flags.
+  (name, reason) =>
+    `The certificate of the database ${name} is not trusted: ${reason.replace(/; if .*/, '')}. Nothing was changed.`,
+  ['Name the file with the certificate of its authority in the URL: ?sslmode=verify-full&sslrootcert=FILE'],
+];
 const notWritable: Failure = [
   'read_only',
   (name, reason) => `The database ${name} cannot be written: ${reason}. Nothing was changed.`,
@@ -96,7 +116,10 @@ const full: Failure = [
     `The disk of the database ${name} is full: ${reason}. Nothing was changed. Free some space and try again.`,
 ];
 
-/** By the codes of PostgreSQL (https://www.postgresql.org/docs/current/errcodes-appendix.html), the longest prefix first. */
+/**
+ * By the codes of PostgreSQL (https://www.postgresql.org/docs/current/errcodes-appendix.html), the longest prefix first,
+ * and those of Node for certificates.
+ */
 const failures: readonly (readonly [prefix: string, failure: Failure])[] = [
   [
     '23505',
@@ -108,6 +131,11 @@ const failures: readonly (readonly [prefix: string, failure: Failure])[] = [
   ],
   ['25006', notWritable],
   ['42501', [notWritable[0], notWritable[1], ['The user needs all rights: create database jobman owner USER']]],
+  [
+    'ERR_TLS_CERT',
+    [untrusted[0], untrusted[1], ['The host of the URL must be one of the names in the certificate of the server.']],
+  ],
+  ...['CERT_', 'DEPTH_', 'SELF_SIGNED', 'UNABLE_TO'].map((prefix) => [prefix, untrusted] as const),
   ['28', [refused[0], refused[1], ['Check the user and password of the URL, PGPASSWORD, and ~/.pgpass.']]],
   ['3D000', [refused[0], refused[1], ['Create it: createdb jobman']]],
   ['40', locked],

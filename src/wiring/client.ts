@@ -67,7 +67,10 @@ export function createLocalClients(services: Services): (requested: UserName | n
 
     async isControllerRunning() {
       const { isControllerRunning } = await import('../controller/lock.ts');
-      return isControllerRunning(home);
+      if (isControllerRunning(home)) return true;
+      if ('file' in databaseOf(services)) return false;
+      const { isLeaseHeld } = await import('./controller-service.ts');
+      return isLeaseHeld(store, io.now());
     },
 
     async wakeController() {

@@ -3,13 +3,20 @@
 import { join } from 'node:path';
 import { JobmanError, StoreError, exitCode } from '../app/errors.ts';
 import type { HeldTpus } from '../app/held-tpus.ts';
-import type { WakeUp } from '../app/ports.ts';
+import type { Store, WakeUp } from '../app/ports.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
+import type { Instant } from '../core/model/time.ts';
 import { schemaVersion } from '../store/database.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
 import { databaseOf, hasDatabase } from './paths.ts';
-import { formatProgram, isControllerRunning, readController, type ControllerProgram } from '../controller/lock.ts';
+import {
+  formatController,
+  formatProgram,
+  isControllerRunning,
+  readController,
+  type ControllerProgram,
+} from '../controller/lock.ts';
 
 /** Time that a controller has to finish its passes after a request to leave. */
 const exitTimeout = 30_000;
@@ -45,13 +52,13 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   }
 
   async function requestControllerExit(program: string | null): Promise<void> {
+    const running = readController(home);
     try {
-      await notify({ topic: 'exit', program });
+      await notify({ topic: 'exit', program, ...(running !== null && { controller: formatController(running) }) });
     } catch (error) {
-      const pid = readController(home)?.pid;
-      if (!(error instanceof StoreError) || pid === undefined) throw error;
+      if (!(error instanceof StoreError) || running === null) throw error;
       const { terminateProcess } = await import('./processes.ts');
-      await terminateProcess(pid);
+      await terminateProcess(running.pid);
     }
   }
 
@@ -79,6 +86,14 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   return {
     status,
     stop,
+
+    async works() {
+      if (isControllerRunning(home)) return true;
+      const database = databaseOf({ io, home });
+      if ('file' in database) return false;
+      const { openStore, withStore } = await import('../store/store.ts');
+      return withStore(openStore({ ...database, readOnly: true }), (store) => isLeaseHeld(store, io.now()));
+    },
 
     held: () => readHeldTpus(databaseOf({ io, home })),
 
@@ -133,6 +148,11 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       return uninstallService({ io, home });
     },
   };
+}
+
+/** On a server a controller of another home may work for all. */
+export async function isLeaseHeld(store: Pick<Store, 'lease'>, now: Instant): Promise<boolean> {
+  return ((await store.lease())?.expiresAt ?? 0) > now;
 }
 
 async function readHeldTpus(database: DatabaseAddress): Promise<HeldTpus | null> {

@@ -5,6 +5,7 @@ import { existsSync, lstatSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { withoutDatabasePassword } from '../../src/app/database-url.ts';
+import { eventually } from '../support/eventually.ts';
 import { openJobWorld } from '../support/jobs.ts';
 import { filesIn } from '../support/leaks.ts';
 import { requirePostgres } from '../support/postgres.ts';
@@ -53,4 +54,41 @@ test('jobs run with their database on a server, through a killed controller, and
     const path = join(world.home, file);
     if (lstatSync(path).isFile()) assert.ok(!readFileSync(path, 'utf8').includes(`:${password}@`), path);
   }
+});
+
+test('controllers of two homes work for one database in turn, and a stopped one does nothing after it continues', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const env = { JOBMAN_DATABASE: server.urlOf(await server.createDatabase()) };
+  const [one, other] = [openJobWorld(t, { env }), openJobWorld(t, { env })];
+  const ran = join(one.folder, 'ran');
+  const manifest = one.localManifest(`echo "$JOBMAN_JOB_ID" >> ${ran}`);
+  const logOf = ({ home }: typeof one) => readFileSync(join(home, 'controller.log'), 'utf8');
+  const first = await one.create(manifest);
+  await one.waitForFinish(first);
+  const held = await one.create(one.localManifest('sleep 1000'));
+  await one.waitForPhase(held, 'running');
+  // The controller of the other home does not run and need not: no command asks for it.
+  for (const argv of [['list'], ['why', held], ['controller', 'status']]) {
+    const { stdout, stderr } = await other.jobman(argv);
+    assert.doesNotMatch(`${stdout}${stderr}`, /No controller runs|the next command that needs it starts it/);
+  }
+  await other.runOk(['controller', 'start']);
+  const [stopped] = one.processesMatching('controller run');
+  assert.ok(stopped);
+  process.kill(stopped.pid, 'SIGSTOP');
+  const second = await other.create(manifest);
+  await other.waitForFinish(second);
+  process.kill(stopped.pid, 'SIGCONT');
+  assert.ok(await eventually(() => /lease_lost[^]*holds the lease; waiting/.test(logOf(one)), { withinMs: 30_000 }));
+  assert.equal(logOf(other).match(/holds the lease; waiting/g)?.length, 1);
+
+  // A request to stop is for the controller of this home; the other one works again.
+  await other.runOk(['controller', 'stop']);
+  const third = await one.create(manifest);
+  await one.waitForFinish(third);
+  assert.equal(one.processesMatching('controller run')[0]?.pid, stopped.pid);
+  assert.deepEqual(readFileSync(ran, 'utf8').trim().split('\n'), [first, second, third]);
+  await one.runOk(['cancel', held]);
+  await one.waitForFinish(held, 1);
 });

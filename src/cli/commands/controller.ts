@@ -10,7 +10,9 @@ export async function status(cli: Cli): Promise<number> {
   const age = now.startedAt === null ? '' : ` for ${formatDuration(cli.io.now() - now.startedAt)}`;
   const sentence = now.running
     ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).`
-    : 'The controller does not run; the next command that needs it starts it.';
+    : (await controller.works())
+      ? 'The controller of this home does not run; that of another home works for the database.'
+      : 'The controller does not run; the next command that needs it starts it.';
   cli.printResult(now, `${sentence} Log: ${now.logFile}`);
   return now.running ? exitCode.ok : exitCode.failed;
 }

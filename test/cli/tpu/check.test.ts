@@ -168,7 +168,7 @@ test('check restarts a killed controller, and reports a missing one if a job is 
   writeFileSync(join(world.home, 'controller.json'), '{}');
   const client = async () => ({ wake: async () => 'Started the controller.' }) as unknown as Client;
   const controller = async () =>
-    ({ status: async () => ({ running: false }) }) as unknown as Awaited<ReturnType<Services['controller']>>;
+    ({ works: async () => false }) as unknown as Awaited<ReturnType<Services['controller']>>;
   const { err } = await world.tpu(['check', 'ada'], { services: { client, controller } });
   assert.equal(err, 'Started the controller.\n');
 });

@@ -71,7 +71,7 @@ async function readLabState(cli: TpuCli): Promise<LabState> {
     bookings: site.spreadsheet === null ? bookings : [],
     zones: site.zones,
     wrongModes,
-    isControllerRunning: (await (await services.controller()).status()).running,
+    isControllerRunning: await (await services.controller()).works(),
     reserved,
     isGone: (folder) => gone.has(folder),
   };
