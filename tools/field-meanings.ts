@@ -345,7 +345,7 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'ShownJobOutput.attempts': 'Its attempts, oldest first.',
   'ShownJobOutput.checkpoint': 'Its newest checkpoint; null without one that is visible here.',
   'ShownJobOutput.checkpointDir': 'Its checkpoint folder; null without one.',
-  'ShownJobOutput.folder': 'Its folder on this machine.',
+  'ShownJobOutput.folder': 'The folder of its files.',
   'ShownJobOutput.hasFiles': 'False after `jobman clean`.',
   'ShownJobOutput.spec': 'The manifest after all defaults.',
   'ShownJobOutput.why': 'The explanation of its phase.',

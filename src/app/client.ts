@@ -193,10 +193,17 @@ export interface ResumedFromView {
   readonly savedAt: Instant | null;
 }
 
+/** A path for people: only a program on that machine can open it. */
+export interface HostPath {
+  /** The name of the machine. */
+  readonly host: string;
+  readonly path: string;
+}
+
 /** The newest checkpoint visible from this machine. An attempt that resumed now would receive it. */
 export interface CheckpointView {
   readonly name: string;
-  readonly folder: string;
+  readonly folder: HostPath;
   readonly savedAt: Instant;
 }
 
@@ -204,8 +211,8 @@ export interface CheckpointView {
 export interface WorkdirCopyView extends FrozenWorkdir {
   /** From 1. */
   readonly copy: number;
-  /** A folder on this machine with `about.json`, and with `changes.diff` if git reports changes. */
-  readonly folder: string;
+  /** The folder of the copy, with `about.json`, and with `changes.diff` if git reports changes. */
+  readonly folder: HostPath;
 }
 
 /** A job of the store, with everything that has happened to it. */
@@ -240,7 +247,7 @@ export interface JobView extends JobRow {
   readonly allocations: readonly AllocationView[];
   readonly workers: readonly WorkerView[];
   readonly spec: JobSpec;
-  readonly folder: string;
+  readonly folder: HostPath;
   readonly hasFiles: boolean;
 }
 

@@ -23,7 +23,7 @@ import type { Duration, Instant } from '../core/model/time.ts';
 import type { User, UserName } from '../core/model/user.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
-import type { JobRow } from './client.ts';
+import type { HostPath, JobRow } from './client.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { FactsNeeded, Guard, GuardFacts } from '../core/policy/guards.ts';
 import type { UserSpending } from '../core/policy/grants.ts';
@@ -443,7 +443,7 @@ export interface JobFiles {
   pieces(job: Job, file: JobFile, onRead?: (bytes: number, size: number) => void): AsyncIterable<Buffer>;
   /** Calls back when a log of the attempt grows, until the returned call. Null if that cannot be watched now. */
   watchLogs(job: Job, attempt: number, call: () => void): (() => void) | null;
-  folderOf(job: Job): { readonly folder: string; readonly hasFiles: boolean };
+  folderOf(job: Job): { readonly folder: HostPath; readonly hasFiles: boolean };
   readonly workdirs: WorkdirCopies;
   /** The workers with such a file of that attempt, or a log of that setup step, the controller last. */
   workersWith(job: Job, of: Omit<CopiedOutput, 'worker'> | { readonly step: string }): readonly WorkerId[];
@@ -518,7 +518,7 @@ export interface Blobs {
 
 /** The copies of a job's working directory, numbered from 1. */
 export interface WorkdirCopies {
-  folderOf(job: Job, copy: number): string;
+  folderOf(job: Job, copy: number): HostPath;
   /** Null if it cannot be read. */
   about(job: Job, copy: number): FrozenWorkdir | null;
   /** The uncommitted changes, as a unified diff. Throws the reason if they cannot be read. */
@@ -534,6 +534,8 @@ export type WorkdirFiles = Readonly<Record<string, { readonly size: number; read
 
 /** Folders of this machine that programs write to, such as those of checkpoints. */
 export interface LocalFolders {
+  /** The name of this machine. */
+  readonly host: string;
   /** Empty if it cannot be read. */
   list(folder: string): readonly { readonly name: string; readonly isFolder: boolean }[];
   /** With a fraction, because entries are compared; null if it cannot be read. */

@@ -201,7 +201,9 @@ export function newestCheckpoint(folders: LocalFolders, job: Job): CheckpointVie
     return at === null || belongsToJob?.(name, at) !== true ? [] : [{ name, at }];
   });
   const [newest] = entries.toSorted(newestFirst);
-  return newest === undefined ? null : { name: newest.name, folder, savedAt: Math.floor(newest.at) };
+  return newest === undefined
+    ? null
+    : { name: newest.name, folder: { host: folders.host, path: folder }, savedAt: Math.floor(newest.at) };
 }
 
 /** The folder's records share its clock, so the time of an entry shows whether it has changed since. */

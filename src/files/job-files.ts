@@ -1,6 +1,7 @@
 // Job files: reads the files of jobs in a home on this machine.
 
 import { existsSync, readdirSync, watch } from 'node:fs';
+import { hostname } from 'node:os';
 import { basename, dirname } from 'node:path';
 import { fileStateOf, readFilePart, readPieces } from './files.ts';
 import { arrivalsFile, attemptFolder, folderOf, noteFile, outputFile, stepFile } from './job-folder.ts';
@@ -27,7 +28,7 @@ export function createJobFiles(home: string): JobFiles {
     },
     folderOf(job) {
       const folder = folderOf(home, job);
-      return { folder, hasFiles: existsSync(folder) };
+      return { folder: { host: hostname(), path: folder }, hasFiles: existsSync(folder) };
     },
     workdirs: workdirCopiesIn(home),
     workersWith(job, of) {

@@ -4,8 +4,9 @@
 import { readdirSync } from 'node:fs';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import type { CommandSpec } from '../core/model/spec.ts';
+import type { UserName } from '../core/model/user.ts';
 import { readRegularFile } from './files.ts';
-import { secretFile } from './job-folder.ts';
+import { jobFolder, secretFile } from './job-folder.ts';
 import { isSecretName, secretsIn } from '../catalogue/redact.ts';
 
 /** Below the user's home. */
@@ -47,7 +48,11 @@ export interface SecretSources {
   /** Texts of settings files, with the paths of further files in their values. */
   readonly settings: readonly string[];
   /** Null for a job without them. */
-  readonly job: { readonly folder: string; readonly command: Pick<CommandSpec, 'env' | 'secrets'> } | null;
+  readonly job: {
+    readonly owner: UserName;
+    readonly id: string;
+    readonly command: Pick<CommandSpec, 'env' | 'secrets'>;
+  } | null;
 }
 
 /** Values of at least six characters; some may be no secrets. */
@@ -57,7 +62,7 @@ export function knownSecrets({ env, userHome, home, settings, job }: SecretSourc
     ...fileVariables.flatMap((name) => (env[name] ?? '').split(delimiter)).filter(isAbsolute),
     ...settings.flatMap((text) => pathsIn(text, home, userHome)),
     ...Object.values(job?.command.secrets ?? {}).flatMap((source) => (source.kind === 'file' ? [source.path] : [])),
-    ...(job === null ? [] : filesIn(secretFile(job.folder, ''))),
+    ...(job === null ? [] : filesIn(secretFile(jobFolder(home, job.owner, job.id), ''))),
   ];
   const variables = [env, job?.command.env ?? {}].flatMap((one) => Object.entries(one));
   const values = variables.flatMap(([name, value]) =>

@@ -1,8 +1,10 @@
 import { readdirSync, statSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { readRegularFile } from './files.ts';
 import type { LocalFolders } from '../app/ports.ts';
 
 export const localFolders: LocalFolders = {
+  host: hostname(),
   list(folder) {
     try {
       return readdirSync(folder, { withFileTypes: true }).map((entry) => ({

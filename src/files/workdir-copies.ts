@@ -1,6 +1,7 @@
 // Workdir copies: reads the copies of working directories in the folders of jobs.
 
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { readRegularFile } from './files.ts';
 import { folderOf, workdirAbout, workdirDiff, workdirFolder } from './job-folder.ts';
@@ -15,7 +16,7 @@ export function workdirCopiesIn(home: string): WorkdirCopies {
   const copyFolder = (job: Job, copy: number): string => workdirFolder(folderOf(home, job), copy);
   const filesFolder = (job: Job, copy: number): string => join(copyFolder(job, copy), 'files');
   return {
-    folderOf: copyFolder,
+    folderOf: (job, copy) => ({ host: hostname(), path: copyFolder(job, copy) }),
     about(job, copy) {
       try {
         return JSON.parse(readFileSync(workdirAbout(copyFolder(job, copy)), 'utf8')) as FrozenWorkdir;

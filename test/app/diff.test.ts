@@ -85,7 +85,7 @@ test('files are compared by content, links by target; binary files by size and h
   const home = temporaryFolder(t);
   const of = aJob();
   const { workdirs } = createJobFiles(home);
-  const [left, right] = [1, 2].map((copy) => join(workdirs.folderOf(of, copy), 'files'));
+  const [left, right] = [1, 2].map((copy) => join(workdirs.folderOf(of, copy).path, 'files'));
   assert.ok(left !== undefined && right !== undefined);
   for (const [root, text] of [
     [left, 'lr = 0.1\n'],

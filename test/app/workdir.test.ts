@@ -39,7 +39,7 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
   const { id } = await createConfirmed(client, { spec: given, manifest: 'job: {workdir: project}\n' });
   const [first] = (await client.show(id)).workdirCopies;
   assert.equal(first?.files, 1);
-  const fileOf = (copy: number) => join((first?.folder ?? '').replace(/1$/u, String(copy)), 'files/train.py');
+  const fileOf = (copy: number) => join((first?.folder.path ?? '').replace(/1$/u, String(copy)), 'files/train.py');
   assert.equal(readFileSync(fileOf(1), 'utf8'), 'one');
 
   writeFileSync(join(project, 'train.py'), 'two');

@@ -354,6 +354,13 @@ suite('show', () => {
     assert.match(out, /\nsaves to {2}~\/b\/ck \(gs:\/\/b\/ck\); age of the newest file: jobman storage checkpoints\n/);
   });
 
+  test('a folder on another machine has the name of the machine', async () => {
+    const folder = { host: 'gpu1', path: '/srv/jobs/000042' };
+    const { out } = await jobman(['show', '42'], { jobs: [jobView({ folder, hasFiles: true })] });
+    assert.match(out, /\nfiles {5}gpu1:\/srv\/jobs\/000042\n/);
+    assert.match((await jobman(['show', '42'], { jobs: [jobView()] })).out, /\nfiles {5}\/home\/alice\//);
+  });
+
   test('the budget has its used part; less than a cent is no zero', async () => {
     const budget = { budgetUsd: 0.05, ownerBudget: null, usedUpAt: null };
     const show = async (spentUsd: number) =>

@@ -101,7 +101,7 @@ const job = jobView({
   slowWorker: evil,
   dashboards: { wandb: evil, tensorboard: evil },
   tags: [evil],
-  folder: `/tmp/${evil}`,
+  folder: { host: evil, path: `/tmp/${evil}` },
   why: aWhy({ message: evil, evidence: evil, logTail: [evil], rule: evil, typicalWait: evil, next: evil }),
 });
 

@@ -3,6 +3,7 @@ import { readArchivedLog } from '../../src/files/archived-logs.ts';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { exitCode } from '../../src/app/errors.ts';
@@ -41,7 +42,7 @@ function openJob(t: TestContext, more: Partial<Parameters<typeof jobView>[0]> = 
     'step 1 <b>loss</b> 0.5\r\nbar 10%\rbar 99%\n',
   );
   const view = jobView({
-    folder,
+    folder: { host: hostname(), path: folder },
     name: 'vit',
     phase: 'failed',
     attempt: 1,
@@ -348,7 +349,7 @@ suite('no secret is in the page or the archive', () => {
     };
     const copy = {
       copy: 1,
-      folder: join(folder, 'workdir/1'),
+      folder: { host: hostname(), path: join(folder, 'workdir/1') },
       from: '/x',
       copiedAt: now,
       files: 1,

@@ -141,7 +141,7 @@ export function clientSuite(implementation: OpenClient): void {
 
     const view = await fixture.client.show('1');
     assert.equal(view.spec.capacity.kind === 'tpu' && view.spec.capacity.pricePerHourUsd, 2.5);
-    assert.equal(view.folder, folder);
+    assert.equal(view.folder.path, folder);
     assert.deepEqual(view.attempts, []);
   });
 

@@ -401,7 +401,7 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
       const log = attemptFile(jobFolder(home, 'ada', id), 1, 0);
       mkdirSync(dirname(log), { recursive: true });
       writeFileSync(log, `step 1 ${canary} = 3\nstep 2 ${canary} = 2\n${canary}: error\n`);
-      const copy = createJobFiles(home).workdirs.folderOf(stored.job, 1);
+      const copy = createJobFiles(home).workdirs.folderOf(stored.job, 1).path;
       mkdirSync(join(copy, 'files'), { recursive: true });
       writeFileSync(join(copy, 'about.json'), JSON.stringify({ git: { changed: true } }));
       for (const name of ['changes.diff', 'files/train.py']) writeFileSync(join(copy, name), `+${canary}\n`);

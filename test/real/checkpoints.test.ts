@@ -62,10 +62,10 @@ test('the runs of a sweep resume from their own checkpoints and have distinct na
     ['1', '90'],
     ['2', 'nothing'],
   ] as const) {
-    const view = JSON.parse(await run('show', id, '--json')) as { folder: string };
-    const config = readFileSync(join(view.folder, 'config.yaml'), 'utf8');
-    const record = readFileSync(join(view.folder, 'job.json'), 'utf8');
-    const events = readFileSync(join(view.folder, 'events.jsonl'), 'utf8');
+    const view = JSON.parse(await run('show', id, '--json')) as { folder: { path: string } };
+    const config = readFileSync(join(view.folder.path, 'config.yaml'), 'utf8');
+    const record = readFileSync(join(view.folder.path, 'job.json'), 'utf8');
+    const events = readFileSync(join(view.folder.path, 'events.jsonl'), 'utf8');
     const history = await run('history', id);
     assert.match(config, new RegExp(`first: ${first} # step; --set command\\.first=${first}\n`));
     const { overrides } = (JSON.parse(record) as { spec: { overrides: { key: string; value: string }[] } }).spec;

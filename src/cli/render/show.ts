@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import type { JobDetails } from '../../app/job-source.ts';
 import { formatCause, formatHourlyCost, formatStartFolder } from '../../app/phrases.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
@@ -6,6 +7,7 @@ import type {
   AllocationView,
   AttemptView,
   BudgetView,
+  HostPath,
   JobView,
   Why,
   WorkdirCopyView,
@@ -82,7 +84,7 @@ function storedFactRows(view: JobView, layout: ShowLayout): readonly (readonly [
   rows.push(...dashboardRows(view.dashboards));
   if (view.checkpoint !== null) {
     const { name, folder, savedAt } = view.checkpoint;
-    rows.push(['saved', `${name}, ${formatWhen(savedAt, layout)}, in ${folder}`]);
+    rows.push(['saved', `${name}, ${formatWhen(savedAt, layout)}, in ${formatHostPath(folder)}`]);
   } else if (view.resumedFrom !== null) {
     const { name, savedAt, attempt } = view.resumedFrom;
     const when = savedAt === null ? '' : `, ${formatWhen(savedAt, layout)}`;
@@ -111,7 +113,7 @@ function storedFactRows(view: JobView, layout: ShowLayout): readonly (readonly [
   const owner = formatOwner(view);
   if (owner !== null) rows.push(['owner', owner]);
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
-  rows.push(['files', view.hasFiles ? view.folder : 'none; removed by `jobman clean`']);
+  rows.push(['files', view.hasFiles ? formatHostPath(view.folder) : 'none; removed by `jobman clean`']);
   return rows;
 }
 
@@ -134,6 +136,11 @@ function formatOwner({ spec: { capacity } }: JobView): string | null {
   return owner === undefined ? null : `${owner}, by tpu.metadata`;
 }
 
+/** A path of this machine as it is; of another, with its name. */
+function formatHostPath({ host, path }: HostPath): string {
+  return host === hostname() ? path : `${host}:${path}`;
+}
+
 function formatResumeFrom(from: Exclude<ResumeFrom, { readonly kind: 'job' }>): string {
   const job = from.kind === 'folder' && from.job !== undefined ? ` of job ${from.job}` : '';
   return from.kind === 'entry' ? from.path : `the newest checkpoint${job} in ${from.path}`;
@@ -145,7 +152,7 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
   const commit =
     git === null ? '' : git.commit === null ? ', before its first commit' : ` at ${git.commit.slice(0, 10)}`;
   const branch = git?.branch === null || git === null ? '' : ` (${git.branch})`;
-  const changes = git?.changed === true ? ` with changes (${workdir.folder}/changes.diff)` : '';
+  const changes = git?.changed === true ? ` with changes (${formatHostPath(workdir.folder)}/changes.diff)` : '';
   const last = all.at(-1)?.workdirCopy ?? null;
   const next = last === null || last === workdir.copy ? '' : `; attempt ${all.length} ran copy ${last}`;
   const copy = workdir.copy === 1 ? '' : `, copy ${workdir.copy}`;

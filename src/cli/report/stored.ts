@@ -44,7 +44,7 @@ export async function storedParts(
       ...documents,
       ...allLogs,
     ],
-    secrets: { folder: view.folder, command: view.spec.command },
+    secrets: { owner: view.owner, id: view.id, command: view.spec.command },
   };
 }
 

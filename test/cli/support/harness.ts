@@ -3,6 +3,7 @@
  * is real; test/real runs the whole program.
  */
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { JobActivity } from '../../../src/app/activity.ts';
 import type {
@@ -303,14 +304,15 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
           (worker === undefined || log.worker === worker) &&
           (log.attempt === null || log.attempt === (attempt ?? newest)),
       );
-      return (all === true ? logsBelow(join(folder, 'logs'), id) : wanted).map((log) => ({
+      return (all === true ? logsBelow(join(folder.path, 'logs'), id) : wanted).map((log) => ({
         ...log,
         size: statSync(log.path).size,
       }));
     },
     async readLog(ref, id, from, maxBytes) {
       const { folder, id: job } = find(ref);
-      const { path } = [...logs, ...logsBelow(join(folder, 'logs'), job)].find((log) => log.id === id) ?? fakeLog('');
+      const { path } =
+        [...logs, ...logsBelow(join(folder.path, 'logs'), job)].find((log) => log.id === id) ?? fakeLog('');
       const content = readFileSync(path);
       const bytes = content.subarray(from, from + maxBytes);
       return { bytes, from, end: content.length, isComplete: from + bytes.length >= content.length };
@@ -321,11 +323,11 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     },
     listCleanable: async () => jobs.filter(({ phase }) => isFinishedPhase(phase)),
     async manifest(ref) {
-      const file = join(find(ref).folder, 'config.yaml');
+      const file = join(find(ref).folder.path, 'config.yaml');
       return existsSync(file) ? readFileSync(file, 'utf8') : null;
     },
     async workdirChanges(ref, copy) {
-      const file = join(find(ref).folder, `workdir/${copy}/changes.diff`);
+      const file = join(find(ref).folder.path, `workdir/${copy}/changes.diff`);
       return existsSync(file) ? readFileSync(file, 'utf8') : null;
     },
     readWorkdirFile: unavailable('files of a working directory'),
@@ -535,7 +537,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
       recovery: { ...localSpec().recovery, preset: 'pre' },
     }),
     hasFiles: true,
-    folder: `/home/alice/.jobman/jobs/alice/${id}`,
+    folder: { host: hostname(), path: `/home/alice/.jobman/jobs/alice/${id}` },
     ...overrides,
   };
 }
