@@ -148,7 +148,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       grants: world.ownerBudgetUsd === null ? [] : [{ budgetUsd: world.ownerBudgetUsd, budgetPeriod: 'day' }],
       idleExitMs: minute,
       onRenewal: onLease,
-      ...(recipients !== undefined && { createNotifier: () => recipients.notifierOf(simulated) }),
+      ...(recipients !== undefined && { createBackgroundTasks: () => [recipients.notifierOf(simulated)] }),
     });
   }
 

@@ -19,6 +19,8 @@ export interface LabJob {
   readonly parent: { readonly job: string; readonly attempt: number; readonly startMode: 'resume' | 'rerun' } | null;
   /** The stage of its first attempt: the parent's stage + 1 after a resume, else 0. */
   readonly baseStage: number;
+  /** Its bookings are in a spreadsheet. Absent: in the table of the database. */
+  readonly spreadsheet?: true;
   /** Jobs that its newest start has ended on the TPU. Its script ends what they left there. Absent: none. */
   readonly replaces?: readonly string[];
 }
@@ -35,12 +37,11 @@ export interface RunBooking {
 
 export interface LabEntry {
   readonly job: Omit<LabJob, 'job' | 'user'>;
-  /** Null if the booking sheet is not a table of the database. */
-  readonly booking: RunBooking | null;
+  readonly booking: RunBooking;
 }
 
 /** The lab's part of a command that starts a job again: the store writes it in the transaction of the command. */
-export interface LabRestart extends Pick<LabEntry, 'booking'>, Pick<LabJob, 'replaces'> {
+export interface LabRestart extends Pick<LabEntry, 'booking'>, Pick<LabJob, 'replaces' | 'spreadsheet'> {
   /** Gets a window. */
   readonly attempt: number;
 }

@@ -11,7 +11,6 @@ import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { createCapacityWatch } from './capacity-watch.ts';
 import { leaseRenewInterval, createLease } from './lease.ts';
 import { createLogFollowers, createLogMirror } from './log-mirror.ts';
-import type { Notifier } from './notifier.ts';
 import { createObserver, type Observer } from './observe.ts';
 import { createOwnerSpending } from './owner-spending.ts';
 import { createPass } from './pass.ts';
@@ -36,9 +35,12 @@ interface ControllerLog {
   warn(line: string): void;
 }
 
-interface BackgroundTask {
+export interface BackgroundTask {
   /** New work may exist. Also called with each renewal of the lease; must be cheap and safe to repeat. */
   poll(): void;
+  /** A job was committed with new events. */
+  onCommit?(): void;
+  /** The controller does not exit as idle. */
   readonly isBusy: boolean;
   /** Resolves within seconds; the task touches nothing afterwards. */
   stop(): Promise<void>;
@@ -63,9 +65,8 @@ export interface ControllerOptions {
   readonly keptPasses: { readonly days: number; readonly count: number };
   /** The controller exits after this long without work; null: never. */
   readonly idleExitMs: Duration | null;
-  /** Both are created once the lease is held. */
-  readonly createBackgroundTask?: () => BackgroundTask;
-  readonly createNotifier?: () => Notifier;
+  /** Called once the lease is held. */
+  readonly createBackgroundTasks?: () => readonly BackgroundTask[];
   /** True while this process cannot open files: a failed name lookup, for example, may have that cause. */
   readonly isOutOfDescriptors?: () => boolean;
   readonly onRenewal?: () => void;
@@ -88,7 +89,6 @@ export function createController(options: ControllerOptions): Controller {
   const { store, clock, log } = options;
   const exited = Promise.withResolvers<ExitReason>();
   let state: 'new' | 'running' | 'shutting_down' | 'exited' = 'new';
-  let notifier: Notifier | undefined;
   let backgroundTasks: readonly BackgroundTask[] = [];
   const pollBackgroundTasks = (): void => backgroundTasks.forEach((task) => task.poll());
   const isRunning = (): boolean => state === 'running';
@@ -97,7 +97,7 @@ export function createController(options: ControllerOptions): Controller {
     isRunning,
     isActive: () => state === 'running' || state === 'shutting_down',
     isBackgroundBusy: () => backgroundTasks.some((task) => task.isBusy),
-    onEvents: () => notifier?.onCommit(),
+    onEvents: () => backgroundTasks.forEach((task) => task.onCommit?.()),
     armTimer: () => rounds.arm(),
     onLeaseLost,
     onQueueDrained: () => void exitIfIdle().then(() => rounds.arm()),
@@ -110,8 +110,7 @@ export function createController(options: ControllerOptions): Controller {
     await lease.acquire(isRunning);
     if (!isRunning()) return;
     log.info(`controller ${options.version} started as ${options.holder}`);
-    notifier = options.createNotifier?.();
-    backgroundTasks = [options.createBackgroundTask?.(), notifier].filter((task) => task !== undefined);
+    backgroundTasks = options.createBackgroundTasks?.() ?? [];
     pollBackgroundTasks();
     await loadUnfinishedJobs();
     await rounds.begin();

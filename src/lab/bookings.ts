@@ -55,18 +55,47 @@ export interface BookingChange {
 export interface BookingSheet {
   /** The name in messages: `the booking table`, `the spreadsheet "TPUs"`. */
   readonly name: string;
-  /** All readable rows, and a sentence for each unreadable one. Throws JobmanError (5) if the sheet does not answer. */
-  read(): Promise<{ readonly bookings: readonly Booking[]; readonly problems: readonly string[] }>;
+  /** Throws JobmanError (5) if the sheet does not answer. */
+  read(): Promise<SheetContents>;
   /**
    * Applies the command to the booking as it is now. Null without a row in the sheet. Throws JobmanError: (5), or the
    * error of the command.
    */
   change(tpu: string, command: BookingCommand): Promise<ChangedBooking | null>;
+  /** As `change`, for a change that no user waits for: it is stored, and repeated until the sheet has it. */
+  changeLater(tpu: string, command: BookingCommand): Promise<Delivery>;
+  /** Writes the stored changes that are due. */
+  deliver(): Promise<Delivery>;
+}
+
+export interface SheetContents {
+  readonly bookings: readonly Booking[];
+  /** A sentence for each unreadable row. */
+  readonly problems: readonly string[];
+  readonly late: readonly LateChange[];
+}
+
+/** A stored change that the sheet does not have. */
+export interface LateChange {
+  readonly tpu: string;
+  /** A sentence with the reason. */
+  readonly message: string;
+}
+
+export interface Delivery {
+  readonly late: readonly LateChange[];
+  /** The time of the next try; null if there is none. */
+  readonly nextAt: Instant | null;
 }
 
 interface ChangedBooking {
   readonly before: Booking;
   readonly after: Booking;
+}
+
+export function changedBooking(now: Booking, change: BookingChange | null): Booking {
+  const { status, ...texts } = change ?? {};
+  return { ...now, ...texts, ...(status !== undefined && { status: { kind: status } }) };
 }
 
 /** Null: the booking stays. Throws the JobmanError of the command; see `BookingCommand`. */
@@ -143,7 +172,7 @@ export function createLocalSheet(
         alias: alias(name),
         zone: zones.get(name) ?? '',
       }));
-      return { bookings, problems: [] };
+      return { bookings, problems: [], late: [] };
     },
 
     async change(tpu, command) {
@@ -151,8 +180,17 @@ export function createLocalSheet(
       const alias = (await aliasOf())(tpu);
       return { before: { ...bookingOfRow(tpu, before), alias }, after: { ...bookingOfRow(tpu, after), alias } };
     },
+
+    async changeLater(tpu, command) {
+      await store.changeBooking(tpu, command, now());
+      return nothingLate;
+    },
+
+    deliver: async () => nothingLate,
   };
 }
+
+const nothingLate: Delivery = { late: [], nextAt: null };
 
 /** Without the facts of the registry. */
 function bookingOfRow(tpu: string, row: BookingRow | null): Booking {

@@ -139,13 +139,15 @@ function statusOf(
   window: LabWindow | null,
   log: LogScan | null,
 ): CheckStatus {
-  if (job === undefined || attempt === undefined)
-    return window === null ? { kind: 'starting', waitReason: null, ...noTrouble } : { kind: 'killed' };
+  const waitReason = reading.waitReasons.get(name.job) ?? null;
+  if (job === undefined || attempt === undefined) {
+    const isStarting = window === null || job?.finish === null;
+    return isStarting ? { kind: 'starting', waitReason, ...noTrouble } : { kind: 'killed' };
+  }
   const { ending } = attempt;
   const error = ending === null ? null : errorOf(ending);
   const child = childOf(reading, name, job);
   if (child !== null) return { ...child, error };
-  const waitReason = reading.waitReasons.get(job.id) ?? null;
   if (ending === null) {
     const { exitSeen } = attempt;
     const trouble: Trouble = {

@@ -438,8 +438,8 @@ function planJobs(plan: Plan, user: LabUser, jobs: readonly OldJob[]): void {
   const { windows, addLine, changes } = plan;
   const own = windows.filter(({ window }) => window.user === user.name);
   const shown = new Set(own.filter(({ window }) => window.clearedAt === null).map(({ window }) => window.window));
-  /** Where the job is: its id, or the position of the change that adds it. */
-  const places = new Map<OldJob, string | number>();
+  /** Ids of present jobs, and positions of the changes that add the others. */
+  const known = new Map<OldJob, string | number>();
   /** A job without a start time began after the job before it. */
   let last: Instant | null = null;
   for (const [index, job] of jobs.entries()) {
@@ -450,7 +450,7 @@ function planJobs(plan: Plan, user: LabUser, jobs: readonly OldJob[]): void {
     const what = `window ${job.window} of ${user.name}`;
     const here = own.find((one) => isSameJob(one, job));
     if (here !== undefined) {
-      places.set(job, here.job.job);
+      known.set(job, here.job.job);
       addLine('exists', what);
       continue;
     }
@@ -475,9 +475,9 @@ function planJobs(plan: Plan, user: LabUser, jobs: readonly OldJob[]): void {
     if (job.parent !== null && parent === undefined)
       addLine('note', what, `imported without its parent, window ${job.parent}, which is not in the file`);
     for (const note of job.notes) addLine('note', what, note);
-    const found = parent === undefined ? undefined : places.get(parent);
+    const found = parent === undefined ? undefined : known.get(parent);
     const startMode = parent?.status === 'rerunned' ? 'rerun' : 'resume';
-    places.set(job, changes.length);
+    known.set(job, changes.length);
     changes.push({
       kind: 'add_job',
       job: {

@@ -7,6 +7,7 @@ import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { BookingCommand, LabChange, TpuCommands, UserCommands } from './service.ts';
+import type { SheetChange } from './sheet-outbox.ts';
 import type { LabUser } from './users.ts';
 import type { LabTpu } from './tpus.ts';
 import type { BookingRow } from './bookings.ts';
@@ -73,6 +74,14 @@ export interface LabStore extends TpuCommands, UserCommands {
     command: BookingCommand,
     at: Instant,
   ): Promise<{ readonly before: BookingRow | null; readonly after: BookingRow | null }>;
+
+  /** Changes of the spreadsheet that it does not have yet, in their order. */
+  sheetChanges(): Promise<readonly SheetChange[]>;
+  addSheetChange(tpu: string, command: BookingCommand, at: Instant): Promise<void>;
+  /** Takes the change for this process until then. False if another process has taken or ended it. */
+  claimSheetChange(change: SheetChange, until: Instant): Promise<boolean>;
+  /** Records a failed try; null: the sheet has the change. It ends refused changes of the TPU that are older. */
+  endSheetChange(change: SheetChange, failure: Pick<SheetChange, 'error' | 'nextAt'> | null): Promise<void>;
 
   /** Events after the given number (0: all), oldest first. */
   eventsSince<Kind extends Event['kind']>(

@@ -10,7 +10,7 @@ import type { LabUser } from './users.ts';
 import type { LabJob, LabStore } from './lab-store.ts';
 import type { DeviceHolder, TpuOperations } from './tpu-operations.ts';
 import { type LabTpu } from './tpus.ts';
-import { type Booking, type BookingSheet, formatBooking, isBookedByOther } from './bookings.ts';
+import { type Booking, type BookingSheet, type LateChange, formatBooking, isBookedByOther } from './bookings.ts';
 
 export interface JobOnTpu {
   readonly job: LabJob;
@@ -53,16 +53,18 @@ export async function readJobsByTpu(client: Pick<Client, 'list' | 'show'>, store
 }
 
 /** The bookings of all TPUs. A sheet that does not answer is only a warning, so that users can continue. */
-export async function readBookings(
-  sheet: () => Promise<BookingSheet>,
-): Promise<{ readonly bookings: readonly Booking[]; readonly warnings: readonly string[] }> {
+export async function readBookings(sheet: () => Promise<BookingSheet>): Promise<{
+  readonly bookings: readonly Booking[];
+  readonly late: readonly LateChange[];
+  readonly warnings: readonly string[];
+}> {
   try {
-    const { bookings } = await (await sheet()).read();
-    return { bookings, warnings: [] };
+    const { bookings, late } = await (await sheet()).read();
+    return { bookings, late, warnings: [] };
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     const why = error.lines[0] === undefined ? '' : ` (${error.lines[0]})`;
-    return { bookings: [], warnings: [`The booking is unknown: ${error.message.replace(/\.$/, '')}${why}.`] };
+    return { bookings: [], late: [], warnings: [`The booking is unknown: ${error.message.replace(/\.$/, '')}${why}.`] };
   }
 }
 

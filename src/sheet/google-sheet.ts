@@ -3,7 +3,7 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { LabStore } from '../lab/lab-store.ts';
-import { bookingChange, type BookingSheet } from '../lab/bookings.ts';
+import { bookingChange, changedBooking, type BookingSheet, type SheetContents } from '../lab/bookings.ts';
 import { changedCells, readGrid } from './layout.ts';
 import type { ResolveName, SheetRow } from './layout.ts';
 import type { SheetsApi } from './sheets-api.ts';
@@ -13,7 +13,7 @@ export function createGoogleSheet(
   api: SheetsApi,
   store: Pick<LabStore, 'tpus' | 'tpuAliases'>,
   { tab, prefix }: { readonly tab: string | null; readonly prefix: string },
-): BookingSheet {
+): Pick<BookingSheet, 'name' | 'change'> & { read(): Promise<Omit<SheetContents, 'late'>> } {
   async function names(): Promise<ResolveName> {
     const [tpus, aliases] = await Promise.all([store.tpus(), store.tpuAliases()]);
     const known = new Set(tpus.map(({ name }) => name));
@@ -40,8 +40,7 @@ export function createGoogleSheet(
       if (change === null) return { before: booking, after: booking };
       await api.write(changedCells(row, change, grid));
       await checkRow(api, fullName, found);
-      const { status = null, ...texts } = change;
-      return { before: booking, after: { ...booking, ...texts, ...(status !== null && { status: { kind: status } }) } };
+      return { before: booking, after: changedBooking(booking, change) };
     },
   };
 }

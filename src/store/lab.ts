@@ -2,7 +2,7 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatChoices } from '../app/format.ts';
-import type { LabEntry, LabRestart, RunBooking } from '../app/lab-job.ts';
+import type { LabEntry, LabRestart } from '../app/lab-job.ts';
 import type { LoadFinalRows, Store } from '../app/ports.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Event } from '../core/model/event.ts';
@@ -12,9 +12,10 @@ import { changedRow, type BookingRow } from '../lab/bookings.ts';
 import type { ImportedJob } from '../lab/imported-job.ts';
 import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport } from '../lab/lab-store.ts';
 import type { BookingCommand, LabChange } from '../lab/service.ts';
+import type { SheetChange } from '../lab/sheet-outbox.ts';
 import { changedTpu, type LabTpu } from '../lab/tpus.ts';
 import { changedUser, lowestFreeId, type LabUser } from '../lab/users.ts';
-import { requireRow } from './counters.ts';
+import { nextNumber, requireRow } from './counters.ts';
 import type { RunOperation } from './database.ts';
 import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
 import { openDatabase, type OpenDatabaseOptions } from './open-database.ts';
@@ -249,6 +250,28 @@ function registryStore(read: RunOperation, write: RunOperation) {
     setTpuAlias: (alias, name) => write((db) => writeTpuAlias(db, alias, name)),
     bookings: () => read((db) => readBookings(db, all)),
     changeBooking: (tpu, command, at) => write((db) => changeBooking(db, tpu, command, at)),
+    sheetChanges: () => read(readSheetChanges),
+    addSheetChange: (tpu, command, at) => write((db) => addSheetChange(db, tpu, command, at)),
+    claimSheetChange: ({ id, nextAt }, until) =>
+      write((db) =>
+        wroteRow(
+          db,
+          sql`
+            update lab_sheet_change set next_at = ${until}, tries = tries + 1
+            where id = ${id} and next_at = ${nextAt} returning id`,
+        ),
+      ),
+    endSheetChange: ({ id, tpu }, failure) =>
+      write(async (db) => {
+        if (failure === null)
+          await sql`
+            delete from lab_sheet_change
+            where id = ${id} or (tpu = ${tpu} and id < ${id} and next_at is null)`.execute(db);
+        else
+          await sql`
+            update lab_sheet_change set error = ${failure.error}, next_at = ${failure.nextAt}
+            where id = ${id}`.execute(db);
+      }),
   } satisfies Partial<LabStore>;
 }
 
@@ -402,6 +425,19 @@ async function changeBooking(
   });
 }
 
+async function readSheetChanges(db: Database): Promise<readonly SheetChange[]> {
+  const { rows } = await sql<Omit<SheetChange, 'command'> & { readonly command: string }>`
+    select id, tpu, command, created_at as "createdAt", next_at as "nextAt", tries, error
+    from lab_sheet_change order by id`.execute(db);
+  return rows.map((row) => ({ ...row, command: JSON.parse(row.command) as BookingCommand }));
+}
+
+async function addSheetChange(db: Database, tpu: string, command: BookingCommand, at: Instant): Promise<void> {
+  await sql`
+    insert into lab_sheet_change (id, tpu, command, created_at, next_at, tries)
+    values (${await nextNumber(db, 'sheet_change')}, ${tpu}, ${JSON.stringify(command)}, ${at}, ${at}, 0)`.execute(db);
+}
+
 /** As `tpuChange`. */
 function rowChange(tpu: string, stored: BookingRow | null, booking: BookingRow | null): Sql | null {
   const isStored = (row: BookingRow): Sql => sql`
@@ -439,26 +475,52 @@ export async function addLabEntry(
 ): Promise<void> {
   await addLabJob(db, { ...job, job: id, user: owner });
   await openWindow(db, id, 1, createdAt);
-  await addBooking(db, job.tpu, booking, createdAt);
+  await bookLater(db, job, { kind: 'run', ...booking }, createdAt);
 }
 
 /** As `addLabEntry`, for a job that starts again. */
 export async function addLabRestart(
   db: Database,
   { id, startRequest }: Job,
-  { attempt, booking, replaces = [] }: LabRestart,
+  { attempt, booking, replaces = [], spreadsheet }: LabRestart,
 ): Promise<void> {
   const at = startRequest?.at ?? 0;
-  const { job: _job, user: _user, ...details } = labJobOfRow(await requireLabJobRow(db, id));
+  const { job: _job, user: _user, spreadsheet: _before, ...rest } = labJobOfRow(await requireLabJobRow(db, id));
+  const details: LabJobDetails = { ...rest, replaces, ...(spreadsheet && { spreadsheet }) };
   await sql`
-    update lab_job set details = ${JSON.stringify({ ...details, replaces } satisfies LabJobDetails)}
-    where job = ${jobNumber(id)}`.execute(db);
+    update lab_job set details = ${JSON.stringify(details)} where job = ${jobNumber(id)}`.execute(db);
   await openWindow(db, id, attempt, at);
-  await addBooking(db, details.tpu, booking, at);
+  await bookLater(db, details, { kind: 'run', ...booking }, at);
 }
 
-async function addBooking(db: Database, tpu: string, booking: RunBooking | null, at: Instant): Promise<void> {
-  if (booking !== null) await changeBooking(db, tpu, { kind: 'run', ...booking }, at);
+const bookingEvents: Readonly<Partial<Record<Event['kind'], 'begin_attempt' | 'end_attempt'>>> = {
+  attempt_started: 'begin_attempt',
+  attempt_ended: 'end_attempt',
+  finished: 'end_attempt',
+};
+
+/** The booking of a lab's job follows its attempts, so that it is right however an attempt ends. */
+export async function bookAttempts(db: Database, { id }: Job, events: readonly Event[]): Promise<void> {
+  const booked = events.flatMap(({ kind: event, at }) => {
+    const kind = bookingEvents[event];
+    return kind === undefined ? [] : [{ kind, at }];
+  });
+  if (booked.length === 0) return;
+  const [job] = await readLabJobs(db, sql`job = ${numberOf(id) ?? null}`);
+  const [member] = job === undefined ? [] : await readMemberRows(db, sql`name = ${job.user}`);
+  if (job === undefined || member === undefined) return;
+  const { sheetName: user } = JSON.parse(member.details) as UserDetails;
+  for (const { kind, at } of booked) await bookLater(db, job, { kind, user }, at);
+}
+
+async function bookLater(
+  db: Database,
+  { tpu, spreadsheet }: Pick<LabJob, 'tpu' | 'spreadsheet'>,
+  command: BookingCommand,
+  at: Instant,
+): Promise<void> {
+  if (spreadsheet === true) await addSheetChange(db, tpu, command, at);
+  else await changeBooking(db, tpu, command, at);
 }
 
 interface LabJobRow {

@@ -77,7 +77,25 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0010_hosts'(db) {
     await sql`update usage set source = 'hosts' where source = 'local'`.execute(db);
   },
+  async '0011_sheet_outbox'(db) {
+    for (const statement of sheetOutbox) await statement.execute(db);
+  },
 };
+
+/** Changes of a lab's spreadsheet. `next_at` is null for a change that the sheet has refused. */
+const sheetOutbox: readonly Sql[] = [
+  sql`
+    create table lab_sheet_change (
+      id bigint primary key,
+      tpu text not null,
+      command text not null,
+      created_at bigint not null,
+      next_at bigint,
+      tries integer not null,
+      error text
+    )`,
+  sql`insert into counter (name, value) values ('sheet_change', 0)`,
+];
 
 const listRows: readonly Sql[] = [
   // The row for lists of a job that cannot change any more, in the form that `version` names. A table of its own, because

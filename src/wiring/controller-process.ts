@@ -13,9 +13,15 @@ import type { Store, Clock } from '../app/ports.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
 import { createClusterMirror, type ClusterMirror } from '../controller/cluster-mirror.ts';
+import type { BackgroundTask } from '../controller/controller.ts';
+import { createDeliveries } from '../controller/deliveries.ts';
 import { readController } from '../controller/lock.ts';
 import { createNotifier } from '../controller/notifier.ts';
 import { runController } from '../controller/process.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { BookingSheet } from '../lab/bookings.ts';
+import type { LabStore } from '../lab/lab-store.ts';
+import { siteOf } from '../lab/site.ts';
 import { flavorPriceOf } from '../reports/prices.ts';
 import { createBackups } from '../store/backup.ts';
 import { schemaVersion } from '../store/database.ts';
@@ -24,6 +30,7 @@ import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
 import { shareConnections } from './worker-access.ts';
 import type { ControllerParts } from './controller-service.ts';
+import { openSheet } from './sheet.ts';
 import { finalRows } from './final-rows.ts';
 import { createMessageSender } from './notify.ts';
 import { databaseOf, templateFile } from './paths.ts';
@@ -79,8 +86,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
-      createBackgroundTask: () => openClusterMirror(parts, settings, store, clock, (line) => logger.info(line)),
-      createNotifier: () =>
+      createBackgroundTasks: () => [
+        openClusterMirror(parts, settings, store, clock, (line) => logger.info(line)),
         createNotifier({
           store: store.notifications,
           settings: settings.notify,
@@ -88,6 +95,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
           clock,
           report: (line) => logger.info(line),
         }),
+        ...createSheetDeliveries(parts, settings, store.lab, clock, (line) => logger.info(line)),
+      ],
       isOutdated: createOutdatedCheck(settings, parts, (line) => logger.warn(line)),
       isOutOfDescriptors: cannotOpenFiles,
       onRenewal() {
@@ -125,8 +134,10 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-const controllerSettings = ({ database, tpu, local, hosts, controller, notify, grants, prices }: Settings): string =>
-  JSON.stringify({ database, tpu, local, hosts, controller, notify, grants, prices });
+const controllerSettings = (settings: Settings): string => {
+  const { database, tpu, local, hosts, controller, notify, grants, prices, lab } = settings;
+  return JSON.stringify({ database, tpu, local, hosts, controller, notify, grants, prices, lab: lab.spreadsheet });
+};
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
 function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {
@@ -194,6 +205,30 @@ function checkOpenFileLimit(): void {
     exitCode.failed,
     [`Raise the limit (ulimit -n ${minOpenFiles}), then: jobman controller start`],
   );
+}
+
+/** Writes the bookings of a lab to its spreadsheet. Nothing if it has none. */
+function createSheetDeliveries(
+  { io, home }: Pick<ControllerParts, 'io' | 'home'>,
+  { lab }: Settings,
+  store: LabStore,
+  clock: Clock,
+  report: (line: string) => void,
+): readonly BackgroundTask[] {
+  const site = siteOf(lab, { home, userHome: io.userHome });
+  if (site.spreadsheet === null) return [];
+  let sheet: Promise<BookingSheet> | undefined;
+  let reported = '';
+  async function deliver(): Promise<Instant | null> {
+    // Most labs have nothing to deliver most of the time, and Google's library is large.
+    if ((await store.sheetChanges()).every(({ nextAt }) => nextAt === null)) return null;
+    const { late, nextAt } = await (await (sheet ??= openSheet(site, store, () => clock.now()))).deliver();
+    const text = late.map(({ message }) => message).join(' ');
+    if (text !== '' && text !== reported) report(text);
+    reported = text;
+    return nextAt;
+  }
+  return [createDeliveries({ deliver, clock, report })];
 }
 
 /** Reads and watches nothing before its first `poll`. */

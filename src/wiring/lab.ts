@@ -26,18 +26,7 @@ export function openLab(services: LabServices): Lab {
     store,
     files: createJobFiles(services.home),
     site,
-    async sheet() {
-      const { spreadsheet, namePrefix } = await site();
-      if (spreadsheet !== null) {
-        const [{ createGoogleSheet }, { createSheetsApi }] = await Promise.all([
-          import('../sheet/google-sheet.ts'),
-          import('../sheet/sheets-api.ts'),
-        ]);
-        return createGoogleSheet(createSheetsApi(spreadsheet), store, { tab: spreadsheet.tab, prefix: namePrefix });
-      }
-      const { createLocalSheet } = await import('../lab/bookings.ts');
-      return createLocalSheet(store, () => services.io.now());
-    },
+    sheet: async () => (await import('./sheet.ts')).openSheet(await site(), store, () => services.io.now()),
     tpus: async (note, owner) => (await import('./tpu.ts')).openTpuOperations(services, await site(), note, owner),
     tmuxWindows: async () =>
       (await import('../remote/tmux.ts')).createTmux({ env: withoutDatabasePassword(services.io.env) }),

@@ -213,7 +213,10 @@ const hostileLabs: Readonly<Record<string, Partial<Lab>>> = {
           },
         ],
         problems: [evil],
+        late: [{ tpu: 'kmh-tpuvm-v2-32-6', message: evil }],
       }),
+      changeLater: async () => ({ late: [{ tpu: 'kmh-tpuvm-v2-32-6', message: evil }], nextAt: null }),
+      deliver: async () => ({ late: [{ tpu: 'kmh-tpuvm-v2-32-6', message: evil }], nextAt: null }),
       change: async () => {
         throw new JobmanError(evil, 4);
       },

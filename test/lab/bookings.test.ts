@@ -107,7 +107,7 @@ test('every registered TPU has a row; the default is free', async (t) => {
     owner: '',
     zone: 'us-central2-b',
   };
-  assert.deepEqual(await sheet.read(), { bookings: [free], problems: [] });
+  assert.deepEqual(await sheet.read(), { bookings: [free], problems: [], late: [] });
   const taken = await sheet.change(name, { kind: 'run', user: 'Xibo', seenUser: null, scriptNote: 'a test' });
   assert.deepEqual(taken?.before, { ...free, zone: '' });
   const [row] = (await sheet.read()).bookings;

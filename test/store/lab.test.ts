@@ -5,6 +5,7 @@ import { JobmanError } from '../../src/app/errors.ts';
 import type { Commit } from '../../src/app/ports.ts';
 import { applyCommand } from '../../src/core/decide/commands.ts';
 import type { WindowReport } from '../../src/lab/lab-store.ts';
+import type { Event } from '../../src/core/model/event.ts';
 import type { LabChange } from '../../src/lab/service.ts';
 import type { JobmanStore } from '../../src/store/store.ts';
 import { aLabJob, aUser, noon } from '../support/lab-builders.ts';
@@ -168,6 +169,57 @@ testStore('a job of tpu run, its window and its booking are written together or 
   assert.equal(await restart('ada'), 'committed');
   assert.deepEqual((await written()).windows.at(-1), ['lyy', 2, 2]);
   assert.deepEqual((await lab.job(second.job.id))?.replaces, [job.id]);
+});
+
+testStore('the booking of a job follows its attempts, in the table or for a spreadsheet', async (store) => {
+  const { lab } = store;
+  await lab.addUser(aUser('xibo', { sheetName: 'Xi' }));
+  for (const [spreadsheet, name] of [
+    [undefined, 'lab-v4-1'],
+    [true, 'lab-v4-2'],
+  ] as const) {
+    const { job: _, user: __, ...entry } = aLabJob('', 'xibo', { tpu: name, ...(spreadsheet && { spreadsheet }) });
+    const spec = tpuSpec({}, { ownership: 'persistent', name });
+    const booking = { user: 'Xi', seenUser: null };
+    const { job } = await store.insert({ owner: 'xibo', spec, manifest: '', at: noon, lab: { job: entry, booking } });
+    const commit = (revision: number, ...events: readonly Event[]) =>
+      store.commit({ job, revision, events, foldedOutcomes: [], wakeAt: null, epoch: null });
+    const ended = {
+      at: noon,
+      kind: 'attempt_ended',
+      attempt: 1,
+      reason: 'preempted',
+      evidence: { message: '' },
+    } as const;
+    const started = { at: noon, kind: 'attempt_started', attempt: 2, workers: [0] } as const;
+    const status = async () => (await lab.bookings()).find(({ tpu }) => tpu === name)?.status ?? null;
+    const seen = [await status()];
+    for (const [index, event] of [ended, started, ended].entries()) {
+      await commit(index + 1, event);
+      seen.push(await status());
+    }
+    if (spreadsheet === undefined) assert.deepEqual(seen, ['running', 'reserved', 'running', 'reserved']);
+    else assert.deepEqual(seen, [null, null, null, null]);
+  }
+  const changes = await lab.sheetChanges();
+  const kinds = ['run', 'end_attempt', 'begin_attempt', 'end_attempt'];
+  assert.deepEqual(
+    changes.map(({ tpu, command }) => [tpu, command.kind]),
+    kinds.map((kind) => ['lab-v4-2', kind]),
+  );
+  const [first, second] = changes;
+  assert.ok(first !== undefined && second !== undefined);
+
+  // Of two processes one takes a change, which stays until it is ended.
+  const taken = await Promise.all([lab.claimSheetChange(first, noon + 9), lab.claimSheetChange(first, noon + 9)]);
+  assert.deepEqual(taken.toSorted(), [false, true]);
+  await lab.endSheetChange(first, { error: 'bob has it', nextAt: null });
+  assert.deepEqual((await lab.sheetChanges())[0], { ...first, tries: 1, error: 'bob has it', nextAt: null });
+  await lab.endSheetChange(second, null);
+  assert.deepEqual(
+    (await lab.sheetChanges()).map(({ id }) => id),
+    changes.slice(2).map(({ id }) => id),
+  );
 });
 
 testStore('each attempt gets one number: the next that no listed window has', async (store) => {

@@ -101,7 +101,7 @@ export async function readUsage(
   return {
     usage: { jobs, otherJobs, booking: othersBooking(sheet.bookings, tpu.name, user), holders },
     booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
-    sheetWarnings: sheet.warnings,
+    sheetWarnings: [...sheet.warnings, ...sheet.late.flatMap((one) => (one.tpu === tpu.name ? [one.message] : []))],
     workerWarnings: warnings,
   };
 }

@@ -10,7 +10,7 @@ import type { LabJob } from '../../lab/lab-store.ts';
 import { type RunRequest, scriptEnvironment, persistentTpuSpec } from '../../lab/run-spec.ts';
 import { siteSteps } from '../../lab/site-setup.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import type { BookingSheet } from '../../lab/bookings.ts';
+import type { Delivery } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
 import type { TpuCli } from './command.ts';
 import type { TpuClaim } from './claim-tpu.ts';
@@ -32,8 +32,7 @@ export async function createLabJob(
 ): Promise<{ readonly id: string; readonly window: number }> {
   const { io } = cli;
   const { replaces } = claim;
-  const { booking, stored } = await bookingFor(cli, user, claim, notes);
-  const lab = { job: { ...labJob, replaces }, booking: stored };
+  const lab = { job: { ...labJob, replaces, ...(await sheetOf(cli)) }, booking: bookingFor(user, claim, notes) };
   const answer = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab, replaces });
   if (answer.kind !== 'created') {
     const reasons = answer.confirmation.reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`);
@@ -42,11 +41,15 @@ export async function createLabJob(
     ]);
   }
   const { id } = answer;
-  const run = { id, attempt: 1, tpu: labJob.tpu, replaces, booking: stored === null ? booking : null };
-  return { id, window: await finishStart(cli, client, run) };
+  return { id, window: await finishStart(cli, client, { id, attempt: 1, tpu: labJob.tpu, replaces }) };
 }
 
-/** Starts the controller, and returns the number of the window. `booking`: for a spreadsheet. */
+/** The sheet of new bookings. */
+export async function sheetOf(cli: Pick<TpuCli, 'lab'>): Promise<Pick<LabJob, 'spreadsheet'>> {
+  return (await cli.lab.site()).spreadsheet === null ? {} : { spreadsheet: true };
+}
+
+/** Writes the booking to a spreadsheet, starts the controller, and returns the number of the window. */
 export async function finishStart(
   cli: TpuCli,
   client: Client,
@@ -55,12 +58,11 @@ export async function finishStart(
     readonly attempt: number;
     readonly tpu: string;
     readonly replaces: readonly string[];
-    readonly booking: RunBooking | null;
   },
 ): Promise<number> {
-  const { id, attempt, tpu, replaces, booking } = run;
+  const { id, attempt, tpu, replaces } = run;
   // The job has started, so a booking that another user has just made is only a note.
-  if (booking !== null) await changeSheet(cli, cli.note, (sheet) => sheet.change(tpu, { kind: 'run', ...booking }));
+  await reportDelivery(tpu, (await cli.lab.sheet()).deliver(), cli.note);
   const { window } = await cli.lab.store.openWindow(id, attempt, cli.io.now());
   await wakeController(cli, client);
   if (replaces.length > 0) cli.note(`It starts once ${formatJobs(replaces)} ended.`);
@@ -71,36 +73,14 @@ function formatJobs(ids: readonly string[]): string {
   return ids.length === 1 ? `job ${ids[0]} has` : `jobs ${formatList(ids)} have`;
 }
 
-/** `stored`: null for a spreadsheet, which cannot take part in the transaction. */
-export async function bookingFor(
-  cli: TpuCli,
+export function bookingFor(
   { sheetName }: LabUser,
   { booking: seen }: Pick<TpuClaim, 'booking'>,
   notes: string | null,
-): Promise<{ readonly booking: RunBooking; readonly stored: RunBooking | null }> {
+): RunBooking {
   // Another user's notes do not apply to this run.
   const scriptNote = notes ?? (seen !== null && seen.user !== sheetName ? '' : undefined);
-  const booking = {
-    user: sheetName,
-    seenUser: seen?.user ?? null,
-    ...(scriptNote !== undefined && { scriptNote }),
-  };
-  return { booking, stored: (await cli.lab.site()).spreadsheet === null ? booking : null };
-}
-
-/** Changes only the user's own row: `running` when an attempt begins, `reserved` when it ends. */
-export async function bookAttempt(
-  cli: Pick<TpuCli, 'lab'>,
-  job: LabJob,
-  status: 'running' | 'reserved',
-  report: (sentence: string) => void,
-): Promise<void> {
-  await changeSheet(cli, report, async (sheet) => {
-    const users = await cli.lab.store.users();
-    const user = users.find(({ name }) => name === job.user)?.sheetName;
-    if (user !== undefined)
-      await sheet.change(job.tpu, { kind: status === 'running' ? 'begin_attempt' : 'end_attempt', user });
-  });
+  return { user: sheetName, seenUser: seen?.user ?? null, ...(scriptNote !== undefined && { scriptNote }) };
 }
 
 /** Records that the TPU was deleted (`gone`), or created again (`free`, only if the sheet says gone). */
@@ -110,20 +90,16 @@ export async function bookExistence(
   status: 'gone' | 'free',
   report: (sentence: string) => void,
 ): Promise<void> {
-  await changeSheet(cli, report, (sheet) => sheet.change(tpu, { kind: 'observe', exists: status === 'free' }));
+  const sheet = await cli.lab.sheet();
+  await reportDelivery(tpu, sheet.changeLater(tpu, { kind: 'observe', exists: status === 'free' }), report);
 }
 
-async function changeSheet(
-  cli: Pick<TpuCli, 'lab'>,
+async function reportDelivery(
+  tpu: string,
+  delivery: Promise<Delivery>,
   report: (sentence: string) => void,
-  act: (sheet: BookingSheet) => Promise<unknown>,
 ): Promise<void> {
-  try {
-    await act(await cli.lab.sheet());
-  } catch (error) {
-    if (!(error instanceof JobmanError)) throw error;
-    report(`The booking sheet was not changed: ${error.message}`);
-  }
+  for (const one of (await delivery).late) if (one.tpu === tpu) report(escapeLine(one.message));
 }
 
 type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGraceMs' | 'launcher' | 'env'>;

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { createLocalSheet } from '../../../src/lab/bookings.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
+import { createSheetOutbox } from '../../../src/lab/sheet-outbox.ts';
 import { createGoogleSheet } from '../../../src/sheet/google-sheet.ts';
 import { createSheetsApi } from '../../../src/sheet/sheets-api.ts';
 import { aUser } from '../../support/lab-builders.ts';
@@ -132,7 +133,10 @@ suite('bookings in a spreadsheet', () => {
     const labStore: { of: LabStore | null } = { of: null };
     const api = createSheetsApi({ id: sheetId, tab: null, credentials: '', endpoint: server.url }, 2_000);
     const world = openLabWorld({
-      sheet: async () => createGoogleSheet(api, labStore.of as LabStore, { tab: null, prefix: 'lab-' }),
+      sheet: async () => {
+        const store = labStore.of as LabStore;
+        return createSheetOutbox(createGoogleSheet(api, store, { tab: null, prefix: 'lab-' }), store, () => 7);
+      },
     });
     labStore.of = world.labStore;
     await addUsersAndTpus(world.labStore);

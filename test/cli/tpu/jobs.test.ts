@@ -12,6 +12,8 @@ import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { DeviceHolder, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { hour } from '../../../src/core/model/time.ts';
 import { now, type CliHarnessOptions } from '../support/harness.ts';
+import type { BookingCommand } from '../../../src/lab/service.ts';
+import { createSheetOutbox } from '../../../src/lab/sheet-outbox.ts';
 import { createConfirmed } from '../../support/create-confirmed.ts';
 import { openLabJobWorld, terminal, type LabJobWorld } from './lab-job-world.ts';
 import { aTpu } from './lab-world.ts';
@@ -21,8 +23,8 @@ async function addJobOn({ store, labStore }: LabJobWorld, id: string, owner: str
   const [stored, labJob] = await Promise.all([store.load(id), labStore.job(id)]);
   assert.ok(stored?.job.spec.capacity.kind === 'tpu' && labJob !== null);
   const spec = { ...stored.job.spec, capacity: { ...stored.job.spec.capacity, name: seven } };
-  const knownJobs = (await labStore.jobs()).map(({ job }) => job);
-  const lab = { job: labJob, knownJobs, booking: null };
+  const [row] = await labStore.bookings();
+  const lab = { job: labJob, booking: { user: owner, seenUser: row?.user ?? null } };
   const added = await store.insert({ owner, spec, manifest: '', at: now, lab });
   const [window] = await labStore.windows({ jobs: [added.job.id] });
   return { id: added.job.id, window: window?.window.window };
@@ -157,6 +159,7 @@ suite('run', () => {
     assert.ok(taker !== undefined);
     assert.equal((await world.store.load(taker))?.job.startRequest?.waitsForTpu, true);
     assert.deepEqual((await world.labStore.job(taker))?.replaces, [first.id]);
+    assert.match((await world.tpu(['check', 'lyy'])).out, / starting$/m);
     assert.equal((await receivedCommands(world, first.id))[0]?.by, 'lyy');
     world.tpuStates.set(p1, is('preempted'));
     const refused = await world.tpu(['run', 'v2-32-p1', 'lyy']);
@@ -186,18 +189,9 @@ suite('run', () => {
     assert.deepEqual([await jobCount(world), await booked(world, six)], [0, 'free']);
   });
 
-  test('a sheet that does not answer is a note; a booking that another user just made is a conflict', async (t) => {
+  test('a booking that another user just made is a conflict', async (t) => {
     const world = await openLabJobWorld(t);
-    const own = world.sheet;
-    const { site } = world;
-    world.site = { ...site, spreadsheet: { id: 'a', tab: null, credentials: '/key', endpoint: null } };
-    world.sheet = () => Promise.reject(new JobmanError('the sheet sleeps.', exitCode.unreachable, ['no route']));
-    const result = await world.tpu(['run', 'v2-32-6', 'xibo']);
-    assert.equal(result.code, 0);
-    assert.match(result.err, /The booking is unknown: the sheet sleeps \(no route\)\./);
-    assert.match((await world.tpu(['describe', 'v2-32-7'])).out, /^Booking +unknown$/m);
-    assert.match(result.err, /The booking sheet was not changed: the sheet sleeps/);
-    const sheet = await own();
+    const sheet = await world.sheet();
     world.sheet = async () => ({
       ...sheet,
       async read() {
@@ -206,17 +200,61 @@ suite('run', () => {
         return before;
       },
     });
-    world.site = site;
     const late = await world.tpu(['run', 'v2-32-7', 'xibo', '--yes']);
     assert.equal(late.code, exitCode.conflict);
     assert.match(late.err, /bob has just booked/);
-    assert.equal(await jobCount(world), 1);
+    assert.equal(await jobCount(world), 0);
     assert.equal(await booked(world, seven), 'reserved bob');
-    await sheet.change(seven, { kind: 'release' });
-    world.site = { ...site, spreadsheet: { id: 'a', tab: null, credentials: '/key', endpoint: null } };
-    const started = await world.tpu(['run', 'v2-32-7', 'xibo', '--yes']);
+  });
+
+  test('a spreadsheet that does not answer gets the booking later; one that refuses it is reported', async (t) => {
+    const world = await openLabJobWorld(t);
+    world.site = { ...world.site, spreadsheet: { id: 'a', tab: null, credentials: '/key', endpoint: null } };
+    const table = await world.sheet();
+    let isAwake = false;
+    const answer = <Answer>(work: () => Promise<Answer>): Promise<Answer> =>
+      isAwake ? work() : Promise.reject(new JobmanError('the sheet sleeps.', exitCode.unreachable, ['no route']));
+    const remote = {
+      name: 'the spreadsheet',
+      read: () => answer(() => table.read()),
+      change: (tpu: string, command: BookingCommand) => answer(() => table.change(tpu, command)),
+    };
+    let time: number = now;
+    const outbox = createSheetOutbox(remote, world.labStore, () => time);
+    world.sheet = async () => outbox;
+    const started = await world.tpu(['run', 'v2-32-7', 'xibo', 'ssn=mine']);
     assert.equal(started.code, 0);
-    assert.match(started.err, /The booking sheet was not changed: bob has just booked/);
+    assert.match(started.err, /The booking is unknown: the sheet sleeps \(no route\)\./);
+    const late = /The booking sheet is late: \S+-7 is not running for xibo in the spreadsheet yet: the sheet sleeps\./;
+    assert.match(started.err, late);
+    assert.match((await world.tpu(['describe', 'v2-32-7'])).out, /^Booking +unknown$/m);
+    isAwake = true;
+    const found = await world.tpu(['find', 'v2', 'style=full']);
+    assert.match(found.out, /v2-32-7 .* running +xibo +- +mine/, 'the booking that the sheet does not have yet counts');
+    assert.match(found.err, late);
+    assert.equal(await booked(world, seven), 'free');
+    time += 60_000;
+    assert.deepEqual(await outbox.deliver(), { late: [], nextAt: null });
+    assert.equal(await booked(world, seven), 'running xibo mine');
+    await world.finishJob('000001', 'failed');
+    await outbox.deliver();
+    assert.equal(await booked(world, seven), 'reserved xibo mine', 'the end of the attempt');
+
+    world.sheet = async () => ({
+      ...outbox,
+      async read() {
+        const before = await outbox.read();
+        await table.change(seven, { kind: 'book', user: 'bob' });
+        return before;
+      },
+    });
+    const refused = await world.tpu(['run', 'v2-32-7', 'xibo']);
+    assert.equal(refused.code, 0);
+    assert.match(refused.err, /The booking sheet was not changed: bob has just booked kmh-tpuvm-v2-32-7\./);
+    world.sheet = async () => outbox;
+    assert.match((await world.tpu(['find'])).err, /was not changed: bob has just booked/);
+    await outbox.change(seven, { kind: 'book', user: 'xibo' });
+    assert.doesNotMatch((await world.tpu(['find'])).err, /not changed/);
   });
 
   test('of two commands at the same time one wins; the other leaves neither job nor booking', async (t) => {
@@ -261,11 +299,7 @@ suite('kill', () => {
     assert.equal(result.code, 0, result.err);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
     assert.deepEqual(world.actions, [`end on ${six}: /l/1 /s/1`]);
-    assert.equal(
-      await booked(world, six),
-      'reserved xibo',
-      'the script has not started, so `kill` changes the booking',
-    );
+    assert.equal(await booked(world, six), 'reserved xibo');
     assert.match(result.err, /process 77 on worker 0 \(root\) uses the device: python3 other\.py/);
     assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /^Window 1 \(job 000001\) of xibo was killed already/);
     await world.run('v2-32-6', 'xibo', '-f');
@@ -387,14 +421,14 @@ suite('the end of a script', () => {
   const end = (world: LabJobWorld, id: string, ...args: string[]) =>
     world.tpu(['__end', ...args], { env: { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '1' } });
 
-  test('every end reserves the TPU for its user; a failure also ends its programs on the workers', async (t) => {
+  test('a failure, or an end without finish-job, ends its programs on the workers', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     const failure = join(world.folder, 'failure');
     // The script calls neither command, and its program failed.
     writeFileSync(join(world.folder, 'log'), 'ep=1\nValueError: bad shape\nJob failed\n');
     const stale = await end(world, id, world.folder, '0');
-    assert.deepEqual([stale.out, await booked(world, six)], ['0\n', 'reserved xibo']);
+    assert.equal(stale.out, '0\n');
     assert.match(
       stale.err,
       /called neither `tpu upd-log` nor `tpu finish-job`.*; last error in its log: ValueError: bad shape/,
@@ -414,14 +448,7 @@ suite('the end of a script', () => {
     world.actions.splice(1);
     assert.deepEqual(world.actions, [`end on ${six}: /l/1 /s/1`]);
     // After a kill or a failure no program runs there, even if the job continues.
-    for (const args of [['1'], ['--stopped', '143']]) {
-      await (await world.sheet()).change(six, { kind: 'begin_attempt', user: 'xibo' });
-      await end(world, id, ...args);
-      assert.equal(await booked(world, six), 'reserved xibo', args.join(' '));
-    }
-    await (await world.sheet()).change(six, { kind: 'run', user: 'lyy', seenUser: 'xibo' });
-    await end(world, id, '1');
-    assert.equal(await booked(world, six), 'running lyy');
+    for (const args of [['1'], ['--stopped', '143'], ['1']]) await end(world, id, ...args);
     await world.labStore.finishWindow('xibo', 1, 2);
     assert.equal((await end(world, id, world.folder, '0')).out, '0\n');
     assert.equal(existsSync(failure), false);
@@ -453,7 +480,7 @@ suite('the end of a script', () => {
     assert.match(begun.out, /^jobman_folder=/m);
   });
 
-  test('an attempt that cannot start reserves the TPU', async (t) => {
+  test('an attempt without its working directory does not start', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     rmSync(join(world.folder, 'xibo'), { recursive: true });
@@ -461,7 +488,6 @@ suite('the end of a script', () => {
     const { code, err } = await world.tpu(['__begin', join(world.folder, 'run')], { env });
     assert.equal(code, exitCode.notFound);
     assert.match(err, /Working directory 1 does not exist/);
-    assert.equal(await booked(world, six), 'reserved xibo');
   });
 
   test('after a failure with a silent worker, the script waits for the cloud to report a preemption', async (t) => {

@@ -10,6 +10,7 @@ import type { Store } from '../../../src/app/ports.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
 import type { Actor } from '../../../src/core/model/user.ts';
+import type { Event } from '../../../src/core/model/event.ts';
 import type { Job, Finish } from '../../../src/core/model/job.ts';
 import { type BookingSheet, createLocalSheet } from '../../../src/lab/bookings.ts';
 import { type Site, siteOf } from '../../../src/lab/site.ts';
@@ -197,7 +198,8 @@ async function finishRequestedJobs(store: Store): Promise<void> {
   }
 }
 
-async function commit(store: Store, revision: number, job: Job): Promise<void> {
-  const result = await store.commit({ job, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+async function commit(store: Store, revision: number, job: Job & { readonly finish: Finish }): Promise<void> {
+  const events: readonly Event[] = [{ kind: 'finished', ...job.finish }];
+  const result = await store.commit({ job, revision, events, foldedOutcomes: [], wakeAt: null, epoch: null });
   assert.equal(result, 'committed');
 }

@@ -26,7 +26,6 @@ import type { TpuOperations } from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { wakeController } from '../../controller.ts';
 import { escapeLine } from '../../../app/format.ts';
-import { bookAttempt } from '../create-lab-job.ts';
 import type { TpuCli, ParsedArguments } from '../command.ts';
 import { endOnWorkers, resolveTpu } from '../claim-tpu.ts';
 
@@ -40,19 +39,8 @@ export async function begin(cli: TpuCli, { raw }: ParsedArguments): Promise<numb
   const { id, attempt } = ownAttempt(cli, runFolder !== '');
   const labJob = await cli.lab.store.job(id);
   if (labJob === null) throw new JobmanError(`Job ${id} is not a job of the lab.`, exitCode.notFound);
-  try {
-    return await beginAttempt(cli, labJob, attempt, runFolder);
-  } catch (error) {
-    // An attempt that does not begin never calls `__end`.
-    await bookAttempt(cli, labJob, 'reserved', (sentence) => printLine(cli, sentence));
-    throw error;
-  }
-}
-
-async function beginAttempt(cli: TpuCli, labJob: LabJob, attempt: number, runFolder: string): Promise<number> {
   const { env } = cli.io;
   const { store } = cli.lab;
-  const id = labJob.job;
   const lineages = await readLineages(store, [labJob]);
   const states = await store.jobStates(labJob.user, [...lineages.jobs.keys()]);
   const jobs = new Map(states.map((job) => [job.id, job]));
@@ -69,9 +57,6 @@ async function beginAttempt(cli: TpuCli, labJob: LabJob, attempt: number, runFol
   const from = plan.loadFrom === null ? '' : `, resumed from ${plan.loadFrom.logFolder}, stage ${plan.stage}`;
   printLine(cli, `window ${where}: job ${id}, attempt ${attempt} on ${labJob.tpu}${from}`);
   await endEarlierPrograms(cli, labJob, lineages, attempt);
-  // The command that created the job has booked its first attempt. The end of each attempt sets the booking to
-  // `reserved`.
-  if (attempt > 1) await bookAttempt(cli, labJob, 'running', (sentence) => printLine(cli, sentence));
   const pane = await openTmuxWindow(cli, labJob, { session, window: window.window, attempt, runFolder });
   const cloud = await emulatorAccess(cli, jobs.get(id));
   const folder = join(runFolder, 'bin');
@@ -284,10 +269,7 @@ export async function end(cli: TpuCli, { raw }: ParsedArguments): Promise<number
   if (reason !== null) printLine(cli, `This attempt failed: ${reason}`);
   if (reason !== null && runFolder !== null) await writeFile(join(runFolder, 'failure'), `${escapeLine(reason)}\n`);
   const verdict = reason !== null && runFolder === null ? exitCode.failed : code;
-  if (found !== undefined) {
-    if (isStopped || code !== 0 || reason !== null) await endOwnPrograms(cli, found, isStopped);
-    await bookAttempt(cli, found.job, 'reserved', (sentence) => printLine(cli, sentence));
-  }
+  if (found !== undefined && (isStopped || code !== 0 || reason !== null)) await endOwnPrograms(cli, found, isStopped);
   cli.io.stdout.write(`${verdict}\n`);
   return exitCode.ok;
 }

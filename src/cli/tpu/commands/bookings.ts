@@ -18,7 +18,11 @@ export async function find(cli: TpuCli, args: ParsedArguments): Promise<number> 
   const { types, flags, keys } = args;
   const sheet = await cli.lab.sheet();
   const { store } = cli.lab;
-  const [{ bookings, problems }, tpus, aliases] = await Promise.all([sheet.read(), store.tpus(), store.tpuAliases()]);
+  const [{ bookings, problems, late }, tpus, aliases] = await Promise.all([
+    sheet.read(),
+    store.tpus(),
+    store.tpuAliases(),
+  ]);
   const only = flags.has('n') === flags.has('p') ? null : flags.has('n') ? 'normal' : 'preemptible';
   const found = findTpus(
     await withJobs(cli, bookings),
@@ -35,6 +39,7 @@ export async function find(cli: TpuCli, args: ParsedArguments): Promise<number> 
     cli.note(`${capitalize(sheet.name)} has no ${types.length === 0 ? 'TPUs yet' : `such TPU: ${types.join(' ')}`}.`);
   } else printFound(cli, found, (keys['style'] ?? 'category_note') as Style);
   for (const line of problems) cli.note(escapeLine(`note: ${sheet.name}, ${line}.`));
+  for (const { message } of late) cli.note(escapeLine(message));
   return exitCode.ok;
 }
 

@@ -9,7 +9,6 @@ import type { LabUser } from '../../../lab/users.ts';
 import type { WindowWithJob, LabJob } from '../../../lab/lab-store.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { capitalize, escapeLine } from '../../../app/format.ts';
-import { bookAttempt } from '../create-lab-job.ts';
 import {
   endJobs,
   endOnWorkers,
@@ -89,8 +88,6 @@ export async function endJobsAndPrograms(cli: TpuCli, user: LabUser, jobs: reado
   return withTpus(cli, user, async (parts) => {
     const ids = jobs.map(({ job }) => job);
     await endJobs(cli, parts, jobs.map(toEnd));
-    // The end of a job's script does this. A job that was killed before its script began has no such end.
-    for (const job of jobs) await bookAttempt(cli, job, 'reserved', (sentence) => cli.note(escapeLine(sentence)));
     for (const job of ids)
       await printKilled(
         cli,
@@ -120,7 +117,7 @@ async function endProgramsOnTpu(
     const folders = await runFoldersOn(cli, tpu, ids);
     await endOnWorkers(cli, tpus, tpu, { folders, pids: [] }, signal);
     // Programs of other jobs under way on this TPU are not leftovers.
-    const sheet = { bookings: [], warnings: [] };
+    const sheet = { bookings: [], late: [], warnings: [] };
     const { usage, workerWarnings } = await readUsage(cli, parts, tpu, { user: null, hasWorkers: true, sheet });
     const { holders } = usage;
     for (const sentence of workerWarnings) cli.note(escapeLine(sentence));

@@ -25,7 +25,7 @@ import {
   formatCommandLine,
 } from '../../../lab/run-spec.ts';
 import { type LabTpu, shortName, tpuFromName } from '../../../lab/tpus.ts';
-import { bookingFor, createLabJob, finishStart, tpuSpecContext } from '../create-lab-job.ts';
+import { bookingFor, createLabJob, finishStart, sheetOf, tpuSpecContext } from '../create-lab-job.ts';
 import { type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser } from '../resolve-user.ts';
 import {
@@ -239,13 +239,11 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
   const claim = await claimTpu(cli, parts, { ...request, job: labJob.job });
   await claim.prepare();
   const { replaces } = claim;
-  const { booking, stored } = await bookingFor(cli, user, claim, null);
   const attempt = view.attempts.length + 1;
-  const lab = { attempt, replaces, booking: stored };
+  const lab = { attempt, replaces, booking: bookingFor(user, claim, null), ...(await sheetOf(cli)) };
   const answer = await client.sendCommand(labJob.job, startMode, { onBehalfOf: user.name, replaces, lab });
   if (!answer.ok) throw new JobmanError(answer.message, answer.exitCode);
-  const run = { id: labJob.job, attempt, tpu: tpu.name, replaces, booking: stored === null ? booking : null };
-  const window = await finishStart(cli, client, run);
+  const window = await finishStart(cli, client, { id: labJob.job, attempt, tpu: tpu.name, replaces });
   const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
   printStarted(cli, {
     window,
