@@ -514,6 +514,11 @@ export interface Blobs {
   has(digests: readonly Digest[]): Promise<readonly Digest[]>;
   /** Throws BlobError if it is missing or damaged. */
   read(digest: Digest): Promise<Uint8Array>;
+  /**
+   * Removes the blobs that `has` and `put` have not named since then and that no job needs, and what killed uploads have
+   * left. Asks only if there are such blobs. Returns the number of removed blobs.
+   */
+  collect(unusedSince: Instant, needed: () => Promise<ReadonlySet<Digest>>): Promise<number>;
 }
 
 /** The copies of a job's working directory, numbered from 1. */

@@ -1,15 +1,15 @@
 // Blobs: contents in a folder of this machine, each in a file that its digest names.
 
 import { execFile } from 'node:child_process';
-import { statSync, utimesSync } from 'node:fs';
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { existsSync, statSync, utimesSync } from 'node:fs';
+import { open, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { mapConcurrent } from '../app/concurrency.ts';
 import { BlobError, fileError, isFileMissing, usageError } from '../app/errors.ts';
 import type { Blobs } from '../app/ports.ts';
 import { digestOf, type Digest } from '../catalogue/digest.ts';
-import { hour } from '../core/model/time.ts';
+import { hour, type Instant } from '../core/model/time.ts';
 import { fileModeIn, makeFolder } from './files.ts';
 
 const maxConcurrent = 16;
@@ -59,6 +59,24 @@ export function createBlobs(home: string): Blobs {
       });
     },
 
+    async collect(unusedSince, needed) {
+      if (!existsSync(top)) return 0;
+      const unused: { readonly digest: Digest; readonly path: string }[] = [];
+      for await (const { name, path, usedAt } of filesIn(top)) {
+        if (usedAt >= unusedSince) continue;
+        if (/^[0-9a-f]{64}$/.test(name)) unused.push({ digest: `sha256:${name}`, path });
+        else await rm(path, { force: true });
+      }
+      const stillNeeded = unused.length === 0 ? new Set<Digest>() : await needed();
+      let removed = 0;
+      for (const { digest, path } of unused) {
+        // A needed blob is looked up again after another such time.
+        if (stillNeeded.has(digest)) setUsedNow(path);
+        else if (await removeUnlessUsed(path, unusedSince)) removed += 1;
+      }
+      return removed;
+    },
+
     async read(digest) {
       const path = pathOf(digest);
       const content = await readFile(path).catch((error: unknown) => {
@@ -72,6 +90,27 @@ export function createBlobs(home: string): Blobs {
       throw new BlobError(`${digest} is damaged: ${path} had other bytes (now ${basename(path)}.damaged)`);
     },
   };
+}
+
+/** The files in the folder with their times of use. A file that vanishes meanwhile is left out. */
+async function* filesIn(top: string): AsyncIterable<{ readonly name: string; readonly path: string; usedAt: Instant }> {
+  for (const entry of await readdir(top, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const stats = entry.isFile() ? await stat(path).catch(() => undefined) : undefined;
+    if (stats !== undefined) yield { name: entry.name, path, usedAt: stats.mtimeMs };
+  }
+}
+
+/** A client may find the blob and set its time of use until the file has another name. */
+async function removeUnlessUsed(path: string, since: Instant): Promise<boolean> {
+  const removing = `${path}.removing`;
+  await rename(path, removing);
+  if ((await stat(removing)).mtimeMs >= since) {
+    await rename(removing, path);
+    return false;
+  }
+  await rm(removing);
+  return true;
 }
 
 /** False without the right to, or if the blob was just removed: it is uploaded again, as a file of this user. */

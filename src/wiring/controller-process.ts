@@ -5,6 +5,7 @@ import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Cluster } from '../app/cluster/cluster.ts';
+import { createBlobs } from '../files/blobs.ts';
 import { archivedLogPath, archiveFolder, openArchivedLog } from '../files/archived-logs.ts';
 import type { WatchedContext } from '../app/cluster/archive.ts';
 import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
@@ -12,6 +13,7 @@ import { createLogFiles } from '../files/log-files.ts';
 import type { Store, Clock } from '../app/ports.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
+import { createBlobCollector } from '../controller/blob-collector.ts';
 import { createClusterMirror, type ClusterMirror } from '../controller/cluster-mirror.ts';
 import type { BackgroundTask } from '../controller/controller.ts';
 import { createDeliveries } from '../controller/deliveries.ts';
@@ -61,6 +63,12 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   );
   // A server has its own backups.
   const backUpIfDue = 'file' in database && createBackups(database.file, clock, (line) => logger.warn(line));
+  const collectBlobsIfDue = createBlobCollector({
+    store,
+    blobs: createBlobs(home),
+    clock,
+    log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
+  });
   let stopSharing: Promise<() => Promise<void>> | undefined;
   /** These run with the renewal of the lease, so that an idle controller has one timer only. */
   const periodicChecks = new Set<() => void>();
@@ -101,6 +109,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       isOutOfDescriptors: cannotOpenFiles,
       onRenewal() {
         if (backUpIfDue !== false) void backUpIfDue();
+        void collectBlobsIfDue();
         periodicChecks.forEach((call) => call());
       },
       onStarted: () => {

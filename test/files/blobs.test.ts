@@ -8,6 +8,7 @@ import { BlobError, StoreError } from '../../src/app/errors.ts';
 import { digestOf } from '../../src/catalogue/digest.ts';
 import type { Blob } from '../../src/app/ports.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
+import { day } from '../../src/core/model/time.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 const blobOf = (text: string): Blob => {
@@ -68,15 +69,43 @@ test('a damaged or missing blob is named with its digest and file, and can be st
   assert.equal(Buffer.from(await blobs.read(blob.digest)).toString(), 'weights');
 });
 
-test('the time of use of a blob that a new job needs is written', async (t) => {
+test('nothing is removed that a job needs or that a new job has found, and everything else is', async (t) => {
   const home = temporaryFolder(t);
   const blobs = createBlobs(home);
-  const blob = blobOf('old');
+  const [needed, found, unneeded, recent] = ['needed', 'found', 'unneeded', 'recent'].map(blobOf);
+  assert.ok(needed !== undefined && found !== undefined && unneeded !== undefined && recent !== undefined);
+  await blobs.put([needed, found, unneeded, recent]);
+  const leftover = join(home, 'blobs/new-of a killed client');
+  writeFileSync(leftover, '');
+  const old = new Date(Date.now() - 2 * day);
+  for (const file of [...[needed, found, unneeded].map((blob) => fileOf(home, blob)), leftover])
+    utimesSync(file, old, old);
+  assert.deepEqual(await blobs.has([found.digest]), [found.digest]);
+  const since = Date.now() - day;
+  const collect = () => blobs.collect(since, async () => new Set([needed.digest]));
+  assert.equal(await collect(), 1);
+  const all = [needed, found, unneeded, recent];
+  assert.deepEqual(
+    all.filter((blob) => existsSync(fileOf(home, blob))),
+    [needed, found, recent],
+  );
+  assert.equal(existsSync(leftover), false);
+  assert.equal(await blobs.collect(since, () => assert.fail('every blob was used since then')), 0);
+});
+
+test('a blob that a client finds while it is removed stays', async (t) => {
+  const home = temporaryFolder(t);
+  const blobs = createBlobs(home);
+  const blob = blobOf('found late');
   await blobs.put([blob]);
-  const old = new Date(Date.now() - 3 * 24 * 3600 * 1000);
+  const old = new Date(Date.now() - 2 * day);
   utimesSync(fileOf(home, blob), old, old);
-  assert.deepEqual(await blobs.has([blob.digest]), [blob.digest]);
-  assert.ok(statSync(fileOf(home, blob)).mtimeMs > old.getTime() + 3600 * 1000);
+  const removed = await blobs.collect(Date.now() - day, async () => {
+    assert.deepEqual(await blobs.has([blob.digest]), [blob.digest]);
+    return new Set();
+  });
+  assert.equal(removed, 0);
+  assert.equal(Buffer.from(await blobs.read(blob.digest)).toString(), 'found late');
 });
 
 test('a full disk leaves nothing of an upload, and is named', async (t) => {

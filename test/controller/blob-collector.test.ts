@@ -1,0 +1,44 @@
+/** The blobs that the controller keeps: those of every job that may be started again. */
+import assert from 'node:assert/strict';
+import { existsSync, utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import { digestOf, type Digest } from '../../src/catalogue/digest.ts';
+import { createBlobCollector } from '../../src/controller/blob-collector.ts';
+import { day, hour } from '../../src/core/model/time.ts';
+import { createBlobs } from '../../src/files/blobs.ts';
+import { localSpec } from '../support/builders.ts';
+import { testStore } from '../support/stores.ts';
+import { temporaryFolder } from '../support/folder.ts';
+
+testStore('the blobs of deleted jobs are removed, after the first work for jobs', async (store) => {
+  const undo: (() => void)[] = [];
+  const home = temporaryFolder({ after: (fn) => undo.push(fn) });
+  const blobs = createBlobs(home);
+  const fileOf = (digest: Digest): string => join(home, 'blobs', digest.slice(7, 9), digest.slice(7));
+  const create = async (text: string) => {
+    const content = Buffer.from(text);
+    const digest = digestOf(content);
+    await blobs.put([{ digest, content }]);
+    const file = { kind: 'blob', blob: digest, to: '~/x', mode: 0o644 } as const;
+    const step = { name: 'files', key: 'k', check: null, apply: '', files: [file], timeoutMs: hour };
+    const stored = await store.insert({ owner: 'ada', spec: localSpec({ steps: [step] }), manifest: '', at: 1 });
+    const old = new Date(Date.now() - 2 * day);
+    utimesSync(fileOf(digest), old, old);
+    return { ...stored, digest };
+  };
+  const [kept, deleted] = [await create('kept'), await create('deleted')];
+  const job = { ...deleted.job, startRequest: null, removed: true };
+  const commit = { job, revision: deleted.revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null };
+  assert.equal(await store.commit(commit), 'committed');
+  let now = Date.now();
+  const lines: string[] = [];
+  const log = { info: (line: string) => lines.push(line), warn: (line: string) => lines.push(line) };
+  const collect = createBlobCollector({ store, blobs, clock: { now: () => now }, log });
+  await collect();
+  assert.ok(existsSync(fileOf(deleted.digest)), 'jobs that wait for the controller come first');
+  now += hour;
+  await collect();
+  assert.deepEqual([existsSync(fileOf(kept.digest)), existsSync(fileOf(deleted.digest))], [true, false]);
+  assert.deepEqual(lines, ['removed 1 stored file that no job needs']);
+  for (const one of undo) one();
+});
