@@ -1,8 +1,8 @@
-// Updates of stored jobs, for those who wait for them or follow them.
+// Changes of stored jobs, for those who show them, wait for them or follow them.
 
 import type { Event } from '../core/model/event.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
-import type { Client, JobView } from './client.ts';
+import type { Change, Client, JobView } from './client.ts';
 import { createBell } from './concurrency.ts';
 import { isNotFoundError } from './errors.ts';
 import type { Io } from './services.ts';
@@ -34,7 +34,7 @@ export async function* jobUpdates(
 ): AsyncIterable<readonly JobUpdate[]> {
   const seqs = new Map<string, number>();
   const bell = createBell();
-  let isStale = true;
+  let seen = 0;
   let readAt: Instant = 0;
 
   async function read(id: string): Promise<JobUpdate> {
@@ -51,20 +51,13 @@ export async function* jobUpdates(
     }
   }
 
-  const changes = client.changesSince(null, [...ids])[Symbol.asyncIterator]();
-  async function listen(): Promise<void> {
-    for (let change = await changes.next(); change.done !== true; change = await changes.next()) {
-      if (change.value.kind === 'jobs') isStale = true;
-      bell.ring();
-    }
-  }
-  // The next reading reports why the changes cannot be read.
-  void listen().catch(() => undefined);
+  const changes = noticeChanges(client, [...ids], () => bell.ring());
   try {
     for (;;) {
       const updates: JobUpdate[] = [];
-      if (isStale || now() - readAt >= refreshInterval * Math.ceil(ids.size / refreshBatch)) {
-        isStale = false;
+      const count = changes.count();
+      if (count !== seen || now() - readAt >= refreshInterval * Math.ceil(ids.size / refreshBatch)) {
+        seen = count;
         readAt = now();
         for (const id of ids) updates.push(await read(id));
       }
@@ -73,6 +66,40 @@ export async function* jobUpdates(
       await bell.wait(tickInterval, signal);
     }
   } finally {
-    void changes.return?.();
+    changes.close();
   }
+}
+
+/** Notices changes until `close`. `onChange` is also called when the log of one of these jobs has grown. */
+export function noticeChanges(
+  client: Pick<Client, 'changesSince'>,
+  ids: readonly string[] = [],
+  onChange: () => void = () => undefined,
+) {
+  let count = 1;
+  let changes: AsyncIterator<Change> | null = null;
+
+  async function listen(): Promise<void> {
+    const own = client.changesSince(null, ids)[Symbol.asyncIterator]();
+    changes = own;
+    try {
+      for (let change = await own.next(); change.done !== true; change = await own.next()) {
+        if (change.value.kind === 'jobs') count += 1;
+        onChange();
+      }
+    } catch {
+      // The caller reads the jobs, which reports why the changes cannot be read.
+      count += 1;
+    }
+    changes = null;
+  }
+
+  return {
+    /** Grows with every change of any job. */
+    count(): number {
+      if (changes === null) void listen();
+      return count;
+    },
+    close: (): void => void changes?.return?.(),
+  };
 }

@@ -3,6 +3,7 @@
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { ClusterParts } from './cluster/cluster-record.ts';
+import type { WatchOptions } from './cluster/watch-job.ts';
 import type { JobList, JobRow, ListQuery } from './client.ts';
 import { exitCode, isNotFoundError, JobmanError } from './errors.ts';
 import { pluralize } from './format.ts';
@@ -108,29 +109,46 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
 
   return {
     ...source,
+    /** The phase of a job in a cluster now and at each change, until it has finished or the signal. */
+    async *watch(job: FoundJob, options: WatchOptions) {
+      yield* (await cluster()).watch(job, options);
+    },
+
+    /** The active jobs of the cluster, for `top`; null without a cluster. */
+    async watchActivity(interval: Duration) {
+      if (!(await usesCluster())) return null;
+      const { watchActivity } = await import('./cluster/activity.ts');
+      return watchActivity(parts, scope, interval);
+    },
+
     /** The open cluster of a job, for a terminal that attaches to its pods. Null for a stored job. */
     record: async (job: FoundJob) => (job.cluster === null ? null : (await cluster()).record(job)),
 
     /** A list that is read again and again. The cluster is read in the background. */
-    async follow(query: ListQuery) {
-      const client = await parts.client();
-      const polled = (await usesCluster())
-        ? (await import('./cluster/job-list.ts')).pollClusterJobs(parts, query, scope)
-        : null;
-      let revisions = '';
-      let readAt: Instant = Number.NEGATIVE_INFINITY;
-      return {
-        /** Null if no source has changed since the last call and `maxAge` has not passed. */
-        async next(maxAge: Duration): Promise<JobList | null> {
-          const seen = `${await client.changeCount()} ${polled?.revision()}`;
-          const now = parts.io.now();
-          if (seen === revisions && now - readAt < maxAge) return null;
-          const own = await client.list(query);
-          [revisions, readAt] = [seen, now];
-          return polled === null ? own : joinLists(own, polled.list());
-        },
-        close: async () => polled?.close(),
-      };
+    follow: async (query: ListQuery) => followList(parts, query, (await usesCluster()) ? scope : null),
+  };
+}
+
+/** `scope` is null without a cluster. */
+async function followList(parts: JobsParts, query: ListQuery, scope: JobScope | null) {
+  const [client, { noticeChanges }] = await Promise.all([parts.client(), import('./job-updates.ts')]);
+  const polled = scope === null ? null : (await import('./cluster/job-list.ts')).pollClusterJobs(parts, query, scope);
+  const changes = noticeChanges(client);
+  let revisions = '';
+  let readAt: Instant = Number.NEGATIVE_INFINITY;
+  return {
+    /** Null if no source has changed since the last call and `maxAge` has not passed. */
+    async next(maxAge: Duration): Promise<JobList | null> {
+      const seen = `${changes.count()} ${polled?.revision()}`;
+      const now = parts.io.now();
+      if (seen === revisions && now - readAt < maxAge) return null;
+      const own = await client.list(query);
+      [revisions, readAt] = [seen, now];
+      return polled === null ? own : joinLists(own, polled.list());
+    },
+    async close(): Promise<void> {
+      changes.close();
+      await polled?.close();
     },
   };
 }

@@ -105,6 +105,10 @@ export function createClusterArchive(services: Services): ClusterArchive {
       const { archivedLogPath, archiveFolder, readArchivedLog } = await import('../files/archived-logs.ts');
       yield* readArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container), query);
     },
+    async lastLine(job, { pod, container }) {
+      const { archivedLogPath, archiveFolder, lastArchivedLine } = await import('../files/archived-logs.ts');
+      return lastArchivedLine(archivedLogPath(archiveFolder(home, job), pod, container));
+    },
     async recordDeleted(uid) {
       if (!isUsed) return;
       const { deletedEvent } = await import('../app/cluster/archive.ts');

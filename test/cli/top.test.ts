@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobActivity } from '../../src/app/activity.ts';
-import { archivedLogPath, archiveFolder } from '../../src/files/archived-logs.ts';
+import { archivedLogPath, archiveFolder, lastArchivedLine } from '../../src/files/archived-logs.ts';
 import type { ClusterJob, ClusterPod, PodUsage } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { topRows, workerKey, type TopRow } from '../../src/app/top.ts';
@@ -18,6 +18,7 @@ import { openWorld } from '../support/world.ts';
 import { run } from '../support/output-schema.ts';
 import { jobActivity, measuredWorker } from '../support/top-builders.ts';
 import {
+  emptyArchive,
   createCliHarness,
   fakeCluster,
   jobman,
@@ -379,7 +380,14 @@ suite("a cluster's jobs in top", () => {
     };
     const { services, ...others } = options({});
     const lastOf = async () => {
-      const { out } = await jobman(['top', '--json'], { ...others, services: { ...services, home } });
+      const clusterArchive = async () => ({
+        ...emptyArchive,
+        lastLine: async (
+          of: Parameters<typeof archiveFolder>[1],
+          log: { readonly pod: string; readonly container: string },
+        ) => lastArchivedLine(archivedLogPath(archiveFolder(home, of), log.pod, log.container)),
+      });
+      const { out } = await jobman(['top', '--json'], { ...others, services: { ...services, clusterArchive } });
       const [, worker] = jsonLines<TopRow>(out) as [TopRow, TopRow & { kind: 'worker' }];
       return [worker.lastLine, worker.logAt as unknown];
     };

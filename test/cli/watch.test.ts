@@ -147,11 +147,15 @@ suite('list --watch', () => {
     const inner = createCliHarness({ jobs: [jobView()] });
     const client = await inner.services.client();
     let fails = false;
-    let changes = 0;
     const services = {
       client: async () => ({
         ...client,
-        changeCount: async () => (changes += 1),
+        async *changesSince() {
+          for (;;) {
+            yield { kind: 'jobs' as const, cursor: '' };
+            await new Promise((resolve) => setTimeout(resolve, 20).unref());
+          }
+        },
         list: async (query: ListQuery) => {
           if (fails) throw new JobmanError('The record of jobs is locked.', exitCode.unreachable);
           return client.list(query);

@@ -35,6 +35,11 @@ export interface ClusterArchive {
     log: Pick<ArchivedLog, 'pod' | 'container'>,
     query: { readonly tail?: number; readonly since?: Instant; readonly timestamps?: true },
   ): AsyncIterable<Uint8Array>;
+  /** The newest whole line of a copy; null without one. */
+  lastLine(
+    job: Pick<ClusterJob, 'name' | 'uid'>,
+    log: Pick<ArchivedLog, 'pod' | 'container'>,
+  ): Promise<{ readonly line: string; readonly at: Instant } | null>;
   recordDeleted(uid: string): Promise<void>;
   /** Takes an archived job off the list. Its logs and history remain available by its name until `clean`. */
   hide(uid: string): Promise<void>;

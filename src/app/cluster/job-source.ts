@@ -16,6 +16,7 @@ import { clusterResult, type ClusterObservation, type ClusterResult } from './jo
 import type { ClusterJobView } from './job-view.ts';
 import type { createClusterLogs } from './logs.ts';
 import { observeJob } from './observe-job.ts';
+import type { WatchOptions } from './watch-job.ts';
 
 /** `scope` is null without a cluster: then only the archive answers. `isScoped`: the user has named the scope. */
 export function createClusterSource(parts: ClusterParts, scope: JobScope | null, isScoped: boolean) {
@@ -125,6 +126,14 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
   return {
     ...source,
     record: (job: FoundJob) => records.of(job),
+    async *watch(job: FoundJob, options: WatchOptions) {
+      const [record, { watchJob }] = await Promise.all([records.of(job), import('./watch-job.ts')]);
+      const explain = async (now?: ClusterJob): Promise<Why> => {
+        if (now === undefined) return source.why(job);
+        return clusterWhy(now, clusterResult(await observeJob(expectCluster(record.cluster), now), { now: io.now() }));
+      };
+      yield* watchJob(record, explain, options);
+    },
     contextWith: (name: string) => records.contextWith(name),
   };
 }
@@ -169,7 +178,7 @@ function resultOf({ archived }: ClusterRecord, observation: ClusterObservation, 
   return archived === null ? clusterResult(observation, reading) : archivedResult(archived, reading);
 }
 
-export function clusterWhy({ name }: ClusterJob, { phase, message, evidence }: ClusterResult): Why {
+function clusterWhy({ name }: ClusterJob, { phase, message, evidence }: ClusterResult): Why {
   // The cluster has no rules of jobman, and nothing follows but what its own controllers do.
   const none = { rule: null, typicalWait: null, next: null, nextAt: null, nextCheckAt: null, situation: null };
   return { id: name, backend: 'kubernetes', phase, message, evidence, logTail: [], ...none };

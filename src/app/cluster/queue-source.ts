@@ -1,11 +1,23 @@
 // Sources of the queue: the whole cluster if we may list its jobs, else the list published for users who may not, else
 // the namespace alone.
 
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { parseInstant, type Instant } from '../../core/model/time.ts';
 import { exitCode, JobmanError } from '../errors.ts';
-import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
-import { clusterLabels } from './job-object.ts';
-import { isActive, isOrderedByQueue, queuedJob, type QueuedJob, queueKey, type QueueState } from './queue.ts';
+import type { JobScope } from '../job-source.ts';
+import type { Cluster, ClusterContext, ClusterJob, ClusterQuery } from './cluster.ts';
+import type { ClusterParts } from './cluster-record.ts';
+import { clusterLabels, ownerLabels } from './job-object.ts';
+import {
+  isActive,
+  isOrderedByQueue,
+  queuedJob,
+  type QueuedJob,
+  queueKey,
+  type QueueState,
+  queueView,
+  type QueueView,
+} from './queue.ts';
 import type { ClusterSettings } from './settings.ts';
 import type { Amounts } from './flavor.ts';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -26,6 +38,54 @@ export type QueueSource =
 export interface ObservedQueue {
   readonly source: QueueSource;
   readonly jobs: readonly QueuedJob[];
+}
+
+export interface QueueReport {
+  readonly source: QueueSource;
+  readonly view: QueueView;
+  readonly context: ClusterContext;
+  /** The setting of the published list. */
+  readonly published: PublishedQueueSettings;
+}
+
+/** Throws JobmanError without a cluster, or if we may not even list its jobs of the namespace. */
+export function readQueue(parts: ClusterParts, scope: JobScope): Promise<QueueReport> {
+  return withCluster(parts, scope, async (cluster, { gpuResources, ...published }) => {
+    const { source, jobs } = await observeQueue(cluster, published);
+    const context = cluster.context();
+    const view = queueView(jobs, {
+      namespace: scope.allNamespaces === true ? null : context.namespace,
+      owners: ownerLabels(await parts.actor()),
+      gpuResources,
+    });
+    return { source, view, context, published };
+  });
+}
+
+/** Publishes the active jobs of the whole cluster. Throws JobmanError with the missing right. */
+export function publishJobs(
+  parts: ClusterParts,
+  scope: JobScope,
+  now: Instant,
+): Promise<Omit<QueueReport, 'source' | 'view'> & { readonly jobCount: number }> {
+  return withCluster(parts, scope, async (cluster, published) => {
+    const jobCount = await publishQueue(cluster, published, now);
+    return { jobCount, context: cluster.context(), published };
+  });
+}
+
+async function withCluster<T>(
+  parts: ClusterParts,
+  { context, namespace }: JobScope,
+  use: (cluster: Cluster, settings: ClusterSettings['jobsQueue']) => Promise<T>,
+): Promise<T> {
+  const { jobsQueue } = (await parts.clusterSettings()).settings;
+  const cluster = await parts.cluster(omitUndefined({ context, namespace }));
+  try {
+    return await use(cluster, jobsQueue);
+  } finally {
+    await cluster.close();
+  }
 }
 
 /** Uses the widest permitted source. Throws the cluster's JobmanError if we may not even list the namespace. */

@@ -1,15 +1,11 @@
 import { ownHost } from '../../core/model/spec.ts';
 import { hostsOf } from '../../app/hosts.ts';
-import type { ClusterContext } from '../../app/cluster/cluster.ts';
-import { ownerLabels } from '../../app/cluster/job-object.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
-import { observeQueue, publishQueue, type ObservedQueue, type QueueSource } from '../../app/cluster/queue-source.ts';
-import { queueView, type QueueGroup, type QueuePosition, type QueueView } from '../../app/cluster/queue.ts';
-import type { ClusterSettings } from '../../app/cluster/settings.ts';
+import { publishJobs, readQueue, type QueueReport } from '../../app/cluster/queue-source.ts';
+import type { QueueGroup, QueuePosition, QueueView } from '../../app/cluster/queue.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatAge, pluralize, escapeLine } from '../../app/format.ts';
 import type { JobRow } from '../../app/client.ts';
-import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
@@ -97,39 +93,27 @@ async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolea
 }
 
 async function clusterQueue(cli: Cli, flags: QueueFlags): Promise<number> {
-  const isEverywhere = flags.allNamespaces === true;
-  const { jobsQueue } = (await cli.services.clusterSettings()).settings;
-  const cluster = await cli.services.cluster(omitUndefined({ context: flags.context, namespace: flags.namespace }));
-  try {
-    const context = cluster.context();
-    const now = cli.io.now();
-    if (flags.publish === true) {
-      const jobs = await publishQueue(cluster, jobsQueue, now);
-      const { namespace, configmap } = jobsQueue;
-      if (cli.json) cli.printJson({ context: context.context, namespace, configmap, jobCount: jobs, updatedAt: now });
-      else
-        cli.printSentence(
-          `Published ${pluralize(jobs, 'active job')} of ${context.context} in the ConfigMap ${namespace}/${configmap}.`,
-        );
-      return exitCode.ok;
-    }
-    const observation = await observeQueue(cluster, jobsQueue);
-    const { gpuResources } = jobsQueue;
-    const view = queueView(observation.jobs, {
-      namespace: isEverywhere ? null : context.namespace,
-      owners: ownerLabels(await cli.services.actor()),
-      gpuResources,
-    });
-    if (cli.json) printJson(cli, observation, view, context);
-    else printTables(cli, view, now);
-    if (!cli.json) printNotes(cli, observation.source, view, { context, jobsQueue, now, isEverywhere });
+  const now = cli.io.now();
+  if (flags.publish === true) {
+    const { jobCount, context, published } = await publishJobs(cli.services, flags, now);
+    const { namespace, configmap } = published;
+    if (cli.json) cli.printJson({ context: context.context, namespace, configmap, jobCount, updatedAt: now });
+    else
+      cli.printSentence(
+        `Published ${pluralize(jobCount, 'active job')} of ${context.context} in the ConfigMap ${namespace}/${configmap}.`,
+      );
     return exitCode.ok;
-  } finally {
-    await cluster.close();
   }
+  const report = await readQueue(cli.services, flags);
+  if (cli.json) printJson(cli, report);
+  else {
+    printTables(cli, report.view, now);
+    printNotes(cli, report, now, flags.allNamespaces === true);
+  }
+  return exitCode.ok;
 }
 
-function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { context, namespace }: ClusterContext): void {
+function printJson(cli: Cli, { source, view, context: { context, namespace } }: QueueReport): void {
   const { jobs, yours } = view;
   const updatedAt = source.kind === 'published' ? source.updatedAt : cli.io.now();
   cli.printJsonLines([
@@ -210,22 +194,16 @@ function positionLines(positions: readonly QueuePosition[], columns: number | nu
 
 function printNotes(
   cli: Cli,
-  source: QueueSource,
-  { groups, positions, jobs, yours }: QueueView,
-  options: {
-    readonly context: ClusterContext;
-    readonly jobsQueue: ClusterSettings['jobsQueue'];
-    readonly now: Instant;
-    readonly isEverywhere: boolean;
-  },
+  { source, view: { groups, positions, jobs, yours }, context, published }: QueueReport,
+  now: Instant,
+  isEverywhere: boolean,
 ): void {
-  const { context, jobsQueue, now, isEverywhere } = options;
   const mine = isEverywhere ? 'the jobs with your name' : `the jobs of ${context.namespace}`;
   const own = `${context.context}/${context.namespace}`;
   const more = positions.length - maxRows;
   if (more > 0) cli.note(`and ${more} more (--json lists all)`);
   const counted = jobs === 0 ? 'No job is active' : `${pluralize(jobs, 'active job')} (${yours} yours)`;
-  const list = `the ConfigMap ${jobsQueue.namespace}/${jobsQueue.configmap}`;
+  const list = `the ConfigMap ${published.namespace}/${published.configmap}`;
   const forbidden = 'you may not list the jobs of the whole cluster';
   switch (source.kind) {
     case 'cluster':

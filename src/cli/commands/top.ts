@@ -1,5 +1,6 @@
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine } from '../../app/format.ts';
+import { openJobs } from '../../app/jobs.ts';
 import type { Client, Ref } from '../../app/client.ts';
 import { isIdRef } from '../../app/refs.ts';
 import type { TopFilter, TopRow, TopRows } from '../../app/top.ts';
@@ -22,9 +23,7 @@ export async function top(cli: Cli, flags: TopFlags & GlobalFlags, ...refs: read
   const interval = flags.interval ?? defaultInterval;
   if (interval < minInterval) throw usageError('--interval is at least 1 s: each round measures every worker.');
   const client = await cli.services.client();
-  const usesCluster =
-    flags.namespace !== undefined || flags.context !== undefined || (await cli.services.isClusterConfigured());
-  const sources = createTopSources(cli, client, interval, usesCluster ? flags : null);
+  const sources = createTopSources(cli, client, openJobs(cli.services, flags), interval);
   try {
     if (cli.screen.live && !cli.json) {
       // A name may be that of a job in the cluster.

@@ -12,9 +12,11 @@ import { jobUpdates } from '../../app/job-updates.ts';
 import { keepController } from '../controller.ts';
 import { abortOnSignal, callAfter } from '../interrupt.ts';
 import type { FoundJob } from '../../app/job-source.ts';
+import type { Jobs } from '../../app/jobs.ts';
 import { resolveJobs, type JobFlags } from '../jobs/resolve.ts';
 import { cutEnd, width } from '../render/cell.ts';
-import { glyph } from '../screen.ts';
+import { whyLines } from '../render/show.ts';
+import { glyph, layoutOf } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Event } from '../../core/model/event.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
@@ -34,14 +36,12 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
   const waitFor = async (name: string, job: FoundJob | JobmanError): Promise<number> => {
     try {
       if (job instanceof JobmanError) throw job;
-      const record = await jobs.record(job);
-      if (record === null) {
+      if (job.cluster === null) {
         open.add((await client.show(job.id)).id);
         return exitCode.ok;
       }
       open.add(name);
-      const { waitForClusterJob } = await import('../cluster/wait.ts');
-      const code = await waitForClusterJob(cli, jobs, record, signal);
+      const code = await waitInCluster(cli, jobs, job, signal);
       if (code !== null) open.delete(name);
       return code ?? exitCode.ok;
     } catch (error) {
@@ -75,6 +75,22 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
     release();
     await jobs.close();
   }
+}
+
+/** Prints the result of the job and resolves with its exit code, or with null if the signal came first. */
+async function waitInCluster(cli: Cli, jobs: Jobs, job: FoundJob, signal: AbortSignal): Promise<number | null> {
+  for await (const change of jobs.watch(job, { signal, onNote: cli.note })) {
+    if (change.kind === 'deleted')
+      return printError(cli, `Job ${job.id} was deleted meanwhile.`, exitCode.failed, { job: job.id });
+    const { why } = change;
+    if (isFinishedPhase(why.phase)) {
+      if (cli.json) cli.printJson(why);
+      else cli.printAll(whyLines(why, layoutOf(cli)));
+      return verdictCode(why);
+    }
+    if (!cli.json) cli.note(why.message);
+  }
+  return null;
 }
 
 const shortRef = (ref: string): string => (isIdRef(ref) ? String(Number(ref)) : ref);

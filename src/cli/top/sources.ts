@@ -20,8 +20,8 @@ import type { QuotaRow } from '../../reports/quota.ts';
 import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import { createControllerCheck } from '../controller.ts';
-import type { JobScope } from '../../app/job-source.ts';
-import type { WatchedCluster } from './cluster.ts';
+import { noticeChanges } from '../../app/job-updates.ts';
+import type { Jobs } from '../../app/jobs.ts';
 
 /** The clouds are other people's servers, and TPUs come and go slowly. */
 const cloudInterval: Duration = minute;
@@ -35,17 +35,16 @@ const maxWaitForFirst: Duration = 12 * second;
 
 export type TopSources = ReturnType<typeof createTopSources>;
 
-/** `contextFlags` is null without a cluster. */
-export function createTopSources(cli: Cli, client: Client, interval: Duration, contextFlags: JobScope | null) {
+export function createTopSources(cli: Cli, client: Client, jobs: Pick<Jobs, 'watchActivity'>, interval: Duration) {
   const store = createStoreSource(cli, client, interval);
   const clouds = createCloudSource(cli);
   const workers = createWorkerSource(cli, interval);
-  let cluster: WatchedCluster | null = null;
+  let opened: ReturnType<Jobs['watchActivity']> | undefined;
+  let cluster: Awaited<ReturnType<Jobs['watchActivity']>> = null;
   let revisions = '';
 
   async function start(): Promise<void> {
-    if (contextFlags === null || cluster !== null) return;
-    cluster = (await import('./cluster.ts')).watchCluster(cli, contextFlags, interval);
+    cluster = await (opened ??= jobs.watchActivity(interval));
   }
 
   return {
@@ -97,6 +96,7 @@ export function createTopSources(cli: Cli, client: Client, interval: Duration, c
       [...store.notes(), clouds.note(), cluster?.note() ?? null].filter((note) => note !== null),
 
     async close(): Promise<void> {
+      store.close();
       await cluster?.close();
     },
   };
@@ -105,7 +105,8 @@ export function createTopSources(cli: Cli, client: Client, interval: Duration, c
 function createStoreSource(cli: Cli, client: Client, interval: Duration) {
   const { io } = cli;
   let jobs: readonly JobActivity[] = [];
-  let changes = -1;
+  const changes = noticeChanges(client);
+  let seen = 0;
   let readAt: Instant = Number.NEGATIVE_INFINITY;
   let revision = 0;
   let note: string | null = null;
@@ -115,14 +116,15 @@ function createStoreSource(cli: Cli, client: Client, interval: Duration) {
     jobs: () => jobs,
     revision: () => revision,
     notes: (): readonly (string | null)[] => [note, controller],
+    close: () => changes.close(),
     async read(): Promise<void> {
       const age = io.now() - readAt;
       if (age < minReadInterval) return;
       try {
-        const seen = await client.changeCount();
-        if (seen === changes && age < interval) return;
+        const count = changes.count();
+        if (count === seen && age < interval) return;
         jobs = await client.activity();
-        changes = seen;
+        seen = count;
         readAt = io.now();
         note = null;
         controller = await checkController(jobs.length > 0);

@@ -138,6 +138,7 @@ export const emptyArchive: ClusterArchive = {
   events: async () => [],
   logs: async () => [],
   async *readLog() {},
+  lastLine: async () => null,
   recordDeleted: async () => undefined,
   hide: async () => undefined,
   remove: async () => undefined,

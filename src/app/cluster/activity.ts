@@ -1,30 +1,28 @@
 // The active jobs of a cluster and their pods for `top`. While the cluster does not answer, the last ones stay.
 
-import type { Cluster, ClusterJob, ClusterPod, PodUsage } from '../../app/cluster/cluster.ts';
-import { archivedLogPath, archiveFolder, lastArchivedLine } from '../../files/archived-logs.ts';
-import { mainContainer } from '../../app/cluster/job-object.ts';
-import { clusterPhase, clusterSummary } from '../../app/cluster/job-result.ts';
-import { parseQuantity, quantityNumber } from '../../app/cluster/quantity.ts';
-import { JobmanError } from '../../app/errors.ts';
-import { formatLocalTimeOfDay } from '../../app/format.ts';
-import type { ClusterActivity, TopWorker } from '../../app/top.ts';
-import { unknownFigures } from '../../app/worker-figures.ts';
-import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
-import { clusterRow } from '../../app/cluster/job-list.ts';
-import { createPoller } from '../../app/poller.ts';
-import type { Cli } from '../context.ts';
-import type { JobScope } from '../../app/job-source.ts';
+import { JobmanError } from '../errors.ts';
+import { formatLocalTimeOfDay } from '../format.ts';
+import type { JobScope } from '../job-source.ts';
+import { createPoller } from '../poller.ts';
+import type { ClusterActivity, TopWorker } from '../top.ts';
+import { unknownFigures } from '../worker-figures.ts';
+import type { Cluster, ClusterJob, ClusterPod, PodUsage } from './cluster.ts';
+import type { ClusterParts } from './cluster-record.ts';
+import type { ClusterArchive } from './commands.ts';
+import { clusterRow } from './job-list.ts';
+import { clusterPhase, clusterSummary } from './job-result.ts';
+import { mainContainer } from './observe-job.ts';
+import { parseQuantity, quantityNumber } from './quantity.ts';
 
 /** Limit for one round of requests. */
 const answerTimeout: Duration = 10 * second;
 
-export type WatchedCluster = ReturnType<typeof watchCluster>;
-
 /** Reads again and again until `close`. `first` resolves after the first round, even if it failed. */
-export function watchCluster(cli: Cli, { context, namespace }: JobScope, interval: Duration) {
-  const { io, services } = cli;
+export function watchActivity(parts: ClusterParts, { context, namespace }: JobScope, interval: Duration) {
+  const { io } = parts;
   let opened: Promise<Cluster> | undefined;
   let jobs: readonly ClusterActivity[] = [];
   let note: string | null = null;
@@ -33,10 +31,10 @@ export function watchCluster(cli: Cli, { context, namespace }: JobScope, interva
 
   async function read(end: AbortSignal): Promise<void> {
     try {
-      opened ??= services.cluster(omitUndefined({ context, namespace, quiet: true }));
+      opened ??= parts.cluster(omitUndefined({ context, namespace, quiet: true }));
       jobs = await readActivity(
         await opened,
-        services.home,
+        await parts.clusterArchive(),
         io.now(),
         AbortSignal.any([end, AbortSignal.timeout(answerTimeout)]),
       );
@@ -75,7 +73,7 @@ export function watchCluster(cli: Cli, { context, namespace }: JobScope, interva
 
 async function readActivity(
   cluster: Cluster,
-  home: string,
+  archive: ClusterArchive,
   now: Instant,
   signal: AbortSignal,
 ): Promise<readonly ClusterActivity[]> {
@@ -88,13 +86,16 @@ async function readActivity(
     readUsage(cluster, signal),
   ]);
   const byJob = Map.groupBy(pages.flat(), ({ job }) => job);
-  return jobs.map((job): ClusterActivity => {
-    const own = (byJob.get(job.name) ?? []).filter(({ jobUid }) => (jobUid ?? job.uid) === job.uid);
-    return {
-      row: clusterRow(job, cluster.context(), now, clusterSummary(job, own, now) ?? undefined),
-      pods: own.map((pod) => podRow(job, pod, { usage: usage.get(pod.name), log: lastLogLine(home, job, pod) })),
-    };
-  });
+  return Promise.all(
+    jobs.map(async (job): Promise<ClusterActivity> => {
+      const own = (byJob.get(job.name) ?? []).filter(({ jobUid }) => (jobUid ?? job.uid) === job.uid);
+      const pods = own.map(async (pod) =>
+        podRow(job, pod, { usage: usage.get(pod.name), log: await lastLogLine(archive, job, pod) }),
+      );
+      const row = clusterRow(job, cluster.context(), now, clusterSummary(job, own, now) ?? undefined);
+      return { row, pods: await Promise.all(pods) };
+    }),
+  );
 }
 
 /** Empty without the resource metrics API: then the pods are shown without their usage. */
@@ -107,17 +108,18 @@ async function readUsage(cluster: Cluster, signal: AbortSignal): Promise<Readonl
   }
 }
 
+type LastLine = Awaited<ReturnType<ClusterArchive['lastLine']>>;
+
 /** From our copy of the log, which the controller follows for the jobs of this installation. */
-function lastLogLine(home: string, job: ClusterJob, pod: ClusterPod): ReturnType<typeof lastArchivedLine> {
-  const container = mainContainer(pod.containers.filter(({ init }) => !init));
-  if (container === undefined) return null;
-  return lastArchivedLine(archivedLogPath(archiveFolder(home, job), pod.name, container.name));
+async function lastLogLine(archive: ClusterArchive, job: ClusterJob, pod: ClusterPod): Promise<LastLine> {
+  const container = mainContainer(pod.containers);
+  return container === undefined ? null : archive.lastLine(job, { pod: pod.name, container: container.name });
 }
 
 function podRow(
   job: ClusterJob,
   pod: ClusterPod,
-  { usage, log }: { readonly usage: PodUsage | undefined; readonly log: ReturnType<typeof lastArchivedLine> },
+  { usage, log }: { readonly usage: PodUsage | undefined; readonly log: LastLine },
 ): TopWorker {
   const waiting = pod.containers.find(({ state, reason }) => state === 'waiting' && reason !== null);
   const limits = Object.values(pod.limits ?? {}).map(amountOf);
