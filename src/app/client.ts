@@ -549,8 +549,8 @@ export interface CreateRequest {
   readonly confirmed?: readonly ConfirmationToken[];
   /** Jobs that are cancelled in the same transaction, so that this one gets their TPU. */
   readonly replaces?: readonly string[];
-  /** The environment that secrets are taken from. */
-  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** The values of the job's own secrets, in Base64. */
+  readonly secrets?: Readonly<Record<SecretName, string>>;
   /** Set by `tpu run`: the job is created together with its first window and its booking. */
   readonly lab?: LabEntry;
 }
@@ -738,6 +738,11 @@ export interface Client {
    * name or value.
    */
   setSecret(name: SecretName, value: Uint8Array): Promise<'added' | 'replaced'>;
+  /**
+   * Replaces the value of a secret that `create` stored for the job. Throws JobmanError: 2 for an invalid value, 3 if the job
+   * has no such secret of its own.
+   */
+  replaceJobSecret(ref: Ref, name: SecretName, value: Uint8Array): Promise<void>;
   /** Throws JobmanError: 3 without that secret, 4 while an unfinished job needs it. */
   deleteSecret(name: SecretName): Promise<void>;
   /**

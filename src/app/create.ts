@@ -7,12 +7,12 @@ import { ownNames, type Actor } from '../core/model/user.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
 import { endRequests, reportEnds } from './commit-command.ts';
-import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
+import { StoreError, usageError } from './errors.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
 import type { JobDraft, StoredJob } from './ports.ts';
 import { requirePermission } from './require-permission.ts';
-import { requireJobSecrets } from './secrets.ts';
+import { jobSecretValues, requireJobSecrets } from './secrets.ts';
 import { jobRow } from './views.ts';
 
 /**
@@ -39,7 +39,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   await requireBlobs(parts, spec);
   const draft = await folders.draft(owner, {
     manifest,
-    secrets: secretValues(spec, request.env ?? {}),
+    secrets: jobSecretValues(spec, request.secrets ?? {}),
     workdir: spec.workdir?.from ?? null,
   });
   let stored: StoredJob;
@@ -77,21 +77,6 @@ async function requireBlobs(parts: Pick<ClientParts, 'blobs'>, { steps }: JobSpe
   const missing = files.find(({ blob }) => !stored.has(blob));
   if (missing !== undefined)
     throw usageError(`Nothing was created: the content of ${missing.to} (${missing.blob}) was not sent.`);
-}
-
-/** Stored with the job: a resume may come days later, from a controller with another environment. */
-function secretValues(spec: JobSpec, env: NonNullable<CreateRequest['env']>): Readonly<Record<string, string>> {
-  const sources = Object.entries(spec.command.secrets ?? {});
-  const values = sources.flatMap(([name, source]) => {
-    if (source.kind !== 'environment') return [];
-    const value = env[source.variable];
-    if (value !== undefined) return [[name, value] as const];
-    throw new JobmanError(
-      `The secret ${name} needs the environment variable ${source.variable}, which is not set.`,
-      exitCode.usage,
-    );
-  });
-  return Object.fromEntries(values);
 }
 
 /** The job exists by now: the controller rewrites its copies with the next event. */

@@ -6,7 +6,7 @@ import {
   nodeNamePlaceholder,
   workdirPlaceholder,
   type RecoveryRule,
-  type SecretSource,
+  type SecretRef,
   type StepFile,
   formatHosts,
   isOnThisMachine,
@@ -79,12 +79,9 @@ function specParts(
     .replaceAll(job.id, ownId);
   const { steps, command, recovery, ...spec } = JSON.parse(text) as Job['spec'];
   const { env, secrets = {}, script, userScript = script, ...rest } = command;
-  const secretSources = Object.entries(secrets).map(([name, source]) => [
-    name,
-    `(secret, ${formatSecretSource(source)})`,
-  ]);
+  const secretTexts = Object.entries(secrets).map(([name, ref]) => [name, `(secret, ${formatSecret(ref)})`]);
   return {
-    environment: { ...env, ...(Object.fromEntries(secretSources) as object) },
+    environment: { ...env, ...(Object.fromEntries(secretTexts) as object) },
     rules: { ...recovery, rules: recovery.rules.map((rule) => `${formatRule(rule)}\n`).join('') },
     spec: {
       ...spec,
@@ -95,9 +92,10 @@ function specParts(
   };
 }
 
-function formatSecretSource(source: SecretSource): string {
-  if (source.kind === 'named') return `${source.secret} of the store`;
-  return source.kind === 'file' ? `from ${source.path}` : `from the variable ${source.variable}`;
+function formatSecret(ref: SecretRef): string {
+  if (ref.kind === 'localFile') return `from ${ref.path}`;
+  if (ref.kind === 'named') return `${ref.secret} of the store`;
+  return ref.variable === undefined ? 'of the job' : `from the variable ${ref.variable}`;
 }
 
 /** A line of the table: `command_failed, exit code 1 or 2: resume on same`. */

@@ -15,6 +15,7 @@ import type {
   CapacitySpec,
   JobSpec,
   SecretName,
+  SecretRef,
   SetupStep,
   ShownTpu,
   WorkerId,
@@ -465,8 +466,8 @@ export interface JobFolders {
 
 export interface DraftFiles {
   readonly manifest: string;
-  /** Values by name. Only the owner may read them. */
-  readonly secrets: Readonly<Record<string, string>>;
+  /** The values of the job's own secrets. */
+  readonly secrets: Readonly<Record<SecretName, Uint8Array>>;
   /** The folder to copy; null without one. */
   readonly workdir: string | null;
 }
@@ -493,8 +494,15 @@ export interface SecretStore {
   put(owner: UserName, name: SecretName, value: Uint8Array): Promise<void>;
   /** False if there is none. */
   remove(owner: UserName, name: SecretName): Promise<boolean>;
-  /** Throws JobmanError without it, or if other users may read it. The message names the command that repairs it. */
-  read(owner: UserName, name: SecretName): Promise<Uint8Array>;
+  /** Stores or replaces a secret of the job itself, which is removed with the job's files. */
+  putOfJob(job: Job, name: SecretName, value: Uint8Array): Promise<void>;
+  /**
+   * A file of this machine with the value. Throws JobmanError with the command that repairs it: 3 without it, 1 if other
+   * users may read it.
+   */
+  fileOf(job: Job, ref: SecretRef): string;
+  /** The value. Throws as `fileOf`, and JobmanError (1) if it cannot be read. */
+  read(job: Job, ref: SecretRef): Promise<Uint8Array>;
 }
 
 /** A content with the digest that it should have. */

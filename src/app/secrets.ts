@@ -2,10 +2,10 @@
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Job } from '../core/model/job.ts';
-import { namedSecretsOf, secretNamePattern, type JobSpec, type SecretName } from '../core/model/spec.ts';
+import { secretNamePattern, secretNamesOf, secretRefsOf, type JobSpec, type SecretName } from '../core/model/spec.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
 import { permissions } from '../core/policy/permissions.ts';
-import type { SecretView } from './client.ts';
+import type { CreateRequest, SecretView } from './client.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
 import { formatList } from './format.ts';
 import type { SecretStore } from './ports.ts';
@@ -34,14 +34,37 @@ export async function setSecret(
 ): Promise<'added' | 'replaced'> {
   requireSecrets(actor);
   requireSecretName(name);
-  if (value.length === 0) throw usageError(`The value of ${name} is empty. Nothing was changed.`);
-  if (value.length > maxSecretBytes)
-    throw usageError(`The value of ${name} is longer than ${maxSecretBytes / 1024} KiB. Nothing was changed.`);
+  checkedValue(name, value);
   const secrets = await parts.secrets();
   const isNew = (await secrets.list(actor.user)).every((one) => one.name !== name);
   (await parts.jobFolders()).makeHome();
   await secrets.put(actor.user, name, value);
   return isNew ? 'added' : 'replaced';
+}
+
+/** Throws JobmanError: 3 if the job has no such secret, 4 for the job of another user. */
+export async function replaceJobSecret(
+  { secrets }: Pick<ClientParts, 'secrets'>,
+  actor: Actor,
+  job: Job,
+  name: SecretName,
+  value: Uint8Array,
+): Promise<void> {
+  requirePermission(job, 'secrets', actor);
+  const known = secretNamesOf(job.spec, 'job');
+  if (!known.includes(name))
+    throw new JobmanError(
+      `Job ${job.id} (${job.spec.name}) has no secret ${name} of its own.${otherSecrets(name, known)}`,
+      exitCode.notFound,
+    );
+  await (await secrets()).putOfJob(job, name, checkedValue(name, value));
+}
+
+function checkedValue(name: SecretName, value: Uint8Array): Uint8Array {
+  if (value.length === 0) throw usageError(`The value of the secret ${name} is empty.`);
+  if (value.length > maxSecretBytes)
+    throw usageError(`The value of the secret ${name} is longer than ${maxSecretBytes / 1024} KiB.`);
+  return value;
 }
 
 /** Throws JobmanError (2). */
@@ -66,21 +89,16 @@ export async function deleteSecret(parts: SecretParts, actor: Actor, name: Secre
   throw new JobmanError(missingSecretMessage(name, await namesOf(secrets, actor.user)), exitCode.notFound);
 }
 
-/** Refuses a job whose secrets are missing, or belong to another user than the actor. Throws JobmanError (2, 4). */
+/** Refuses a job whose named secrets are missing, or belong to another user than the actor. Throws JobmanError (2, 4). */
 export async function requireJobSecrets(
   { secrets }: Pick<ClientParts, 'secrets'>,
   actor: Actor,
   job: { readonly owner: UserName; readonly spec: JobSpec },
 ): Promise<void> {
-  const needed = namedSecretsOf(job.spec);
+  const needed = secretNamesOf(job.spec, 'named');
   if (needed.length === 0) return;
   requirePermission(job, 'secrets', actor);
-  await requireSecretsOf(await secrets(), job.owner, needed);
-}
-
-/** Throws JobmanError (2) with the commands that store the missing ones. */
-async function requireSecretsOf(secrets: SecretStore, owner: UserName, needed: readonly SecretName[]): Promise<void> {
-  const known = await namesOf(secrets, owner);
+  const known = await namesOf(await secrets(), job.owner);
   const missing = needed.filter((name) => !known.includes(name));
   if (missing.length === 0) return;
   const messages = missing.map((name) => missingSecretMessage(name, known));
@@ -90,17 +108,44 @@ async function requireSecretsOf(secrets: SecretStore, owner: UserName, needed: r
   );
 }
 
+/** The values of a new job's own secrets. Throws JobmanError (2) without one of them. */
+export function jobSecretValues(
+  spec: JobSpec,
+  values: NonNullable<CreateRequest['secrets']>,
+): Readonly<Record<SecretName, Uint8Array>> {
+  const given = secretNamesOf(spec, 'job').map((name) => {
+    const value = values[name];
+    if (value === undefined) throw usageError(`Nothing was created: the value of the secret ${name} was not sent.`);
+    return [name, checkedValue(name, Buffer.from(value, 'base64'))] as const;
+  });
+  return Object.fromEntries(given);
+}
+
 /** For a start of an existing job: its program would fail on the worker, after the wait for capacity. */
-export async function requireSecretsAtStart(parts: Pick<ClientParts, 'secrets'>, { owner, spec }: Job): Promise<void> {
-  const needed = namedSecretsOf(spec);
-  if (needed.length > 0) await requireSecretsOf(await parts.secrets(), owner, needed);
+export async function requireSecretsAtStart({ secrets }: Pick<ClientParts, 'secrets'>, job: Job): Promise<void> {
+  const refs = secretRefsOf(job.spec);
+  if (refs.length === 0) return;
+  const store = await secrets();
+  for (const ref of refs) {
+    try {
+      store.fileOf(job, ref);
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      throw new JobmanError(`Job ${job.id} was not started: ${error.message}`, error.code);
+    }
+  }
 }
 
 function missingSecretMessage(name: SecretName, known: readonly SecretName[]): string {
+  return `There is no secret ${name}.${otherSecrets(name, known)}`;
+}
+
+function otherSecrets(name: SecretName, known: readonly SecretName[]): string {
   const near = didYouMean(name, known);
-  const others =
-    known.length === 0 ? ' There is none yet.' : ` There ${known.length === 1 ? 'is' : 'are'} ${formatList(known)}.`;
-  return `There is no secret ${name}.${near === undefined ? others : ` Did you mean ${near}?`}`;
+  if (near !== undefined) return ` Did you mean ${near}?`;
+  return known.length === 0
+    ? ' There is none yet.'
+    : ` There ${known.length === 1 ? 'is' : 'are'} ${formatList(known)}.`;
 }
 
 async function namesOf(secrets: SecretStore, owner: UserName): Promise<readonly SecretName[]> {
@@ -116,7 +161,7 @@ async function jobsWithSecrets({ store }: SecretParts, owner: UserName) {
   const { jobs } = await store.list({ owners: [owner], maxFinished: 0 });
   // A list has no setup steps.
   const stored = await store.loadMany(jobs.map(({ id }) => id));
-  return stored.map(({ job }) => ({ id: job.id, names: namedSecretsOf(job.spec) }));
+  return stored.map(({ job }) => ({ id: job.id, names: secretNamesOf(job.spec, 'named') }));
 }
 
 function idsUsing(jobs: Awaited<ReturnType<typeof jobsWithSecrets>>, name: SecretName): readonly string[] {

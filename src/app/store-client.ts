@@ -74,7 +74,7 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     ...createJobViews(whoAmI, parts, find),
     ...createReports(whoAmI, parts),
     ...createCommands(whoAmI, parts, find),
-    ...createSecrets(whoAmI, parts),
+    ...createSecrets(whoAmI, parts, find),
     ...createNotifications(whoAmI, parts),
     ...createCloudClient(whoAmI, parts),
 
@@ -377,7 +377,11 @@ function createCommands(
   };
 }
 
-function createSecrets(whoAmI: WhoAmI, parts: ClientParts): Pick<Client, 'secrets' | 'setSecret' | 'deleteSecret'> {
+function createSecrets(
+  whoAmI: WhoAmI,
+  parts: ClientParts,
+  find: Find,
+): Pick<Client, 'secrets' | 'setSecret' | 'replaceJobSecret' | 'deleteSecret'> {
   const load = () => Promise.all([whoAmI(), import('./secrets.ts')]);
   return {
     async secrets() {
@@ -387,6 +391,10 @@ function createSecrets(whoAmI: WhoAmI, parts: ClientParts): Pick<Client, 'secret
     async setSecret(name, value) {
       const [actor, { setSecret }] = await load();
       return setSecret(parts, actor, name, value);
+    },
+    async replaceJobSecret(ref, name, value) {
+      const [{ job }, [actor, { replaceJobSecret }]] = await Promise.all([find(ref, 'change'), load()]);
+      await replaceJobSecret(parts, actor, job, name, value);
     },
     async deleteSecret(name) {
       const [actor, { deleteSecret }] = await load();

@@ -42,10 +42,7 @@ export interface ScriptParts {
   readonly readFile: (path: string) => Promise<Uint8Array>;
   readonly blobs: Pick<Blobs, 'read'>;
   readonly workdirCopyFolder?: (job: Job, snapshot: number) => string;
-  /** The local file with a secret from the environment of the job's creator. */
-  readonly secretFileOf?: (job: Job, name: string) => string;
-  /** A named secret of the job's owner. Rejects with JobmanError, which has the command that repairs it. */
-  readonly readSecret?: SecretStore['read'];
+  readonly readSecret: SecretStore['read'];
   readonly now: () => Instant;
   /** For this machine, whose clock is ours. `jumpedAt` is the last forward jump of the clock, or 0. */
   readonly clock?: () => { readonly now: Instant; readonly jumpedAt: Instant };
@@ -292,24 +289,18 @@ const maxSecretsBytes = 48 * 1024;
 
 /** The secrets of a launch by name, or a message why one is unavailable. The message contains no value. */
 export async function readSecrets(
-  parts: Pick<MachinesParts, 'readFile' | 'readSecret' | 'secretFileOf'>,
+  parts: Pick<MachinesParts, 'readSecret'>,
   job: Job,
   launch: Launch,
 ): Promise<Readonly<Record<string, string>> | string> {
   const secrets: Record<string, string> = {};
   let bytes = 0;
-  for (const [name, source] of Object.entries(launch.secrets ?? {})) {
-    const file = source.kind === 'file' ? source.path : source.kind === 'named' ? '' : parts.secretFileOf?.(job, name);
-    if (file === undefined) return `the secret ${name} is not stored on this machine`;
+  for (const [name, ref] of Object.entries(launch.secrets ?? {})) {
     try {
-      const value =
-        source.kind === 'named' ? await parts.readSecret?.(job.owner, source.secret) : await parts.readFile(file);
       // Editors end a file with a newline, which is not part of a password.
-      secrets[name] = decodeText(value ?? new Uint8Array()).replace(/\r?\n$/u, '');
+      secrets[name] = decodeText(await parts.readSecret(job, ref)).replace(/\r?\n$/u, '');
     } catch (error) {
-      if (source.kind === 'named') return messageOf(error);
-      const hint = source.kind === 'file' ? '' : '; restore this file of the job, or create the job again';
-      return `the secret ${name} cannot be read: ${messageOf(error)}${hint}`;
+      return messageOf(error);
     }
     bytes += secrets[name].length;
   }

@@ -5,11 +5,13 @@ import type { Instant } from '../core/model/time.ts';
 import type { BucketFindings } from '../app/buckets.ts';
 import { channelsOf } from '../app/notifications/recipients.ts';
 import { exitCode, JobmanError, usageError, type ManifestProblem } from '../app/errors.ts';
+import { maxSecretBytes } from '../app/secrets.ts';
 import type { Settings } from '../app/settings.ts';
 import { pluralize } from '../app/format.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { Uploads } from '../manifest/build.ts';
 import type { FileReader } from '../manifest/files.ts';
+import type { SecretSource } from '../manifest/job-files.ts';
 import type { ClusterManifest } from '../manifest/kubernetes.ts';
 import { loadManifest, type ProblemAt } from '../manifest/parse.ts';
 import { fileProblem, formatProblems, type Problem } from '../schema/problems.ts';
@@ -21,6 +23,7 @@ interface Manifest {
   readonly spec: JobSpec;
   readonly uploads: Uploads;
   readonly text: string;
+  readonly secretSources: readonly SecretSource[];
 }
 
 type LoadedManifest =
@@ -100,7 +103,7 @@ export async function checkManifest(
   if ('cluster' in result) {
     return { ...result, unchecked: null };
   }
-  const { spec, uploads, buckets, storedText, problemAt } = result;
+  const { spec, uploads, secretSources, buckets, storedText, problemAt } = result;
   const workdirProblem = spec.workdir === undefined ? null : await findWorkdirProblem(cli, spec.workdir.from);
   const refused = workdirProblem === null ? [] : [problemAt(['job', 'workdir'], workdirProblem)];
   // No emulator is started for a job that is not created.
@@ -114,11 +117,26 @@ export async function checkManifest(
   const warnings = [...result.warnings, ...budgetWarnings, ...found.warnings];
   const problems = [...refused, ...found.problems];
   if (problems.length > 0) return { problems, warnings, unchecked: found.unchecked };
-  return { manifest: { spec, uploads, text: storedText }, warnings, unchecked: found.unchecked };
+  return { manifest: { spec, uploads, secretSources, text: storedText }, warnings, unchecked: found.unchecked };
 }
 
 async function secretNamesOf({ services }: Cli): Promise<readonly string[]> {
   return (await (await services.client()).secrets()).map(({ name }) => name);
+}
+
+/** The values of the job's own secrets, in Base64. Throws JobmanError (2) for one that cannot be read. */
+export function readSecretValues(
+  { io }: Pick<Cli, 'io'>,
+  sources: readonly SecretSource[],
+): Readonly<Record<string, string>> {
+  const values = sources.map(({ secret, from }) => {
+    if (from.kind === 'environment') return [secret, Buffer.from(io.env[from.variable] ?? '')] as const;
+    const read = disk.read(from.path, maxSecretBytes);
+    if ('detail' in read)
+      throw usageError(`Nothing was created: the file of the secret ${secret} cannot be read: ${read.detail}`);
+    return [secret, Buffer.from(read.bytes)] as const;
+  });
+  return Object.fromEntries(values.map(([secret, value]) => [secret, value.toString('base64')]));
 }
 
 async function findUnpricedBudgets(settings: Settings, spec: JobSpec, now: Instant) {

@@ -61,15 +61,15 @@ export function knownSecrets({ env, userHome, home, settings, job }: SecretSourc
     ...userFiles.map((name) => join(userHome, name)),
     ...fileVariables.flatMap((name) => (env[name] ?? '').split(delimiter)).filter(isAbsolute),
     ...settings.flatMap((text) => pathsIn(text, home, userHome)),
-    ...Object.values(job?.command.secrets ?? {}).flatMap((source) => (source.kind === 'file' ? [source.path] : [])),
+    ...Object.values(job?.command.secrets ?? {}).flatMap((ref) => (ref.kind === 'localFile' ? [ref.path] : [])),
     ...(job === null ? [] : filesIn(secretFile(jobFolder(home, job.owner, job.id), ''))),
   ];
   const variables = [env, job?.command.env ?? {}].flatMap((one) => Object.entries(one));
   const values = variables.flatMap(([name, value]) =>
     value !== undefined && isSecretName(name) && !isAbsolute(value) ? [value] : secretsIn(value ?? ''),
   );
-  const fromVariables = Object.values(job?.command.secrets ?? {}).flatMap((source) =>
-    source.kind === 'environment' ? [env[source.variable] ?? ''] : [],
+  const fromVariables = Object.values(job?.command.secrets ?? {}).flatMap((ref) =>
+    ref.kind === 'job' && ref.variable !== undefined ? [env[ref.variable] ?? ''] : [],
   );
   const named = settings.flatMap((text) => [...text.matchAll(/"env:(\w+)"/g)].map(([, name = '']) => env[name] ?? ''));
   const texts = files.flatMap((path) => {

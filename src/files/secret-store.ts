@@ -7,8 +7,10 @@ import { exitCode, fileError, isFileMissing, JobmanError, messageOf } from '../a
 import { asFileName } from '../app/format.ts';
 import type { SecretStore, StoredSecret } from '../app/ports.ts';
 import { quote } from '../catalogue/shell.ts';
-import { secretNamePattern } from '../core/model/spec.ts';
+import type { Job } from '../core/model/job.ts';
+import { secretNamePattern, type SecretRef } from '../core/model/spec.ts';
 import type { UserName } from '../core/model/user.ts';
+import { folderOf, secretFile } from './job-folder.ts';
 import { fileStateOf, makeFolder, readRegularFile, writeAtomically } from './files.ts';
 
 export function secretsFolder(home: string, owner: UserName): string {
@@ -57,25 +59,57 @@ export function createSecretStore(home: string): SecretStore {
       return isThere;
     },
 
-    async read(owner, name) {
-      return readSecretFile(fileOf(owner, name), `the secret ${name} of ${owner}`, `jobman secret set ${name}`);
+    async putOfJob(job, name, value) {
+      const file = secretFile(folderOf(home, job), name);
+      try {
+        makeFolder(dirname(file));
+        writeAtomically(file, value, 0o600);
+      } catch (error) {
+        throw fileError(file, error);
+      }
+    },
+
+    fileOf: secretFileOf,
+
+    async read(job, ref) {
+      const file = secretFileOf(job, ref);
+      try {
+        return readRegularFile(file);
+      } catch (error) {
+        throw new JobmanError(`${describe(job, ref)} cannot be read: ${messageOf(error)}`, exitCode.failed);
+      }
     },
   };
+
+  function secretFileOf(job: Job, ref: SecretRef): string {
+    if (ref.kind === 'localFile') return ref.path;
+    const { secret } = ref;
+    const file = ref.kind === 'named' ? fileOf(job.owner, secret) : secretFile(folderOf(home, job), secret);
+    let mode: number | undefined;
+    try {
+      mode = statSync(file, { throwIfNoEntry: false })?.mode;
+    } catch {
+      // Another login cannot see it: `read` says so.
+      return file;
+    }
+    if (mode === undefined)
+      throw new JobmanError(
+        `${describe(job, ref)} does not exist; store it again: ${repairCommand(job, ref)}`,
+        exitCode.notFound,
+      );
+    if ((mode & 0o077) === 0) return file;
+    throw new JobmanError(`other users may read ${describe(job, ref)}: chmod 600 ${quote(file)}`, exitCode.failed);
+  }
 }
 
 /** The unfinished file of `writeAtomically`. */
 const draftPattern = /\.[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
 
-/** Throws JobmanError with the command that repairs the secret. */
-export function readSecretFile(file: string, what: string, repair: string): Uint8Array {
-  let value: Uint8Array;
-  try {
-    value = readRegularFile(file);
-  } catch (error) {
-    const reason = isFileMissing(error) ? 'does not exist' : `cannot be read: ${messageOf(error)}`;
-    throw new JobmanError(`${what} ${reason}; store it again: ${repair}`, exitCode.failed);
-  }
-  const open = [dirname(file), file].find((path) => (statSync(path).mode & 0o077) !== 0);
-  if (open === undefined) return value;
-  throw new JobmanError(`other users may read ${what}: chmod go= ${quote(open)}`, exitCode.failed);
+function describe({ id, owner }: Job, ref: SecretRef): string {
+  if (ref.kind === 'localFile') return `the file ${ref.path} of a secret`;
+  return `the secret ${ref.secret} of ${ref.kind === 'named' ? owner : `job ${id}`}`;
+}
+
+function repairCommand({ id }: Job, ref: Exclude<SecretRef, { readonly kind: 'localFile' }>): string {
+  return `jobman secret set ${ref.secret}${ref.kind === 'job' ? ` --job ${Number(id)}` : ''}`;
 }

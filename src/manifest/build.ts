@@ -26,7 +26,7 @@ import { fileProblem, withTilde, isWithin, localPath, type ManifestContext } fro
 import { readNotify } from './notify.ts';
 import { buildRecoverySpec } from './recovery.ts';
 import type { Sections } from './sections.ts';
-import { readSecretSources } from './job-files.ts';
+import { readSecrets } from './job-files.ts';
 import { addWarnings } from './warnings.ts';
 
 /** Contents that the spec names by digest. They are stored before the job is created. */
@@ -69,7 +69,7 @@ export function buildSpec(
   const { checkpointDir } = checkpoints;
   addWarnings({ sections, job, capacity, modules, runsOn, checkpointDir, recovery, isSetupOnly, command, context });
   const env = { ...job.env, ...command.env };
-  const secrets = readSecretSources(sections, job.secrets ?? {}, env, context);
+  const secrets = readSecrets(sections, job.secrets ?? {}, env, context);
   if (capacity === undefined || (command.run === undefined && !isSetupOnly)) return undefined;
 
   const { run = '' } = command;

@@ -3,7 +3,14 @@ import type { FilesModule, SentFile } from '../setup/modules.ts';
 import { fileProblem, formatBinarySize, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { secretNamePattern, type CommandSpec, type SecretSource } from '../core/model/spec.ts';
+import {
+  secretNamePattern,
+  secretNamesOf,
+  type CommandSpec,
+  type JobSpec,
+  type SecretName,
+  type SecretRef,
+} from '../core/model/spec.ts';
 import type { Path } from '../schema/kinds.ts';
 
 /** Each file is stored with the job and sent to every worker of every allocation, so the sizes are limited. */
@@ -88,34 +95,65 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
   }
 }
 
-/** Only the source of a secret is stored. A missing source is a problem for `create` and a warning for `check`. */
-export function readSecretSources(
+/** A missing source is a problem for `create` and a warning for `check`. */
+export function readSecrets(
   sections: Sections,
   written: Readonly<Record<string, string>>,
   plain: Readonly<Record<string, string>>,
   context: ManifestContext,
 ): NonNullable<CommandSpec['secrets']> {
-  const secrets: Record<string, SecretSource> = {};
+  const secrets: Record<string, SecretRef> = {};
   for (const [name, from] of Object.entries(written)) {
     const at = ['job', 'secrets', name];
     if (Object.hasOwn(plain, name))
       sections.problem(at, `${name} is also a plain variable (job.env or command.env); remove one of them`);
-    const secret = /^secret:(.*)$/.exec(from)?.[1]?.trim();
-    if (secret !== undefined) {
-      checkSecretName(sections, at, secret, context);
-      secrets[name] = { kind: 'named', secret };
-      continue;
-    }
-    const variable = from === 'env' ? name : from.startsWith('env:') ? from.slice('env:'.length) : undefined;
-    const missing =
-      variable === undefined ? missingFileMessage(from, context) : missingVariableMessage(variable, context);
-    if (missing !== undefined) sections.missingHere(at, missing);
-    secrets[name] =
-      variable === undefined
-        ? { kind: 'file', path: localPath(from, context.folder, context.home) }
-        : { kind: 'environment', variable };
+    secrets[name] = readSecret(sections, at, name, from, context);
   }
   return secrets;
+}
+
+function readSecret(sections: Sections, at: Path, name: string, from: string, context: ManifestContext): SecretRef {
+  const named = /^secret:(.*)$/.exec(from)?.[1]?.trim();
+  if (named !== undefined) {
+    checkSecretName(sections, at, named, context);
+    return { kind: 'named', secret: named };
+  }
+  const variable = variableOf(name, from);
+  const missing =
+    variable === undefined ? missingFileMessage(from, context) : missingVariableMessage(variable, context);
+  if (missing !== undefined) sections.missingHere(at, missing);
+  if (variable !== undefined) return { kind: 'job', secret: name, variable };
+  const path = localPath(from, context.folder, context.home);
+  // No client sends the secrets of an imported job.
+  return context.purpose === 'check' ? { kind: 'localFile', path } : { kind: 'job', secret: name };
+}
+
+/** Undefined for a file. */
+function variableOf(name: string, from: string): string | undefined {
+  return from === 'env' ? name : from.startsWith('env:') ? from.slice('env:'.length) : undefined;
+}
+
+/** A value that the client sends with a new job. */
+export interface SecretSource {
+  readonly secret: SecretName;
+  readonly from:
+    | { readonly kind: 'file'; readonly path: string }
+    | { readonly kind: 'environment'; readonly variable: string };
+}
+
+/** The sources of the job's own secrets. */
+export function secretSources(
+  sections: Sections,
+  spec: Pick<JobSpec, 'command'>,
+  { folder, home }: Pick<ManifestContext, 'folder' | 'home'>,
+): readonly SecretSource[] {
+  const written = sections.read('job')?.secrets ?? {};
+  return secretNamesOf(spec, 'job').map((secret): SecretSource => {
+    const text = written[secret] ?? '';
+    const variable = variableOf(secret, text);
+    if (variable !== undefined) return { secret, from: { kind: 'environment', variable } };
+    return { secret, from: { kind: 'file', path: localPath(text, folder, home) } };
+  });
 }
 
 /** `secretNames` of the context are those of the store. */

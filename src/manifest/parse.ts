@@ -4,6 +4,7 @@ import { namedBuckets, type NamedBucket } from './buckets.ts';
 import { buildSpec, type Uploads } from './build.ts';
 import { readTextFile, localPath, type ManifestContext } from './files.ts';
 import { manifest } from './keys.ts';
+import { secretSources, type SecretSource } from './job-files.ts';
 import { isKubernetesFile, readKubernetes, type ClusterManifest } from './kubernetes.ts';
 import { misspelledKeys, reportUnknownKeys } from './kinds.ts';
 import { overridesOf, storedTextOf, type SetArgument } from './overrides.ts';
@@ -31,6 +32,7 @@ export type ManifestResult = { readonly warnings: readonly Problem[] } & (
       /** The manifest's text with the values of `sets`, as stored with the job. */
       readonly storedText: string;
       readonly buckets: readonly NamedBucket[];
+      readonly secretSources: readonly SecretSource[];
       readonly problemAt: ProblemAt;
     }
   | { readonly cluster: ClusterManifest; readonly problemAt: ProblemAt }
@@ -88,6 +90,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
     uploads,
     storedText: storedTextOf(input.text, overrides),
     buckets,
+    secretSources: secretSources(sections, spec, context),
     problemAt,
     warnings: warnings(),
   };

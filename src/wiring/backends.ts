@@ -42,7 +42,7 @@ export function createBackends(parts: BackendParts): Backends {
       now: () => clock.now(),
       appendStepLog: stepLog,
       readFile: (path) => readFile(path),
-      readSecret: (owner, name) => createSecretStore(home).read(owner, name),
+      readSecret: (job, ref) => createSecretStore(home).read(job, ref),
       blobs: createBlobs(home),
       ...(parts.addPeriodicCheck === undefined ? {} : { addPeriodicCheck: parts.addPeriodicCheck }),
     }),

@@ -116,8 +116,8 @@ export async function backgroundEnvironment(io: Io, home: string, pendingSpec?: 
 }
 
 function secretVariables(spec: JobSpec | undefined): readonly string[] {
-  return Object.values(spec?.command.secrets ?? {}).flatMap((source) =>
-    source.kind === 'environment' ? [source.variable] : [],
+  return Object.values(spec?.command.secrets ?? {}).flatMap((ref) =>
+    ref.kind === 'job' && ref.variable !== undefined ? [ref.variable] : [],
   );
 }
 

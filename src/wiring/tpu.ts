@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { createBlobs } from '../files/blobs.ts';
-import { folderOf, secretFile, workdirFolder } from '../files/job-folder.ts';
+import { folderOf, workdirFolder } from '../files/job-folder.ts';
 import { createSecretStore } from '../files/secret-store.ts';
 import type { Backend } from '../app/ports.ts';
 import type { Services, Io } from '../app/services.ts';
@@ -48,9 +48,8 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         root: (ref) => remoteRoot(ref.job),
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
         readFile: (path) => readFile(path),
-        readSecret: (owner, name) => createSecretStore(home).read(owner, name),
+        readSecret: (job, ref) => createSecretStore(home).read(job, ref),
         blobs: createBlobs(home),
-        secretFileOf: (job, name) => secretFile(folderOf(home, job), name),
         workdirCopyFolder: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
         now,
         disconnect: (ref) => workers.disconnect(ref),

@@ -172,7 +172,7 @@ suite('jobs of the store', () => {
             ...spec.command,
             env,
             checkpointDir: `/ckpt/${id}`,
-            secrets: { TOKEN: { kind: 'file', path: '/home/ada/token' } },
+            secrets: { TOKEN: { kind: 'localFile', path: '/home/ada/token' } },
           },
         },
         { id },

@@ -1,14 +1,14 @@
 // Named secrets through the Client, in the files of a real home: their modes, rotation, and the jobs that need them.
 
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { chmodSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import { createSecretStore } from '../../src/files/secret-store.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aMember, localSpec, noon } from '../support/builders.ts';
+import { aJob, aMember, localSpec, noon } from '../support/builders.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
 import { openWorld } from '../support/world.ts';
@@ -57,20 +57,18 @@ test('a secret is a file that only its owner can read, and a new value replaces 
 
 test('a secret that others may read is not used', async (t) => {
   const { client, folder, secretStore } = openFixture(t);
+  const job = aJob(localSpec(), { owner: 'ada' });
   await client.setSecret('wandb', Buffer.from('value'));
-  assert.equal(Buffer.from(await secretStore.read('ada', 'wandb')).toString(), 'value');
+  assert.equal(Buffer.from(await secretStore.read(job, { kind: 'named', secret: 'wandb' })).toString(), 'value');
   chmodSync(join(folder, 'wandb'), 0o640);
   await assert.rejects(
-    secretStore.read('ada', 'wandb'),
-    /other users may read the secret wandb of ada: chmod go= .*wandb$/,
+    secretStore.read(job, { kind: 'named', secret: 'wandb' }),
+    /other users may read the secret wandb of ada: chmod 600 .*wandb$/,
   );
-  chmodSync(join(folder, 'wandb'), 0o600);
-  chmodSync(folder, 0o755);
   await assert.rejects(
-    secretStore.read('ada', 'wandb'),
-    /other users may read the secret wandb of ada: chmod go= .*secrets\/ada$/,
+    secretStore.read(job, { kind: 'named', secret: 'hf' }),
+    /the secret hf of ada does not exist; .*jobman secret set hf/,
   );
-  await assert.rejects(secretStore.read('ada', 'hf'), /the secret hf of ada does not exist; .*jobman secret set hf/);
   mkdirSync(join(folder, 'folder'));
   writeFileSync(join(folder, 'wandb.0f0f0f0f-0000-4000-8000-000000000000'), 'unfinished');
   assert.deepEqual(
@@ -97,4 +95,29 @@ test('a secret that an unfinished job needs is kept, and no job is created or st
   });
   assert.equal((await client.sendCommand(id, 'cancel', {})).ok, true);
   await assert.rejects(client.deleteSecret('wandb'), /needed by job/, 'until it has finished');
+});
+
+test("a job's own secret is stored with it, replaced by its owner, and needed at a start", async (t) => {
+  const { client, home } = openFixture(t);
+  const { command } = localSpec();
+  const spec = localSpec({ command: { ...command, secrets: { TOKEN: { kind: 'job', secret: 'TOKEN' } } } });
+  await assert.rejects(createConfirmed(client, { spec, manifest: '' }), /the value of the secret TOKEN was not sent/);
+  const secrets = { TOKEN: Buffer.from('one').toString('base64'), OTHER: 'b3RoZXI=' };
+  const { id } = await createConfirmed(client, { spec, manifest: '', secrets });
+  const file = join(home, 'jobs/ada', id, 'secrets/TOKEN');
+  assert.deepEqual(readdirSync(dirname(file)), ['TOKEN'], 'only what the job needs');
+  assert.deepEqual([readFileSync(file, 'utf8'), statSync(file).mode & 0o777], ['one', 0o600]);
+  await client.replaceJobSecret(id, 'TOKEN', Buffer.from('two'));
+  assert.equal(readFileSync(file, 'utf8'), 'two');
+  await assert.rejects(
+    client.replaceJobSecret(id, 'TOKKEN', Buffer.from('x')),
+    /no secret TOKKEN.* Did you mean TOKEN\?/,
+  );
+  assert.deepEqual(await client.secrets(), [], 'it is not a named secret');
+  rmSync(file);
+  await client.sendCommand(id, 'cancel', {});
+  await assert.rejects(
+    client.sendCommand(id, 'rerun', {}),
+    /000001 was not started: the secret TOKEN of job 000001 does not exist; .*jobman secret set TOKEN --job 1$/,
+  );
 });

@@ -343,8 +343,8 @@ suite('no secret is in the page or the archive', () => {
     const command = {
       ...view.spec.command,
       secrets: {
-        HF_TOKEN: { kind: 'environment', variable: 'MY_VALUE' } as const,
-        FROM_FILE: { kind: 'file', path: secretFile } as const,
+        HF_TOKEN: { kind: 'job', secret: 'HF_TOKEN', variable: 'MY_VALUE' } as const,
+        FROM_FILE: { kind: 'localFile', path: secretFile } as const,
       },
     };
     const copy = {

@@ -13,6 +13,7 @@ const withBytes: ReadonlySet<PropertyKey> = new Set<keyof Client>([
   'readStepFile',
   'putBlobs',
   'setSecret',
+  'replaceJobSecret',
   'runStep',
 ]);
 

@@ -158,7 +158,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
         names: ['ada'],
         call: async (client, ref, onBehalfOf = '') => {
           const { spec } = await ownerOf(client).show(ref);
-          return createConfirmed(client, { spec, manifest: '', onBehalfOf });
+          return createConfirmed(client, { spec, manifest: '', secrets, onBehalfOf });
         },
       },
     ],
@@ -260,6 +260,17 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   // Each actor has secrets of its own: the test of the store's permissions below.
   secrets: { kind: 'none', because: 'it is about the secrets of the actor' },
   setSecret: { kind: 'none', because: 'it is about a secret of the actor' },
+  replaceJobSecret: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'secrets',
+        life: running,
+        names: [undefined],
+        call: (client, ref) => client.replaceJobSecret(ref, 'TOKEN', randomBytes(9)),
+      },
+    ],
+  },
   deleteSecret: { kind: 'none', because: 'it is about a secret of the actor' },
 
   list: { kind: 'list', reveals: noActor, call: (client) => client.list({ all: true }) },
@@ -305,6 +316,8 @@ const ownerOf = (client: Client): Client => owners.get(client) ?? client;
 
 // ------------------------------------------------------------------------------------------ the world
 
+/** The values of the secrets of each new job. */
+const secrets = { TOKEN: Buffer.from('a value').toString('base64') };
 const canary = `canary${randomBytes(4).toString('hex')}`;
 const orphanOf = (job: Ref): Orphan => ({
   backend: 'tpu',
@@ -373,7 +386,7 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
       const { capacity } = template;
       // One persistent TPU runs one job.
       const spec = capacity.kind === 'tpu' ? { ...template, capacity: { ...capacity, name: `vit-${tpus}` } } : template;
-      const { id } = await createConfirmed(await ada, { spec, manifest: `# ${canary}\n` });
+      const { id } = await createConfirmed(await ada, { spec, manifest: `# ${canary}\n`, secrets });
       const stored = await store.load(id);
       assert.ok(stored !== undefined);
       const failed = [{ worker: 0, message: canary }];
@@ -448,7 +461,13 @@ function filesBelow(home: string): string {
 }
 
 const specWith = (ownership: 'ephemeral' | 'persistent'): JobSpec => {
-  const command = { ...tpuSpec().command, script: `python3 train.py --tag ${canary}`, env: { TAG: canary } };
+  const secretRefs = { TOKEN: { kind: 'job', secret: 'TOKEN' } } as const;
+  const command = {
+    ...tpuSpec().command,
+    script: `python3 train.py --tag ${canary}`,
+    env: { TAG: canary },
+    secrets: secretRefs,
+  };
   const file: StepFile = { kind: 'inline', base64: Buffer.from(canary).toString('base64'), to: '~/notes', mode: 0o644 };
   const steps = tpuSpec().steps.map((step) => ({ ...step, files: [file] }));
   return tpuSpec({ command, steps, notify: { to: [`mail:${canary}@example.com`] } }, { ownership });
@@ -564,7 +583,7 @@ export function permissionSuite(openClient: OpenClient): void {
     const world = openContractWorld(t);
     for (const { what, actor, spec } of cases) {
       const client = await world.open(actor);
-      const own = createConfirmed(client, { spec, manifest: '' });
+      const own = createConfirmed(client, { spec, manifest: '', secrets });
       if (permissionOf(actor, { owner: actor.user, spec }, 'create') === 'allow') {
         const { id, row } = await own;
         assert.equal(row.owner, actor.user, what);
@@ -575,7 +594,7 @@ export function permissionSuite(openClient: OpenClient): void {
         );
       } else assert.ok(await isRefused(own), what);
       if (permissionOf(actor, { owner: 'ada', spec }, 'create') === 'deny') continue;
-      const { id, row } = await createConfirmed(client, { spec, manifest: '', onBehalfOf: 'ada' });
+      const { id, row } = await createConfirmed(client, { spec, manifest: '', secrets, onBehalfOf: 'ada' });
       assert.equal(row.owner, 'ada', what);
       assert.deepEqual(
         (await world.history(id)).map((event) => ('by' in event ? event.by : null)),

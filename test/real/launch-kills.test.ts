@@ -17,6 +17,7 @@ const common = {
   appendStepLog: () => Promise.resolve(),
   readFile: () => Promise.reject(new Error('no files')),
   blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
+  readSecret: () => Promise.reject(new Error('no secret is needed')),
   now: Date.now,
 };
 const kills = killCount();

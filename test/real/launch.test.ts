@@ -63,6 +63,7 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
     },
     readFile: async (path) => readFileSync(path),
     blobs: createBlobs(host.jobmanHome),
+    readSecret: () => Promise.reject(new Error('no secret is needed')),
     addPeriodicCheck(call) {
       const timer = setInterval(call, 200);
       return () => clearInterval(timer);
@@ -81,6 +82,7 @@ const machinesOver = (transport: Transport, stepLog: string[]) =>
     },
     readFile: async (path) => readFileSync(path),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
+    readSecret: () => Promise.reject(new Error('no secret is needed')),
     now: Date.now,
     disconnect: () => undefined,
   });

@@ -68,11 +68,12 @@ for (const [where, section] of Object.entries(sections)) {
     const hashes = (...values: readonly string[]) => values.map((value) => `[0] ${hash(value)}  -\n`).join('');
     assert.equal(await logs('1'), hashes(token, fromFile, named));
 
-    // While it runs, these files hold secrets: the values from the environment, the store, and the owner's own.
-    const kept = join(world.home, 'jobs', world.env['USER'] ?? '', '000001', 'secrets', 'TOKEN');
-    const stored = join(world.home, 'secrets', world.env['USER'] ?? '', 'wandb');
-    assert.deepEqual(new Set(filesWith(world, token, fromFile, named)), new Set([kept, stored, file]));
-    for (const path of [kept, stored]) assert.equal(statSync(path).mode & 0o777, 0o600);
+    // While it runs, these files hold secrets: those of the job, the named one, and the owner's own.
+    const user = world.env['USER'] ?? '';
+    const ofJob = ['TOKEN', 'FROM_FILE'].map((name) => join(world.home, 'jobs', user, '000001', 'secrets', name));
+    const stored = [...ofJob, join(world.home, 'secrets', user, 'wandb')];
+    assert.deepEqual(new Set(filesWith(world, token, fromFile, named)), new Set([...stored, file]));
+    for (const path of stored) assert.equal(statSync(path).mode & 0o777, 0o600);
     for (const secret of [token, fromFile, named]) {
       assert.deepEqual(processesWith('cmdline', secret), []);
       const holders = () => processesWith('environ', secret);
@@ -96,20 +97,21 @@ for (const [where, section] of Object.entries(sections)) {
     }
     assert.match((await run('secret', 'delete', 'wandb')).stderr, /needed by job 000001/);
 
-    // A resume gets them too, whatever the controller's environment; without the file, a message names the missing
-    // secret.
+    // A resume gets them too, whatever the controller's environment and the owner's file.
     assert.equal((await run('stop', '1')).code, 0);
     await run('wait', '1');
     writeFileSync(file, 'another value\n');
+    const replaced = await run('secret', 'set', 'TOKEN', '--job', '1', '--file', file);
+    assert.equal(replaced.stdout, 'Replaced the value of TOKEN of job 1, which gets it at the next start.\n');
+    rmSync(file);
     assert.match((await store(rotated)).stdout, /^Replaced the value of wandb\.$/m);
     assert.equal((await world.jobman(['resume', '1'])).code, 0);
-    assert.equal(await logs('2'), hashes(token, 'another value', rotated));
+    assert.equal(await logs('2'), hashes('another value', fromFile, rotated));
     assert.equal((await run('cancel', '1')).code, 0);
     await run('wait', '1');
     assert.ok(await eventually(async () => (await run('clean', '1')).code === 0, { withinMs: 60_000 }));
-    rmSync(file);
     assert.equal((await run('secret', 'delete', 'wandb')).code, 0);
-    assert.match((await run('resume', '1')).stderr, /no secret wandb/);
+    assert.match((await run('resume', '1')).stderr, /was not started: the secret TOKEN of job 000001 does not exist/);
     assert.deepEqual(filesWith(world, token, fromFile, named, rotated), []);
   });
 }

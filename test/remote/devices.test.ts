@@ -24,6 +24,7 @@ function openGround(t: TestContext, chip: string) {
     appendStepLog: () => Promise.resolve(),
     readFile: () => Promise.reject(new Error('no file is needed')),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
+    readSecret: () => Promise.reject(new Error('no secret is needed')),
     now: () => Date.now(),
     disconnect: () => undefined,
   });

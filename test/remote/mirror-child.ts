@@ -28,6 +28,7 @@ function machinesFor(task: MirrorTask): MachinePort {
     appendStepLog: () => Promise.resolve(),
     readFile: () => Promise.reject(new Error('no files')),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
+    readSecret: () => Promise.reject(new Error('no secret is needed')),
     now: Date.now,
   };
   if (task.ssh === null) {

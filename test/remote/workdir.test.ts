@@ -62,6 +62,7 @@ function openGround(t: TestContext) {
     },
     readFile: () => Promise.reject(new Error('no file is needed')),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
+    readSecret: () => Promise.reject(new Error('no secret is needed')),
     workdirCopyFolder: (_job, snapshot) => join(world.folder, 'copies', String(snapshot)),
     now: () => Date.now(),
     disconnect: () => undefined,

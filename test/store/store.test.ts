@@ -159,9 +159,15 @@ function storeSuite(name: string, open: OpenPair): void {
 
     it('returns the spec that an earlier version has stored in the format of this one', async () => {
       const capacity = { kind: 'local', ownership: 'persistent', workdir: '/srv/iris' };
-      const version1 = { ...localSpec(), version: 1, capacity } as unknown as JobSpec;
-      const { job } = await store.insert(ada({ spec: version1 }));
-      assert.deepEqual((await other.load(job.id))?.job.spec, localSpec());
+      const { command } = localSpec();
+      const secretsOf = {
+        1: { A: { kind: 'environment', variable: 'B' }, C: { kind: 'file', path: '/home/ada/c' } },
+        2: { A: { kind: 'job', secret: 'A', variable: 'B' }, C: { kind: 'localFile', path: '/home/ada/c' } },
+      };
+      const version1 = { ...localSpec(), version: 1, capacity, command: { ...command, secrets: secretsOf[1] } };
+      const { job } = await store.insert(ada({ spec: version1 as unknown as JobSpec }));
+      const expected = { ...localSpec(), command: { ...command, secrets: secretsOf[2] } };
+      assert.deepEqual((await other.load(job.id))?.job.spec, expected);
       const { jobs } = await other.list({ maxFinished: null });
       assert.equal(jobs[0]?.spec.version, 2);
     });

@@ -20,7 +20,7 @@ test('a controller does not inherit the secrets of the job that is being created
   const { command, ...spec } = localSpec();
   const coming = {
     ...spec,
-    command: { ...command, secrets: { T: { kind: 'environment', variable: 'TOKEN' } } },
+    command: { ...command, secrets: { T: { kind: 'job', secret: 'T', variable: 'TOKEN' } } },
   } as const;
   assert.deepEqual(await backgroundEnvironment(io, '/nowhere', coming), { PATH: '/bin' });
 });

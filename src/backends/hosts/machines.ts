@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../../app/errors.ts';
-import { folderOf as folderOfJob, secretFile as secretFileIn, workdirFolder } from '../../files/job-folder.ts';
+import { folderOf as folderOfJob, workdirFolder } from '../../files/job-folder.ts';
 import { makeFolder } from '../../files/files.ts';
 import type { Blobs, CapacityPort, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
 import type { Job } from '../../core/model/job.ts';
@@ -28,8 +28,8 @@ export interface LocalMachinesOptions {
   readonly now: () => Instant;
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   readonly readFile: (path: string) => Promise<Uint8Array>;
-  readonly readSecret?: SecretStore['read'];
   readonly blobs: Pick<Blobs, 'read'>;
+  readonly readSecret: SecretStore['read'];
   /** Schedules checks of followed runs that no file event announces; by default every ten seconds. */
   readonly addPeriodicCheck?: AddPeriodicCheck;
 }
@@ -51,11 +51,11 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     appendStepLog: options.appendStepLog,
     readFile: options.readFile,
     blobs: options.blobs,
+    readSecret: options.readSecret,
     workdirCopyFolder: (job, snapshot) => workdirFolder(folderOfJob(home, job), snapshot),
     now,
     clock: readClock,
   });
-  const secretFileOf = (job: Job, name: string): string => secretFileIn(folderOfJob(home, job), name);
   const folderOf = (ref: WorkerRef, attempt: number): string =>
     join(localRoot(home, ref.job, ref.worker), `attempt_${attempt}`);
 
@@ -95,7 +95,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       const attempt = launch.attempt.ordinal;
       if (existsSync(folderOf(ref, attempt))) return { kind: 'done' };
       const marker = runMarker(job, attempt, worker);
-      const secrets = await readSecrets({ ...options, secretFileOf }, job, launch);
+      const secrets = await readSecrets(options, job, launch);
       if (typeof secrets === 'string') return failed(worker, secrets);
       let launcher: string;
       try {

@@ -7,7 +7,7 @@ import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wakeController } from '../controller.ts';
 import { abortOnSignal } from '../interrupt.ts';
-import { problemJson, readManifest } from '../manifest-file.ts';
+import { problemJson, readManifest, readSecretValues } from '../manifest-file.ts';
 import type { CreatedJobOutput } from '../outputs.ts';
 import { fileProblem } from '../../schema/problems.ts';
 import { untilConfirmed } from '../prompt.ts';
@@ -73,7 +73,8 @@ export async function createFrom(
   }
   if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
   await upload(client, manifest.uploads.contents);
-  const request = { spec, manifest: manifest.text, env: io.env };
+  const secrets = readSecretValues(cli, manifest.secretSources);
+  const request = { spec, manifest: manifest.text, secrets };
   const createJob = (send: Client['create']): Promise<CreatedJob | null> =>
     untilConfirmed(cli, 'Create it', 'Nothing was created', (confirmed) => send({ ...request, confirmed }));
   const printCreated = async ({ id, row, warnings: others }: CreatedJob): Promise<void> => {

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { maxSecretBytes, requireSecretName } from '../../app/secrets.ts';
+import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { formatAge, pluralize } from '../../app/format.ts';
 import { formatBinarySize } from '../../manifest/files.ts';
@@ -32,18 +33,27 @@ export async function list(cli: Cli): Promise<number> {
   return exitCode.ok;
 }
 
-export async function set(cli: Cli, { file }: SecretFlags & GlobalFlags, name: string): Promise<number> {
+export async function set(cli: Cli, { file, job }: SecretFlags & GlobalFlags, name: string): Promise<number> {
   // First, so that no user types a value that is then refused.
   requireSecretName(name);
   const client = await cli.services.client();
   const value = file === undefined ? await readInput(cli, name) : readValueFile(resolve(cli.io.cwd, file));
+  const message = job === undefined ? await setNamed(client, name, value) : await setOfJob(client, job, name, value);
+  cli.printResult({ secret: name, message }, message);
+  return exitCode.ok;
+}
+
+async function setNamed(client: Client, name: string, value: Uint8Array): Promise<string> {
   const change = await client.setSecret(name, value);
   const { usedBy = [] } = (await client.secrets()).find((one) => one.name === name) ?? {};
   const note =
     usedBy.length === 0 ? '' : ` ${pluralize(usedBy.length, 'unfinished job')} will get it at the next start.`;
-  const message = `${change === 'added' ? 'Stored the secret' : 'Replaced the value of'} ${name}.${note}`;
-  cli.printResult({ secret: name, message }, message);
-  return exitCode.ok;
+  return `${change === 'added' ? 'Stored the secret' : 'Replaced the value of'} ${name}.${note}`;
+}
+
+async function setOfJob(client: Client, job: string, name: string, value: Uint8Array): Promise<string> {
+  await client.replaceJobSecret(job, name, value);
+  return `Replaced the value of ${name} of job ${job}, which gets it at the next start.`;
 }
 
 export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promise<number> {

@@ -139,7 +139,13 @@ export const hostFlags = {
 };
 export type HostFlags = FlagValues<typeof hostFlags>;
 
-export const secretFlags = { file: stringFlag('Read the value from this file instead of standard input', 'path') };
+export const secretFlags = {
+  file: stringFlag('Read the value from this file instead of standard input', 'path'),
+  job: {
+    ...stringFlag('Replace a secret that the manifest of this job took from a variable or a file', 'job'),
+    propose: jobRefs,
+  },
+};
 export type SecretFlags = FlagValues<typeof secretFlags>;
 
 export const initFlags = {

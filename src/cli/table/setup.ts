@@ -112,7 +112,7 @@ export const setup = grouped('Setup', [
   command({
     names: ['secret set'],
     summary: 'Store a secret, or replace its value',
-    usage: '<name> [--file path]',
+    usage: '<name> [--file path] [--job job]',
     about:
       'The value comes from standard input or a file, never from the command line, where other users could see it. A ' +
       'terminal asks for it and does not show it. Jobs read the value at each start, so a new value reaches a running ' +
@@ -121,6 +121,7 @@ export const setup = grouped('Setup', [
       ['jobman secret set wandb', 'asks for the value'],
       ['jobman secret set hf-token <~/.hf_token', 'the value comes from a pipe or a file'],
       ['jobman secret set deploy-key --file ~/.ssh/deploy', 'the same, for a value of several lines'],
+      ['jobman secret set HF_TOKEN --job 7 <~/.hf_token', 'for a job whose manifest has HF_TOKEN: ~/.hf_token'],
     ],
     flags: secretFlags,
     args: [{ name: 'name', summary: 'Its name: letters, digits, _, . and -', needed: true, propose: secretNames }],

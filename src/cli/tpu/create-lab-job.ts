@@ -30,10 +30,9 @@ export async function createLabJob(
   client: Client,
   { user, spec, manifest, labJob, claim, notes }: NewLabJob,
 ): Promise<{ readonly id: string; readonly window: number }> {
-  const { io } = cli;
   const { replaces } = claim;
   const lab = { job: { ...labJob, replaces, ...(await sheetOf(cli)) }, booking: bookingFor(user, claim, notes) };
-  const answer = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab, replaces });
+  const answer = await client.create({ spec, manifest, onBehalfOf: user.name, lab, replaces });
   if (answer.kind !== 'created') {
     const reasons = answer.confirmation.reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`);
     throw new JobmanError(`Nothing was started. ${reasons.join(' ')}`, exitCode.conflict, [

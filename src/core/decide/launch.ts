@@ -3,7 +3,7 @@
 import { allocationOf, capacityOf, commandWorkers } from '../model/job.ts';
 import type { Allocation, Attempt, Job } from '../model/job.ts';
 import { nodeNamePlaceholder, withBuckets } from '../model/spec.ts';
-import type { CommandSpec, ResumeFrom, SecretSource, SetupStep, WorkerId } from '../model/spec.ts';
+import type { CommandSpec, ResumeFrom, SecretRef, SetupStep, WorkerId } from '../model/spec.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 
 /** The input of a host for one run of the command, without placeholders. */
@@ -12,7 +12,7 @@ export interface Launch {
   readonly script: string;
   readonly env: Readonly<Record<string, string>>;
   /** Variables that only the program may see. The host reads their values at the start and stores them nowhere else. */
-  readonly secrets?: Readonly<Record<string, SecretSource>>;
+  readonly secrets?: Readonly<Record<string, SecretRef>>;
   readonly workdir: string | null;
   readonly checkpointDir: string | null;
   /** The attempt continues an earlier one: the host finds JOBMAN_RESUME_FROM in `checkpointDir`. */

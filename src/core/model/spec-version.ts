@@ -1,28 +1,47 @@
 // Spec version: the specs that earlier versions have stored, in the format of this one. A stored spec is never rewritten,
 // because it is the record of what its owner created.
 
-import { ownHost, type HostsSpec, type JobSpec, type TpuSpec } from './spec.ts';
+import { ownHost, type CommandSpec, type HostsSpec, type JobSpec, type SecretRef, type TpuSpec } from './spec.ts';
 
 /** A spec or an outline as some version has stored it. */
 export type StoredSpec = JobSpec | SpecOfVersion1;
 
 /** Version 1 names files and folders of the machine that created the job. */
-type SpecOfVersion1 = Omit<JobSpec, 'version' | 'capacity'> & {
+type SpecOfVersion1 = Omit<JobSpec, 'version' | 'capacity' | 'command'> & {
   readonly version: 1;
   readonly capacity: TpuSpec | LocalSpecOfVersion1;
+  readonly command: Omit<CommandSpec, 'secrets'> & { readonly secrets?: Readonly<Record<string, SecretOfVersion1>> };
 };
 
 /** A job on this machine. Its folder is also in `command.workdir`. */
 type LocalSpecOfVersion1 = Omit<HostsSpec, 'kind' | 'hosts'> & { readonly kind: 'local'; readonly workdir: string };
 
+/** A file of the owner, or a variable of the user who created the job. */
+type SecretOfVersion1 =
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'environment'; readonly variable: string };
+
 /** The same job in the format of this version. */
 export function upgradeSpec(stored: StoredSpec): JobSpec {
   if (stored.version !== 1) return stored;
-  return { ...stored, version: 2, capacity: upgradeCapacity(stored.capacity) };
+  const { capacity, command } = stored;
+  return { ...stored, version: 2, capacity: upgradeCapacity(capacity), command: upgradeCommand(command) };
 }
 
 function upgradeCapacity(capacity: SpecOfVersion1['capacity']): JobSpec['capacity'] {
   if (capacity.kind === 'tpu') return capacity;
   const { kind: _kind, workdir: _workdir, ...rest } = capacity;
   return { kind: 'hosts', hosts: [ownHost], ...rest };
+}
+
+function upgradeCommand({ secrets, ...command }: SpecOfVersion1['command']): CommandSpec {
+  if (secrets === undefined) return command;
+  const refs = Object.entries(secrets).map(([name, source]): readonly [string, SecretRef] => [
+    name,
+    // The value of a variable is in the job's folder, under the name that the program sees.
+    source.kind === 'file'
+      ? { kind: 'localFile', path: source.path }
+      : { kind: 'job', secret: name, variable: source.variable },
+  ]);
+  return { ...command, secrets: Object.fromEntries(refs) };
 }

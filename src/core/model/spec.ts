@@ -195,10 +195,10 @@ export interface CommandSpec {
   readonly workers: 'all' | readonly number[];
   readonly env: Readonly<Record<string, string>>;
   /**
-   * Secret environment variables by name, each with the source of its value. The value is read at every start and never
-   * stored here; one newline at its end is dropped. Absent: none.
+   * Secret environment variables by name. Their values are read at every start; one newline at the end is dropped. Absent:
+   * none.
    */
-  readonly secrets?: Readonly<Record<string, SecretSource>>;
+  readonly secrets?: Readonly<Record<string, SecretRef>>;
   /** The folder in which the command starts; may begin with `workdirPlaceholder`. Null: the login folder. */
   readonly workdir: string | null;
   /** Folder for checkpoints. `checkpointFolder` gives the folder of one attempt. */
@@ -232,19 +232,25 @@ export type SecretName = string;
 export const secretNamePattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 
 /**
- * Source of a secret. `named`: a secret of the job's owner in the secret store. `file`: a file of the owner, absolute.
- * `environment`: a variable of the user who creates the job; its value is then kept in the job's folder (`secretFile` of
- * files/job-folder.ts).
+ * A reference to the value of a secret, which is in the secret store and never in a spec. `named`: a secret of the job's
+ * owner. `job`: a secret of the job itself, whose value `create` has stored. `localFile`: a file of the controller's
+ * machine; only in a spec that was stored as version 1, or imported.
  */
-export type SecretSource =
+export type SecretRef =
   | { readonly kind: 'named'; readonly secret: SecretName }
-  | { readonly kind: 'file'; readonly path: string }
-  | { readonly kind: 'environment'; readonly variable: string };
+  /** `variable`: its source at `create`, which no program in the background inherits. Absent: a file. */
+  | { readonly kind: 'job'; readonly secret: SecretName; readonly variable?: string }
+  | { readonly kind: 'localFile'; readonly path: string };
 
-/** The named secrets that the job needs, without repeats. */
-export function namedSecretsOf({ command }: Pick<JobSpec, 'command'>): readonly SecretName[] {
-  const sources = Object.values(command.secrets ?? {});
-  return [...new Set(sources.flatMap((source) => (source.kind === 'named' ? [source.secret] : [])))];
+/** Every secret that the job needs. */
+export function secretRefsOf({ command }: Pick<JobSpec, 'command'>): readonly SecretRef[] {
+  return Object.values(command.secrets ?? {});
+}
+
+/** The names of those of one kind, without repeats. */
+export function secretNamesOf(spec: Pick<JobSpec, 'command'>, kind: 'named' | 'job'): readonly SecretName[] {
+  const names = secretRefsOf(spec).flatMap((ref) => (ref.kind === kind ? [ref.secret] : []));
+  return [...new Set(names)];
 }
 
 /** The project of the TPU emulator. jobman starts the emulator for no other name. */

@@ -266,6 +266,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     },
     secrets: async () => [],
     setSecret: unavailable('secrets'),
+    replaceJobSecret: unavailable('secrets'),
     deleteSecret: unavailable('secrets'),
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
