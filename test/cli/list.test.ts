@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { Services } from '../../src/app/services.ts';
 import type { ZoneRow } from '../../src/app/zones.ts';
 import { zoneLines } from '../../src/cli/commands/zones.ts';
 import { width } from '../../src/cli/render/cell.ts';
@@ -22,7 +23,9 @@ const headings = (out: string) => out.split('\n')[0]?.split(/ {2,}/);
 suite('list', () => {
   test('has all columns and cuts nothing where there is no terminal', async () => {
     const name = 'a-name-that-no-terminal-would-show-whole-because-it-is-far-too-long-for-any-of-them';
-    const { code, out, err } = await jobman(['list'], { jobs: [jobView({ name }), ...jobs] });
+    const controller = async () => ({ works: async () => false });
+    const services = { controller } as unknown as Partial<Services>;
+    const { code, out, err } = await jobman(['list'], { services, jobs: [jobView({ name }), ...jobs] });
     assert.equal(code, 0);
     const all = ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST', 'STATUS', 'AGE', 'DETAIL'];
     assert.deepEqual(headings(out), all);

@@ -403,8 +403,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       stop: unavailable('controller'),
       held: async () => null,
       reload: async () => undefined,
-      // For notes about the last known state; no test has a controller's file.
-      works: async () => false,
+      works: async () => true,
       run: unavailable('controller'),
       install: unavailable('controller'),
       uninstall: unavailable('controller'),

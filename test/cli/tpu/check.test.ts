@@ -161,14 +161,17 @@ test('check restarts a killed controller, and reports a missing one if a job is 
   const world = await openCheckWorld(t);
   assert.equal((await world.tpu(['check', 'ada'])).err.includes('controller'), false, 'no unfinished job');
   await world.job({ attempts: [runningAttempt] });
-  assert.match((await world.tpu(['check', 'ada'])).err, /No controller runs, so this is the last known state/);
+  const controller = async () =>
+    ({ status: async () => ({ running: false }), works: async () => false }) as unknown as Awaited<
+      ReturnType<Services['controller']>
+    >;
+  const { err: note } = await world.tpu(['check', 'ada'], { services: { controller } });
+  assert.match(note, /No controller runs, so this is the last known state/);
   assert.equal((await world.tpu(['check', 'ada', '--json'])).err, '');
   // A reboot leaves the file of the running controller.
   mkdirSync(world.home, { recursive: true });
   writeFileSync(join(world.home, 'controller.json'), '{}');
   const client = async () => ({ wake: async () => 'Started the controller.' }) as unknown as Client;
-  const controller = async () =>
-    ({ works: async () => false }) as unknown as Awaited<ReturnType<Services['controller']>>;
   const { err } = await world.tpu(['check', 'ada'], { services: { client, controller } });
   assert.equal(err, 'Started the controller.\n');
 });
