@@ -19,6 +19,7 @@ import { measureStorage } from './storage.ts';
 import { measureTakeover } from './takeover.ts';
 import { measureTop } from './top.ts';
 import { measureTpus } from './tpus.ts';
+import { measureWalks } from './walks.ts';
 
 const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> = {
   starts: measureStarts,
@@ -38,6 +39,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   storage: measureStorage,
   kubernetes: measureKubernetes,
   lab: measureLab,
+  walks: measureWalks,
 };
 
 const requested = process.argv.slice(2);
