@@ -40,7 +40,8 @@ function formatQueuePosition(job: Job, position: QueuePosition | undefined): str
   if (!waitsForSlot(job)) return 'no controller has checked it yet';
   const { capacity } = job.spec;
   if (position === undefined) return `it waits for ${capacity.kind === 'tpu' ? 'its TPU' : 'a slot'}`;
-  const { pool, slots, slotsUsed, usedBy, ahead } = position;
+  const { pool, slots, slotsUsed, usedBy, ahead, after } = position;
+  if (after.length > 0) return `it replaces job ${formatList(after)}, which has not ended`;
   if (slots === null) return `the settings no longer name its host ${pool}`;
   const slot = capacity.kind === 'tpu' ? `its TPU ${capacity.name}` : 'a slot';
   if (ahead < slots - slotsUsed) return `${slot} is free, and no controller has checked it yet`;
@@ -53,6 +54,7 @@ function formatQueuePosition(job: Job, position: QueuePosition | undefined): str
 function nextForQueue(job: Job, position: QueuePosition | undefined): string {
   if (position?.slots === null)
     return `An attempt starts when the host is back (jobman hosts add ${position.pool} --ssh ADDRESS) and has a free slot.`;
+  if (position !== undefined && position.after.length > 0) return 'An attempt starts when that job has ended.';
   if (!waitsForSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
     return 'The controller starts an attempt.';
   if (job.spec.capacity.kind === 'tpu') return 'An attempt starts when the TPU is free.';

@@ -39,12 +39,14 @@ import { completeUsage, usageWrites } from './usage.ts';
 export async function insertJob(
   db: Database,
   id: string,
-  { owner, by, spec, at, manifest }: NewJob,
+  { owner, by, spec, at, manifest, ends = [] }: NewJob,
 ): Promise<StoredJob> {
   const installation = await readInstallationId(db);
   const tpu = persistentTpuOf(spec.capacity);
-  const waitsForTpu = tpu !== null && !(await isTpuFree(db, tpu));
-  const { job, event } = newJob({ id, installation, owner, spec, at, waitsForTpu, ...(by !== undefined && { by }) });
+  const after = ends.map((end) => end.job.id);
+  const waitsForTpu = tpu !== null && (after.length > 0 || !(await isTpuFree(db, tpu)));
+  const request = { id, installation, owner, spec, at, waitsForTpu, ...(after.length > 0 && { after }) };
+  const { job, event } = newJob({ ...request, ...(by !== undefined && { by }) });
   await writeNewJob(db, { job, events: [event], manifest, wakeAt: at });
   return { job, revision: 1 };
 }

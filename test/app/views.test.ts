@@ -834,7 +834,7 @@ test('why of a job that waits for a slot has the used slots and the jobs ahead',
   const turn = (taken: number, ahead: number) =>
     whyOf(job, noon + minute, {
       events: [],
-      queuePosition: { pool: 'localhost', slots: 2, slotsUsed: taken, usedBy: [], ahead },
+      queuePosition: { pool: 'localhost', slots: 2, slotsUsed: taken, usedBy: [], ahead, after: [] },
     });
   assert.equal(turn(2, 3).message, 'Job 000042 is queued: 2 of 2 slots on this machine in use, 3 jobs ahead.');
   assert.equal(turn(2, 1).message, 'Job 000042 is queued: 2 of 2 slots on this machine in use, 1 job ahead.');
@@ -1235,7 +1235,7 @@ function pausing(notBefore: number): Job {
 }
 
 test('a job whose pause is over waits for a slot if other jobs took it', () => {
-  const queuePosition = { pool: 'localhost', slots: 1, slotsUsed: 1, usedBy: ['000001'], ahead: 0 };
+  const queuePosition = { pool: 'localhost', slots: 1, slotsUsed: 1, usedBy: ['000001'], ahead: 0, after: [] };
   const { message: sentence, next } = whyOf(pausing(noon + 2 * hour), noon + 3 * hour, {
     events: [],
     queuePosition,

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { isPermanent, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
 import { hashFraction, minute, second, hour } from '../../src/core/model/time.ts';
 import { local, spec, tpu, World, freshJob, t0 } from './world.ts';
-import { admit, demandsOf, isAdmitted, queuePositionOf, usageOf } from '../../src/core/policy/admission.ts';
+import { admit, demandsOf, isAdmitted, queuePositionOf, usageOf, withTpus } from '../../src/core/policy/admission.ts';
 import type { Admitted, Demand } from '../../src/core/policy/admission.ts';
 import { ownHost } from '../../src/core/model/spec.ts';
 import type { Job } from '../../src/core/model/job.ts';
@@ -145,11 +145,27 @@ test('a queue position: the used slots, and the jobs ahead', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
   const turns = jobs.map((job) => queuePositionOf(machine(2), jobs, job));
   assert.deepEqual(turns, [
-    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 1 },
+    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 1, after: [] },
     undefined,
-    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 0 },
-    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 2 },
+    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 0, after: [] },
+    { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 2, after: [] },
   ]);
+});
+
+test('a job waits for the end of the jobs that it replaces, also on other TPUs', () => {
+  const on = (id: string, name: string, changes: Partial<Job> = {}): Job => ({
+    ...freshJob(spec({ capacity: { ...tpu, ownership: 'persistent', name } })).job,
+    id,
+    ...changes,
+  });
+  const old = on('000001', 'lab-v4');
+  const startRequest = { startMode: 'fresh', at: t0, waitsForTpu: true, after: ['000001'] } as const;
+  const next = on('000002', 'lab-v5', { startRequest });
+  const admits = (...jobs: readonly Job[]) =>
+    admit(withTpus([], jobs), demandsOf(jobs), usageOf(jobs), t0).has('000002');
+  assert.equal(admits(old, next), false);
+  assert.deepEqual(queuePositionOf([], [old, next], next)?.after, ['000001']);
+  assert.equal(admits({ ...old, finish: { at: t0, verdict: 'cancelled', reason: 'stopped' } }, next), true);
 });
 
 test('a cloud job needs no slot, and a local job waits for one', () => {

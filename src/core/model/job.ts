@@ -74,6 +74,8 @@ export interface StartRequest {
   readonly commandOnly?: true;
   /** Another job used the persistent TPU. The attempt begins once the TPU is free. */
   readonly waitsForTpu?: true;
+  /** Jobs that this one replaces, also on other TPUs. The attempt begins once they have ended. With `waitsForTpu`. */
+  readonly after?: readonly string[];
 }
 
 /** Outcome of a finished job: the verdict shown, and the reason of the last attempt. */
@@ -508,6 +510,7 @@ export function newJob(input: {
   readonly spec: JobSpec;
   readonly at: Instant;
   readonly waitsForTpu?: boolean;
+  readonly after?: readonly string[];
 }): { readonly job: Job; readonly event: Event } {
   const job: Job = {
     id: input.id,
@@ -516,7 +519,14 @@ export function newJob(input: {
     createdAt: input.at,
     spec: withJobIds(input.spec, input.id, input.installation),
     desired: 'running',
-    startRequest: { startMode: 'fresh', at: input.at, ...(input.waitsForTpu === true && { waitsForTpu: true }) },
+    startRequest: {
+      startMode: 'fresh',
+      at: input.at,
+      ...(input.waitsForTpu === true && {
+        waitsForTpu: true,
+        ...(input.after !== undefined && { after: input.after }),
+      }),
+    },
     cancelRequested: false,
     desiredAt: input.at,
     attempts: [],

@@ -136,9 +136,15 @@ export function usageOf(jobs: readonly Job[]): readonly Usage[] {
 export function demandsOf(jobs: readonly Job[], admitted: Admitted = new Map()): readonly Demand[] {
   return jobs.filter(waitsForSlot).map((job) => {
     const since = job.startRequest?.at ?? job.createdAt;
-    const notBefore = longBackoffEnd(job) ?? -Infinity;
+    const notBefore = unendedBefore(job, jobs).length > 0 ? Infinity : (longBackoffEnd(job) ?? -Infinity);
     return { job: job.id, pools: poolsOf(job), since, notBefore, given: admitted.get(job.id) };
   });
+}
+
+/** The jobs that this one replaces and that still use their TPU. */
+function unendedBefore({ startRequest }: Job, jobs: readonly Job[]): readonly string[] {
+  const after = startRequest?.after ?? [];
+  return after.length === 0 ? [] : jobs.flatMap((job) => (after.includes(job.id) && holdsSlot(job) ? [job.id] : []));
 }
 
 /** The end of the long backoff with which the open attempt began. Undefined once the attempt has started. */
@@ -158,6 +164,8 @@ export interface QueuePosition {
   /** The ids of the jobs that use them. */
   readonly usedBy: readonly string[];
   readonly ahead: number;
+  /** The jobs that this one replaces and that have not ended. */
+  readonly after: readonly string[];
 }
 
 /** Of the pool that keeps the job waiting: one that does not exist, else the fullest. Undefined for a job that waits for no slot. */
@@ -169,7 +177,7 @@ export function queuePositionOf(pools: readonly Pool[], jobs: readonly Job[], jo
     const usedBy = usageOf(jobs).flatMap((one) => (one.pools.includes(pool) ? [one.job] : []));
     const ahead = demandsOf(jobs).filter((one) => one.pools.includes(pool) && compareDemands(one, own) < 0);
     const slots = all.find(({ name }) => name === pool)?.slots ?? null;
-    return { pool, slots, slotsUsed: usedBy.length, usedBy, ahead: ahead.length };
+    return { pool, slots, slotsUsed: usedBy.length, usedBy, ahead: ahead.length, after: unendedBefore(job, jobs) };
   });
   const spare = ({ slots, slotsUsed, ahead }: QueuePosition): number =>
     slots === null ? -Infinity : slots - slotsUsed - ahead;

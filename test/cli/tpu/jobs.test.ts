@@ -404,15 +404,19 @@ suite('resume and rerun', () => {
     assert.deepEqual([other?.parent?.startMode, other?.baseStage], ['rerun', 0]);
   });
 
-  test('an unfinished job is killed first, after a confirmation', async (t) => {
+  test('an unfinished job is killed after a confirmation, and the new job waits for its end', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-p1', 'xibo');
     const refused = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
     assert.equal(refused.code, exitCode.conflict);
     assert.match(refused.err, /Window 1 is .* on v2-32-preemptible-1 and would be killed/);
-    assert.equal((await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo', '--yes'])).code, 0);
+    const moved = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo', '--yes']);
+    assert.equal(moved.code, 0);
+    assert.match(moved.err, /^It starts once job 000001 has ended\.$/m);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
     assert.equal((await world.labStore.job('000002'))?.parent?.job, id);
+    const { startRequest } = (await world.store.load('000002'))?.job ?? {};
+    assert.deepEqual([startRequest?.waitsForTpu, startRequest?.after], [true, [id]], 'stored in the same transaction');
   });
 });
 

@@ -28,16 +28,7 @@ import { type LabTpu, shortName, tpuFromName } from '../../../lab/tpus.ts';
 import { bookingFor, createLabJob, finishStart, sheetOf, tpuSpecContext } from '../create-lab-job.ts';
 import { type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser } from '../resolve-user.ts';
-import {
-  endJobs,
-  resolveTpu,
-  type ClaimContext,
-  type ClaimRequest,
-  claimTpu,
-  readUsage,
-  toEnd,
-  withTpus,
-} from '../claim-tpu.ts';
+import { resolveTpu, type ClaimContext, type ClaimRequest, claimTpu, readUsage, withTpus } from '../claim-tpu.ts';
 import { ask, canAsk } from '../../prompt.ts';
 import { readNotes } from '../terminal.ts';
 import { findWindow } from '../user-windows.ts';
@@ -252,7 +243,7 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
   });
 }
 
-/** Creates a job with this one as its parent. If this one is under way, the user confirms and it is ended first. */
+/** Creates a job with this one as its parent. If this one is under way, the user confirms, and the new job ends it. */
 async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: RestartRequest): Promise<void> {
   const { startMode, user, window: number, labJob, view, tpu } = request;
   const isOver = isFinishedPhase(view.phase);
@@ -263,7 +254,6 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
     : [`window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)} and would be killed`];
   const claim = await claimTpu(cli, parts, { ...request, otherEffects });
   const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
-  if (!isOver) await endJobs(cli, parts, [toEnd(labJob)]);
   await claim.prepare();
   const spec = retargetSpec(view.spec, specContext, labJob);
   const { job: parent, user: _user, ...same } = labJob;
@@ -278,7 +268,7 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
       parent: { job: parent, attempt: newest, startMode },
       baseStage: startMode === 'resume' && job !== undefined ? stageOf(labJob, job, newest) + 1 : 0,
     },
-    claim,
+    claim: isOver ? claim : { ...claim, replaces: [...claim.replaces, parent] },
     notes: null,
   });
   printStarted(cli, { window, id, action: `${formatAction(startMode, number)} on ${shortName(tpu.name, namePrefix)}` });
