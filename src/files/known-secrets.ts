@@ -62,8 +62,13 @@ export function knownSecrets({ env, userHome, home, settings, job }: SecretSourc
     ...fileVariables.flatMap((name) => (env[name] ?? '').split(delimiter)).filter(isAbsolute),
     ...settings.flatMap((text) => pathsIn(text, home, userHome)),
     ...Object.values(job?.command.secrets ?? {}).flatMap((ref) => (ref.kind === 'localFile' ? [ref.path] : [])),
-    ...(job === null ? [] : filesIn(secretFile(jobFolder(home, job.owner, job.id), ''))),
   ];
+  // Each file of the secret store is a secret as a whole.
+  const storedFolders = [
+    ...filesIn(join(home, 'secrets')),
+    ...(job === null ? [] : [secretFile(jobFolder(home, job.owner, job.id), '')]),
+  ];
+  const stored = storedFolders.flatMap(filesIn).flatMap((path) => readSafely(path) ?? []);
   const variables = [env, job?.command.env ?? {}].flatMap((one) => Object.entries(one));
   const values = variables.flatMap(([name, value]) =>
     value !== undefined && isSecretName(name) && !isAbsolute(value) ? [value] : secretsIn(value ?? ''),
@@ -85,6 +90,7 @@ export function knownSecrets({ env, userHome, home, settings, job }: SecretSourc
     ...settings.flatMap(secretsIn),
     ...texts.flatMap(secretsIn),
     ...whole,
+    ...stored.flatMap((text) => [text.trim(), ...secretsIn(text)]),
   ].filter((value) => value.trim().length >= 6);
 }
 

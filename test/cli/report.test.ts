@@ -225,6 +225,7 @@ suite('no secret is in the page or the archive', () => {
   const hidden = {
     variable: 'hidden-variable-1',
     storedSecret: 'hidden-stored-secret',
+    named: 'hidden-named-secret',
     secretFile: 'hidden-secret-file',
     jobEnv: 'hidden-job-env',
     flag: 'hidden-flag',
@@ -273,6 +274,7 @@ suite('no secret is in the page or the archive', () => {
       dashboards: { wandb: `https://wandb.ai/lab/vit?apiKey=${hidden.wandbUrl}`, tensorboard: null },
     });
     write(join(folder, 'secrets/HF_TOKEN'), `${hidden.storedSecret}\n`);
+    write(join(world.home, 'secrets/alice/hf'), `${hidden.named}\n`);
     const secretFile = write(join(userHome, 'a-file'), `${hidden.secretFile}\n`);
     const wandbFile = write(join(userHome, 'wandb-key'), `${hidden.wandbFile}\n`);
     write(join(world.home, 'slack-url'), `${hidden.slackUrl}\n`);
@@ -303,6 +305,7 @@ suite('no secret is in the page or the archive', () => {
     const known = [
       hidden.variable,
       hidden.storedSecret,
+      hidden.named,
       hidden.secretFile,
       hidden.jobEnv,
       hidden.settings,
