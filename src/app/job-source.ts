@@ -143,6 +143,8 @@ export interface LogsQuery extends Omit<LogQuery, 'all'> {
   readonly previous?: boolean | undefined;
   /** In a cluster: every pod; by default the newest. */
   readonly allPods?: boolean | undefined;
+  /** In a cluster: each line begins with its time. */
+  readonly timestamps?: boolean | undefined;
 }
 
 /** A log to print. `readLog` reads its bytes. */

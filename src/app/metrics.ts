@@ -71,19 +71,18 @@ export interface PodLog {
 
 export async function* metricsOfPods(
   name: string,
-  pods: readonly PodLog[],
+  pods: AsyncIterable<PodLog>,
   query: MetricsQuery,
 ): AsyncIterable<MetricsStep> {
-  const unknown = { stage: 0, startedAt: null, endedAt: null, reason: null };
-  const attempts = pods.map(({ attempt }) => ({ ...unknown, attempt }));
-  const collected = yield* collect(linesOfPods(pods, query), attempts, query, createLeftOut());
+  const attempts: KnownAttempt[] = [];
+  const collected = yield* collect(linesOfPods(pods, query, attempts), attempts, query, createLeftOut());
   const none = { slowWorker: null, dashboards: { wandb: null, tensorboard: null } };
   yield { kind: 'result', metrics: { id: name, name, ...collected, ...none } };
 }
 
 export function metricPointsOfPods(
   name: string,
-  pods: readonly PodLog[],
+  pods: AsyncIterable<PodLog>,
   query: MetricsQuery,
 ): AsyncIterable<MetricPointView> {
   return pointsOf(name, linesOfPods(pods, query), query);
@@ -190,8 +189,15 @@ function linesSince(lines: readonly TimedLine[], { since }: MetricsQuery): reado
   return since === undefined ? lines : lines.filter(({ at }) => at !== null && at >= since);
 }
 
-async function* linesOfPods(pods: readonly PodLog[], query: MetricsQuery): AsyncIterable<LineBlock> {
-  for (const { attempt, worker, pieces } of pods) {
+/** Adds each attempt to `attempts` when it is reached. */
+async function* linesOfPods(
+  pods: AsyncIterable<PodLog>,
+  query: MetricsQuery,
+  attempts: KnownAttempt[] = [],
+): AsyncIterable<LineBlock> {
+  for await (const { attempt, worker, pieces } of pods) {
+    if (attempts.at(-1)?.attempt !== attempt)
+      attempts.push({ attempt, stage: 0, startedAt: null, endedAt: null, reason: null });
     let before: Instant | null = null;
     const withStep = createStepCarrier();
     const finder = createLineFinder((text) => {

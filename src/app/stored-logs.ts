@@ -31,15 +31,14 @@ export async function* storedLogs(
     ]);
   }
   if (query.follow === true) return yield* followedLogs(client, io, id, query, signal);
-  const logs = await Promise.all(
-    (await client.logs(id, logQueryOf(query))).map((log) => wantedLog(client, log, query)),
-  );
-  yield { kind: 'logs', logs: logs.map(({ log }) => log), isNext: false };
-  if (logs.some(({ isEmpty }) => !isEmpty)) return;
+  const all = await client.logs(id, logQueryOf(query));
+  const logs = await Promise.all(all.map((log) => wantedLog(client, log, query)));
+  yield { kind: 'logs', logs, isNext: false };
+  if (all.some(({ size }) => size > 0)) return;
   const view = await client.show(id);
   yield {
     kind: 'note',
-    message: `${formatSilence(isFinishedPhase(view.phase), logs.length > 0)} ${view.why.message}`,
+    message: `${formatSilence(isFinishedPhase(view.phase), all.length > 0)} ${view.why.message}`,
   };
 }
 
@@ -108,7 +107,7 @@ async function* followedLogs(
       attempt = ordinal ?? attempt;
       const wanted = await Promise.all(logs.map((log) => wantedLog(client, log, isNew ? {} : query)));
       for (const log of logs) known.add(log.id);
-      yield { kind: 'logs', logs: wanted.map(({ log }) => ({ ...log, isNew })), isNext };
+      yield { kind: 'logs', logs: wanted.map((log) => ({ ...log, isNew })), isNext };
     }
     yield { kind: 'grown' };
     const sizeNow = all.reduce((sum, log) => sum + log.size, 0);
@@ -121,19 +120,14 @@ async function* followedLogs(
   }
 }
 
-/** `isEmpty`: the log has no byte that is wanted now. */
-async function wantedLog(
-  client: Client,
-  log: LogRef,
-  { tail, since, worker: named }: LogsQuery,
-): Promise<{ readonly log: JobLog; readonly isEmpty: boolean }> {
-  const { job, id, worker, attempt, size } = log;
+async function wantedLog(client: Client, log: LogRef, { tail, since, worker: named }: LogsQuery): Promise<JobLog> {
+  const { job, id, worker, attempt } = log;
   const from = Math.max(
     tail === undefined ? 0 : await offsetOfLast(client, log, tail),
     since === undefined ? 0 : await offsetSince(client, log, since),
   );
   const label = named === undefined ? worker : null;
-  return { log: { job, id, worker, attempt, label, pod: null, from, isNew: false }, isEmpty: from >= size };
+  return { job, id, worker, attempt, label, pod: null, from, isNew: false };
 }
 
 const tailBlockSize = 64 * 1024;

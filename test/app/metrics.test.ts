@@ -171,7 +171,10 @@ test('the lines of a pod begin with the time of the cluster', async () => {
     yield Buffer.from('2026-11-20T12:00:01.5Z step 1 loss 2\n2026-11-20T12:00:02Z 10%|# | 1/9');
     yield Buffer.from(' [00:01<00:09]\r20%|# | 2/9 [00:01<00:09]\n');
   }
-  const view = await metricsResult(metricsOfPods('bert', [{ attempt: 1, worker: 0, pieces: pieces() }], {}));
+  async function* pods() {
+    yield { attempt: 1, worker: 0, pieces: pieces() };
+  }
+  const view = await metricsResult(metricsOfPods('bert', pods(), {}));
   assert.deepEqual(view.series[0]?.points, [{ attempt: 1, step: 1, at: noon + 1_500, value: 2 }]);
   assert.deepEqual(
     view.attempts.map(({ lastStep }) => lastStep),

@@ -111,13 +111,15 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
     readLog: async (job, ...read) => (await logs()).readLog(await records.of(job), ...read),
 
     async *metrics(job, query) {
-      const { metricsOfJob } = await import('./metrics.ts');
-      yield* metricsOfJob(await parts.clusterArchive(), await records.of(job), query);
+      const [{ metricsOfPods }, { podLogs }] = await metricsReaders();
+      const record = await records.of(job);
+      yield* metricsOfPods(record.job.name, podLogs(parts, record, query), query);
     },
 
     async *metricPoints(job, query) {
-      const { metricPointsOfJob } = await import('./metrics.ts');
-      yield* metricPointsOfJob(await parts.clusterArchive(), await records.of(job), query);
+      const [{ metricPointsOfPods }, { podLogs }] = await metricsReaders();
+      const record = await records.of(job);
+      yield* metricPointsOfPods(record.job.name, podLogs(parts, record, query), query);
     },
 
     close: () => records.close(),
@@ -137,6 +139,8 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
     contextWith: (name: string) => records.contextWith(name),
   };
 }
+
+const metricsReaders = () => Promise.all([import('../metrics.ts'), import('./metrics.ts')]);
 
 async function observe({ job, cluster, archived }: ClusterRecord): Promise<ClusterObservation> {
   if (archived !== null) return { ...archived, nodes: null, allPods: null };

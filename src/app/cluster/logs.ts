@@ -256,6 +256,7 @@ function createCopies(archive: ArchiveReading, job: ClusterJob, query: LogsQuery
   let copies: ReturnType<typeof read> | undefined;
   const load = () => (copies ??= read());
   const { tail, since } = query;
+  const timestamps = query.timestamps === true ? true : undefined;
   return {
     /** Names of pods with archived logs that the cluster no longer has, oldest first. */
     async deletedPods(existing: readonly ClusterPod[]): Promise<readonly string[]> {
@@ -286,7 +287,7 @@ function createCopies(archive: ArchiveReading, job: ClusterJob, query: LogsQuery
       if (!hasNoted) yield note('The cluster no longer has this log; this is from the archive.');
       hasNoted = true;
       for (const log of chosen) {
-        const pieces = archive.readLog(job, log, omitUndefined({ tail, since }));
+        const pieces = archive.readLog(job, log, omitUndefined({ tail, since, timestamps }));
         yield reading.open({ name, index: pod?.index ?? null }, log.container, pieces, options);
         if (log.state === 'truncated')
           yield note(`Pod ${name} was deleted before the end of the output of ${log.container} was archived.`);
@@ -330,8 +331,8 @@ function hasPodEnded({ phase }: ClusterPod): boolean {
   return phase === 'Succeeded' || phase === 'Failed';
 }
 
-function clusterQueryOf({ previous, tail, since }: LogsQuery): ClusterLogQuery {
-  return omitUndefined({ previous, tail, since });
+function clusterQueryOf({ previous, tail, since, timestamps }: LogsQuery): ClusterLogQuery {
+  return omitUndefined({ previous, tail, since, timestamps });
 }
 
 function formatRestart(pod: ClusterPod, container: ClusterContainer): string {

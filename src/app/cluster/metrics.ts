@@ -1,62 +1,34 @@
 // Metrics of a cluster's job: its pods print them, and each line of their logs has the cluster's time. Each pod of one
 // number is an attempt, the oldest first.
 
-import type { MetricPointView, MetricsQuery, MetricsStep } from '../client.ts';
+import type { MetricsQuery } from '../client.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
-import { metricPointsOfPods, metricsOfPods, type PodLog } from '../metrics.ts';
-import type { ArchivedJob } from './archive.ts';
-import type { Cluster, ClusterJob, ClusterPod } from './cluster.ts';
-import type { ClusterArchive } from './commands.ts';
-import { mainContainer, podsOf } from './observe-job.ts';
+import { logBytes } from '../job-source.ts';
+import type { PodLog } from '../metrics.ts';
+import type { ClusterParts, ClusterRecord } from './cluster-record.ts';
+import { createClusterLogs } from './logs.ts';
 
-interface MetricsOrigin {
-  readonly job: ClusterJob;
-  readonly cluster: Cluster | null;
-  /** Null while the cluster has the job. */
-  readonly archived: ArchivedJob | null;
-}
-
-export async function* metricsOfJob(
-  archive: ClusterArchive,
-  origin: MetricsOrigin,
-  query: MetricsQuery,
-): AsyncIterable<MetricsStep> {
-  yield* metricsOfPods(origin.job.name, await podLogs(archive, origin, query), query);
-}
-
-export async function* metricPointsOfJob(
-  archive: ClusterArchive,
-  origin: MetricsOrigin,
-  query: MetricsQuery,
-): AsyncIterable<MetricPointView> {
-  yield* metricPointsOfPods(origin.job.name, await podLogs(archive, origin, query), query);
-}
-
-async function podLogs(
-  archive: ClusterArchive,
-  { job, cluster, archived: copy }: MetricsOrigin,
+/** Each is to be read before the next. Throws JobmanError (3) for an attempt without a log. */
+export async function* podLogs(
+  parts: Pick<ClusterParts, 'io' | 'clusterArchive'>,
+  record: ClusterRecord,
   { worker = 0, attempt: wanted }: MetricsQuery,
-): Promise<readonly PodLog[]> {
+): AsyncIterable<PodLog> {
   if (worker === 'controller') throw usageError('-w controller is not for a job in a cluster: its pods have numbers.');
-  const live = copy === null ? cluster : null;
-  const current = live === null ? [] : await podsOf(live, job);
-  const archived = copy ?? (archive.isUsed ? await archive.job(job.uid) : undefined);
-  const copies = archived === undefined ? [] : await archive.logs(archived);
-  const deleted = (archived?.pods ?? []).filter(({ name }) => !current.some((pod) => pod.name === name));
-  const isOfWorker = ({ index }: ClusterPod): boolean => (index ?? 0) === worker;
-  const logOf = (pod: ClusterPod): AsyncIterable<Uint8Array> | undefined => {
-    const main = mainContainer(pod.containers);
-    if (main === undefined) return undefined;
-    if (live !== null && current.includes(pod))
-      return main.state === 'waiting' ? undefined : live.logs(pod.name, main.name, { timestamps: true });
-    const log = copies.find((one) => one.pod === pod.name && one.container === main.name);
-    return log && archive.readLog(job, log, { timestamps: true });
-  };
-  const logs = [...deleted, ...current]
-    .filter(isOfWorker)
-    .map((pod, index) => ({ attempt: index + 1, worker, pieces: logOf(pod) }))
-    .flatMap(({ pieces, ...log }) => (pieces === undefined ? [] : [{ ...log, pieces }]));
-  if (wanted !== undefined && !logs.some(({ attempt }) => attempt === wanted))
-    throw new JobmanError(`Job ${job.name} has no attempt ${wanted} with a log.`, exitCode.notFound);
-  return wanted === undefined ? logs : logs.filter(({ attempt }) => attempt === wanted);
+  const logs = createClusterLogs(parts);
+  const source: Parameters<typeof logBytes>[0] = { readLog: (_job, ...part) => logs.readLog(record, ...part) };
+  const pods: string[] = [];
+  const query = { allPods: true, timestamps: true };
+  for await (const step of logs.logs(record, () => Promise.resolve(''), query, new AbortController().signal)) {
+    for (const log of step.kind === 'logs' ? step.logs : []) {
+      if (log.pod === null || (log.worker ?? 0) !== worker) continue;
+      // A pod whose log the cluster has lost has a second one, of the archive.
+      if (!pods.includes(log.pod.name)) pods.push(log.pod.name);
+      const attempt = pods.indexOf(log.pod.name) + 1;
+      if (wanted === undefined || wanted === attempt)
+        yield { attempt, worker, pieces: logBytes(source, record.found, log) };
+    }
+  }
+  if (wanted !== undefined && wanted > pods.length)
+    throw new JobmanError(`Job ${record.job.name} has no attempt ${wanted} with a log.`, exitCode.notFound);
 }
