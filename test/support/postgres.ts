@@ -32,6 +32,13 @@ export interface PostgresServer {
   start(): Promise<void>;
 }
 
+interface ServerOptions {
+  /** Settings of the server. `listen_addresses` opens TCP to the role `locked` over TLS only. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** An existing folder for the data, such as a small disk; the log of changes stays elsewhere. */
+  readonly data?: string;
+}
+
 /** The rows that the migrations have inserted, apart from the installation id. */
 const saveRows = `
   create schema saved;
@@ -59,24 +66,40 @@ export async function requirePostgres(t: { skip(message?: string): void }): Prom
   return (server ??= createServer(binaries));
 }
 
-async function createServer(binaries: string): Promise<PostgresServer> {
+/** A server for one test, which stops it. */
+export async function startPostgres(
+  t: { skip(message?: string): void },
+  options: ServerOptions,
+): Promise<PostgresServer | undefined> {
+  const binaries = findBinaries();
+  if (!requireReal(t, 'PostgreSQL', binaries) || binaries === undefined) return undefined;
+  return createServer(binaries, options);
+}
+
+async function createServer(binaries: string, given: ServerOptions = {}): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-postgres-'));
-  const data = join(folder, 'data');
+  const data = join(given.data ?? folder, 'data');
   // The server refuses to run as root.
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
   const identity = process.getuid?.() === 0 ? { uid: id('-u'), gid: id('-g') } : {};
-  if (identity.uid !== undefined) chownSync(folder, identity.uid, identity.gid);
+  if (identity.uid !== undefined)
+    for (const one of [folder, given.data ?? folder]) chownSync(one, identity.uid, identity.gid);
   const options = { ...identity, cwd: folder, env: { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8', TZ: 'UTC' } };
   const initdb = ['-D', data, '-U', 'postgres', '--auth=trust', '--encoding=UTF8', '--locale=C.UTF-8', '--no-sync'];
+  if (given.data !== undefined) initdb.push('--waldir', join(folder, 'wal'));
   const made = spawnSync(join(binaries, 'initdb'), initdb, { ...options, encoding: 'utf8' });
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
-  writeFileSync(join(data, 'pg_hba.conf'), 'local all locked scram-sha-256\nlocal all all trust\n');
+  writeFileSync(
+    join(data, 'pg_hba.conf'),
+    'local all locked scram-sha-256\nlocal all all trust\nhostssl all locked 127.0.0.1/32 scram-sha-256\n',
+  );
   const settings = {
     listen_addresses: '',
     unix_socket_directories: folder,
     fsync: 'off',
     max_connections: '200',
     log_min_messages: 'fatal',
+    ...given.settings,
   };
   const command = [
     join(binaries, 'postgres'),
@@ -115,7 +138,7 @@ async function createServer(binaries: string): Promise<PostgresServer> {
   }
 
   const urlOf = (database: string, user = 'postgres') =>
-    `postgres://${user === 'locked' ? 'locked:secret' : user}@localhost/${database}?host=${folder}`;
+    `postgres://${user === 'locked' ? 'locked:secret' : user}@localhost:${given.settings?.['port'] ?? 5432}/${database}?host=${folder}`;
 
   async function query(statement: string, database = 'postgres') {
     const client = new pg.Client({ connectionString: urlOf(database) });

@@ -1,0 +1,94 @@
+// Databases on a server that cannot be used, or only in part: a clear message, the exit code 5, and nothing changed.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createCertificates } from '../support/certificates.ts';
+import { eventually } from '../support/eventually.ts';
+import { openJobWorld } from '../support/jobs.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { requireReal } from '../support/real.ts';
+
+test('the certificate of a server is verified as the URL says, and no message has the password', async (t) => {
+  const world = openJobWorld(t);
+  const { caFile } = createCertificates(join(world.folder, 'own'));
+  const foreign = createCertificates(join(world.folder, 'foreign')).caFile;
+  // The server reads them as another user, and refuses a key that others may read.
+  for (const folder of [world.folder, join(world.folder, 'own')]) chmodSync(folder, 0o755);
+  const [cert, key] = ['crt', 'key'].map((name) => join(world.folder, 'own', name)) as [string, string];
+  chmodSync(key, 0o600);
+  if (process.getuid?.() === 0) chownSync(key, Number(spawnSync('id', ['-u', 'postgres']).stdout), 0);
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const port = String((probe.address() as AddressInfo).port);
+  probe.close();
+  const settings = { listen_addresses: '127.0.0.1', port, ssl: 'on', ssl_cert_file: cert, ssl_key_file: key };
+  const server = await startPostgres(t, { settings });
+  if (server === undefined) return;
+  world.atEnd(() => server.stop());
+  const name = await server.createDatabase();
+  const url = (parameters: string, host = '127.0.0.1') =>
+    `postgres://locked:secret@${host}:${port}/${name}${parameters}`;
+  const list = async (given: string) => {
+    const { code, stdout, stderr } = await world.jobman(['list'], { env: { JOBMAN_DATABASE: given } });
+    assert.doesNotMatch(`${stdout}${stderr}`, /secret/);
+    return { code, stderr };
+  };
+  for (const mode of [`verify-full&sslrootcert=${caFile}`, `verify-ca&sslrootcert=${caFile}`, 'require'])
+    assert.deepEqual((await list(url(`?sslmode=${mode}`))).code, 0, mode);
+  for (const [given, message] of [
+    [url(`?sslmode=verify-full&sslrootcert=${foreign}`), /certificate of the database .* is not trusted: .*verify/],
+    [url('?sslmode=verify-full'), /is not trusted: .*\n +Name the file .*sslrootcert=FILE/],
+    [url(`?sslmode=verify-full&sslrootcert=${caFile}`, 'localhost'), /not trusted: .*\n +The host of the URL must be/],
+    [url('?sslmode=verify-full&sslrootcert=/none.pem'), /cannot be reached: ENOENT: .*\/none\.pem/],
+    [url('?sslmode=verify-ca'), /has sslmode=verify-ca without sslrootcert/],
+    [url('?sslmode=sometimes'), /has sslmode=sometimes\. Nothing was changed\.\n +Use sslmode=verify-full/],
+    [url(''), /refused the connection: no pg_hba.conf entry .*no encryption/],
+  ] as const) {
+    const { code, stderr } = await list(given);
+    assert.equal(code, 5, stderr);
+    assert.match(stderr, message);
+  }
+});
+
+test('on a full disk of the server nothing is created, the message says so, and the next try succeeds', async (t) => {
+  const world = openJobWorld(t);
+  const disk = join(world.folder, 'disk');
+  mkdirSync(disk);
+  chmodSync(world.folder, 0o755);
+  const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=120m,mode=755', 'jobman-test', disk]).status === 0;
+  if (!requireReal(t, 'right to mount a file system', isMounted)) return;
+  const server = await startPostgres(t, { data: disk });
+  world.atEnd(async () => {
+    await world.stopServices();
+    await server?.stop();
+    assert.ok(await eventually(() => spawnSync('umount', [disk]).status === 0, { withinMs: 30_000 }));
+  });
+  if (server === undefined) return;
+  const env = { JOBMAN_DATABASE: server.urlOf(await server.createDatabase()) };
+  const create = (name: string) => {
+    // Too long for the free part of a page, and not compressible.
+    const text = Array.from({ length: 4_000 }, (_, index) => Math.sin(index).toString(36)).join('\n');
+    return world.jobman(['create', world.localManifest(`: '${text}'`, { name })], { env });
+  };
+  assert.equal((await create('first')).code, 0);
+  await world.jobman(['controller', 'stop'], { env });
+  const filler = join(disk, 'filler');
+  const file = openSync(filler, 'w');
+  assert.throws(() => {
+    for (;;) writeSync(file, Buffer.alloc(64 * 1024));
+  }, /ENOSPC/);
+  closeSync(file);
+  const refused = await create('second');
+  assert.equal(refused.code, 5, refused.stderr);
+  assert.match(refused.stderr, /The disk of the database .* is full: .*No space left.*\. Nothing was changed/s);
+  const names = async () => (await world.jobman(['list', '--all'], { env })).stdout.match(/first|second/g);
+  assert.deepEqual(await names(), ['first']);
+  rmSync(filler);
+  assert.equal((await create('second')).code, 0);
+  assert.deepEqual((await names())?.toSorted(), ['first', 'second']);
+});
