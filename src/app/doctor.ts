@@ -1,5 +1,6 @@
 // Doctor: the checks of `jobman doctor`. wiring/doctor.ts reads the facts; this file decides what they mean.
 
+import type { Host } from './hosts.ts';
 import { day, second, type Duration, type Instant } from '../core/model/time.ts';
 import { quote } from '../catalogue/shell.ts';
 import { mailAddressOf } from '../core/model/notify.ts';
@@ -55,6 +56,28 @@ export function requires(needs: readonly Need[], check: Check): Check {
     }
     return check();
   };
+}
+
+/** Prints `proc`, if jobman can find processes there, and a line with the number of GPUs, if CUDA's tools are there. */
+export const hostScript = `[ -r /proc/self/environ ] && echo proc
+[ -w "$HOME" ] && echo home
+gpus=$(nvidia-smi --list-gpus 2>/dev/null) && printf 'gpus %s\\n' "$(printf '%s\\n' "$gpus" | grep -c ^GPU)"`;
+
+export function checkHost(
+  { name, ssh, gpus }: Pick<Host, 'name' | 'gpus'> & { readonly ssh: string },
+  answer:
+    | { readonly kind: 'no_answer'; readonly reason: string }
+    | { readonly kind: 'ended'; readonly stdout: Uint8Array },
+): Outcome {
+  if (answer.kind === 'no_answer') return problem(`${name} cannot be reached: ${answer.reason}`, `ssh ${ssh}`);
+  const printed = new TextDecoder().decode(answer.stdout);
+  if (!printed.includes('proc\n'))
+    return problem(`${name} has no /proc, in which jobman finds the processes of a job: it must run Linux`, null);
+  if (!printed.includes('home\n')) return problem(`${name}: its home folder cannot be written`, `ssh ${ssh}`);
+  const found = /^gpus (\d+)$/m.exec(printed)?.[1];
+  if (gpus !== null && found !== undefined && Number(found) < gpus)
+    return warning(`${name} has ${pluralize(Number(found), 'GPU')}, and the settings say ${gpus}`, 'jobman hosts');
+  return ok(`${name} (${ssh}) answers`);
 }
 
 const checkTimeout: Duration = 25 * second;

@@ -91,6 +91,8 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'rule_applied':
       return `rule ${formatRule(job, event)}`;
     case 'unreachable': {
+      if (event.worker === undefined && job.spec.capacity.kind === 'hosts')
+        return `allocation ${event.allocation} is unknown: ${event.message}`;
       const who = event.worker === undefined ? `allocation ${event.allocation}` : formatWorker(event.worker);
       return `${who} does not answer${inParentheses(withoutSubject(event.message, who))}`;
     }

@@ -286,12 +286,12 @@ const table = {
   },
   local: {
     /** The default is one per processor; see `defaultSettings`. */
-    slots: defineSetting(int(1), 1, 'Maximum number of local jobs that run at the same time.'),
+    slots: defineSetting(int(1), 1, 'Maximum number of jobs that run on this machine at the same time.'),
   },
   hosts: defineSetting(
     hostsKind,
     {},
-    'Other machines for local jobs, by name, as `hosts add` writes them; manifests cannot name them yet.',
+    'Your other machines, by name, as `hosts add` writes them. Manifests name them in `hosts`.',
   ),
   controller: {
     idleExitMs: defineSetting(milliseconds(0), 10 * minute, 'The controller exits after this time without work.'),

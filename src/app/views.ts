@@ -211,6 +211,8 @@ function firstWaitPhrase(job: Job): string {
 function unreachablePhrase(job: Job, now: Instant): string | undefined {
   const { unreachableAt = null, unreachableWho = null } = lastAllocation(job) ?? {};
   if (unreachableAt === null) return undefined;
+  if (unreachableWho === 'cloud' && job.spec.capacity.kind === 'hosts')
+    return `host unknown for ${formatAge(now - unreachableAt)}`;
   return `${unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - unreachableAt)}`;
 }
 

@@ -79,6 +79,15 @@ export function outageOf({ job, events, now }: WhyRequest): Outage | null {
   const worker = isSameSubject && event.worker !== undefined ? formatWorker(event.worker) : '';
   const detail = isSameSubject ? asClause(withoutSubject(event.message, worker)) : '';
   const length = formatDuration(now - since);
+  // The settings say that nothing is known about a host: it left them, or has another address.
+  if (isCloud && job.spec.capacity.kind === 'hosts')
+    return {
+      since,
+      clause: detail || `its hosts are unknown for ${length}`,
+      isCloud,
+      isLoginMissing,
+      evidence: `since ${formatTime(since, now)}`,
+    };
   const missing = isLoginMissing ? 'no login' : isCloud ? `no answer about ${name}` : 'no answer';
   return {
     since,

@@ -148,7 +148,7 @@ function whySilentWorker(job: Job, attempt: Attempt, { since, evidence }: Outage
   return {
     evidence,
     rule: isReplaced ? null : formatRuleFor(job, 'unreachable'),
-    next: `${result} if the worker stays silent while the cloud reports the TPU as ready.`,
+    next: `${result} if the worker stays silent${job.spec.capacity.kind === 'hosts' ? '' : ' while the cloud reports the TPU as ready'}.`,
     nextAt: since + unreachableGraceOf(job, attempt),
   };
 }

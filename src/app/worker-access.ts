@@ -13,9 +13,10 @@ import type { AllocationRef } from './ports.ts';
 export interface WorkerLogin {
   readonly worker: number;
   readonly host: string;
-  readonly port: number;
-  readonly user: string;
-  /** The private key, which the terminal must have: null for the key of jobman. */
+  /** Null: as the terminal's ssh_config says. */
+  readonly port: number | null;
+  readonly user: string | null;
+  /** The private key, which the terminal must have: null for the key of jobman, or the user's own keys of a host. */
   readonly privateKey: TpuSpec['privateKey'];
   /** The name under which the terminal pins the host key. A recreated worker has another. */
   readonly pinName: string;
@@ -25,6 +26,8 @@ export interface WorkerLogin {
   readonly usesUserConfig: boolean;
   /** For a machine that jobman did not create: the command that adds the user's own key to it. */
   readonly addKey: string | null;
+  /** The user's own machine: the terminal's known_hosts must have its key, and nothing is pinned. */
+  readonly verifiesKnownHosts?: true;
 }
 
 export interface TicketOptions extends OnBehalf {

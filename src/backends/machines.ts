@@ -415,18 +415,22 @@ function decodeText(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }
 
-/** Sends worker `controller` to this machine and all others to the workers. */
-export function withControllerMachine(workers: MachinePort, controller: MachinePort): MachinePort {
-  const portOf = (ref: WorkerRef): MachinePort => (ref.worker === 'controller' ? controller : workers);
+/** Sends each worker to one of two ports: to `here` if it is this machine. */
+export function withThisMachine(
+  workers: MachinePort,
+  here: MachinePort,
+  isHere: (ref: WorkerRef) => boolean = (ref) => ref.worker === 'controller',
+): MachinePort {
+  const portOf = (ref: WorkerRef): MachinePort => (isHere(ref) ? here : workers);
   return {
     async observe(refs) {
-      const [answers, controllerAnswers] = await Promise.all([
-        workers.observe(refs.filter((ref) => ref.worker !== 'controller')),
-        controller.observe(refs.filter((ref) => ref.worker === 'controller')),
+      const [answers, ownAnswers] = await Promise.all([
+        workers.observe(refs.filter((ref) => !isHere(ref))),
+        here.observe(refs.filter(isHere)),
       ]);
-      const remaining = { workers: [...answers], controller: [...controllerAnswers] };
+      const remaining = { workers: [...answers], here: [...ownAnswers] };
       return refs.map((ref) => {
-        const answer = (ref.worker === 'controller' ? remaining.controller : remaining.workers).shift();
+        const answer = (isHere(ref) ? remaining.here : remaining.workers).shift();
         if (answer === undefined) throw new Error('an observation returned fewer workers than requested');
         return answer;
       });
@@ -438,7 +442,7 @@ export function withControllerMachine(workers: MachinePort, controller: MachineP
     isTailFree: (ref) => portOf(ref).isTailFree?.(ref) === true,
     disconnect(ref) {
       workers.disconnect(ref);
-      controller.disconnect(ref);
+      here.disconnect(ref);
     },
   };
 }

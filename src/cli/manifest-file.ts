@@ -1,3 +1,4 @@
+import { hostsOf } from '../app/hosts.ts';
 import { basename, dirname, join, resolve } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { JobSpec } from '../core/model/spec.ts';
@@ -92,6 +93,7 @@ export async function checkManifest(
     env: io.env,
     files,
     project: settings.tpu.project,
+    hosts: hostsOf(settings).map(({ name }) => name),
     channels: channelsOf(settings.notify),
     purpose: 'create',
   } as const;

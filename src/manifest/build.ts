@@ -11,6 +11,7 @@ import {
   type JobSpec,
   type ResumeFrom,
   formatHosts,
+  isOwnHost,
 } from '../core/model/spec.ts';
 import { second } from '../core/model/time.ts';
 import { containerWorkdir } from '../setup/docker.ts';
@@ -47,7 +48,7 @@ export function buildSpec(
   const command: Partial<Section<'command'>> = isSetupOnly ? {} : (sections.read('command') ?? {});
   const name = job.name ?? defaultName;
   const capacity = readCapacity(sections, name, job.remote_user ?? null, context);
-  const choice = chooseModules(sections, job, setup);
+  const choice = chooseModules(sections, job, setup, capacity);
   const workdirSource = readWorkdirSource(sections, job.workdir, context);
   const isCopied = workdirSource !== undefined;
   const modules = readModules(sections, choice, context).map((one) =>
@@ -58,7 +59,7 @@ export function buildSpec(
   if (choice.modules.includes('gcsfuse')) checkBuckets(sections, capacity);
   const workers = readWorkers(sections, command.workers ?? 'all', capacity);
   // No early return from here on: a mistake in one section must not hide the mistakes in another.
-  const isLocal = sections.isPresent('local');
+  const isLocal = sections.isPresent('local') || (capacity?.kind === 'hosts' && isOwnHost(capacity.hosts));
   const runsOnController = isLocal || runsOn === 'controller';
   const placement: Placement = { runsOn, isLocal, runsOnController, capacity, isCopied, modules };
   const workdir = readWorkdir(sections, command.workdir, placement, context);
@@ -266,6 +267,7 @@ function storageOf(folder: string, { runsOnController, capacity, modules }: Plac
   const mounts = modules.flatMap((module) => (module.name === 'gcsfuse' ? module.mounts : []));
   const mount = mounts.find(({ path }) => isWithin(folder, path));
   if (mount !== undefined) return `gs://${mount.bucket}/${relative(withTilde(mount.path), withTilde(folder))}`;
+  if (capacity?.kind === 'hosts') return `${capacity.hosts.join(',')}:${folder}`;
   if (capacity?.kind !== 'tpu' || capacity.ownership === 'ephemeral') return undefined;
   return `${capacity.project}/${capacity.zone}/${capacity.name}:${folder}`;
 }

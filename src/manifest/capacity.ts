@@ -8,6 +8,7 @@ import {
   nodeNamePlaceholder,
   type CapacitySpec,
   type DataDisk,
+  type HostName,
   type TpuAlternative,
   type TpuSpec,
   emulatorProject,
@@ -35,6 +36,8 @@ export function readCapacity(
   context: ManifestContext,
 ): CapacitySpec | undefined {
   const hasLocal = sections.isPresent('local');
+  const hasHosts = sections.has(['hosts']);
+  const hosts = readHosts(sections, context);
   const hasTpu = sections.has(['tpu']);
   if (hasLocal && hasTpu) {
     sections.problem(
@@ -42,14 +45,39 @@ export function readCapacity(
       'cannot be combined with tpu: a job runs on this machine or on a TPU; remove one of them',
     );
   }
-  if (!hasLocal && !hasTpu) {
+  if (hasHosts && (hasTpu || hasLocal)) {
+    const [other, meaning] = hasTpu
+      ? ['tpu', 'a job runs on hosts or on a TPU']
+      : ['local', 'it means hosts: [localhost]'];
+    sections.problem(['hosts'], `cannot be combined with ${other}: ${meaning}; remove one of them`);
+  }
+  if (!hasLocal && !hasTpu && !hasHosts) {
     sections.problem(
       [],
-      'the manifest has no section for where the job runs; add tpu, local: {} (this machine) or kubernetes: {} (a cluster)',
+      'the manifest has no section for where the job runs; add tpu, hosts: [gpu1] (your own machines), local: {} (this machine) or kubernetes: {} (a cluster)',
     );
   }
   if (hasTpu) return readTpu(sections, jobName, remoteUser, context);
-  return { kind: 'hosts', ownership: 'persistent', hosts: [ownHost] };
+  if (hasHosts && hosts === undefined) return undefined;
+  return { kind: 'hosts', ownership: 'persistent', hosts: hosts ?? [ownHost] };
+}
+
+/** Undefined without any, or after a reported problem. */
+function readHosts(sections: Sections, { hosts: known }: ManifestContext): readonly HostName[] | undefined {
+  if (!sections.has(['hosts'])) return undefined;
+  const hosts = sections.read('hosts');
+  if (hosts?.length === 0) sections.problem(['hosts'], 'is empty; write the name of a host, such as [localhost]');
+  for (const [index, host] of (hosts ?? []).entries()) {
+    const at = ['hosts', index];
+    if (hosts?.indexOf(host) !== index) sections.problem(at, `names ${host} twice; a job has one slot on each host`);
+    else if (known?.includes(host) === false)
+      sections.problem(
+        at,
+        `there is no host "${host}"; add it: jobman hosts add NAME --ssh ADDRESS`,
+        didYouMean(host, known),
+      );
+  }
+  return sections.isValid('hosts') && hosts?.length !== 0 ? hosts : undefined;
 }
 
 /** The folder in which a job on this machine starts. */

@@ -83,6 +83,8 @@ export function formatBinarySize(bytes: number): string {
 }
 
 export interface ManifestContext {
+  /** The hosts that the settings name, with this machine. Absent: any name is accepted. */
+  readonly hosts?: readonly string[];
   /** The manifest's folder, absolute. Relative paths start there. */
   readonly folder: string;
   readonly home: string;

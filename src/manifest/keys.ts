@@ -4,7 +4,7 @@
 import { findKey, aliasesOf, section } from './kinds.ts';
 import type { Keys, Kind, Path, Schema, ValueOf } from '../schema/kinds.ts';
 import type { Tree } from '../schema/tree.ts';
-import { command, job, local, vars } from './keys/job.ts';
+import { command, hosts, job, local, vars } from './keys/job.ts';
 import { conda, docker, venv } from './keys/environments.ts';
 import { gcsfuse, type cache, setup, ssh } from './keys/setup.ts';
 import { kubernetes } from './keys/kubernetes.ts';
@@ -18,6 +18,7 @@ export const manifest = section(
   {
     job,
     tpu,
+    hosts,
     local,
     kubernetes,
     setup,

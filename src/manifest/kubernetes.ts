@@ -87,7 +87,7 @@ function reportProblems(
   job: Partial<Section<'job'>>,
   hasCommand: boolean,
 ): void {
-  for (const section of ['tpu', 'local'] as const) {
+  for (const section of ['tpu', 'hosts', 'local'] as const) {
     if (!sections.isPresent(section)) continue;
     sections.problem([section], 'cannot be combined with kubernetes; remove one of them');
     sections.readUnused(section);

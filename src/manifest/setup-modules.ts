@@ -2,7 +2,7 @@
 // and venv in one manifest and switch.
 
 import { basename } from 'node:path/posix';
-import { bucketPlaceholder } from '../core/model/spec.ts';
+import { bucketPlaceholder, type CapacitySpec, isOnThisMachine } from '../core/model/spec.ts';
 import type {
   BucketCache,
   CondaModule,
@@ -193,6 +193,7 @@ export function chooseModules(
   sections: Sections,
   job: Partial<Section<'job'>>,
   { modules: listed }: Partial<Section<'setup'>>,
+  capacity: CapacitySpec | undefined,
 ): ModuleChoice {
   const isPresent = (name: StepModule): boolean => {
     if (name === 'files') return job.files !== undefined && job.files.length > 0;
@@ -221,12 +222,15 @@ export function chooseModules(
   const implicit: readonly StepModule[] = isPresent('files') && !steps.includes('files') ? ['files'] : [];
   const ordered = listed === undefined ? (['ssh', 'gcsfuse'] as const).filter(isPresent) : steps;
   const chosen = [...new Set([...implicit, ...ordered, ...environments])];
-  // The owner sets up this machine: jobman copies no files to it, mounts nothing and writes no keys.
-  const isLocal = sections.isPresent('local');
-  const modules = isLocal ? chosen.filter((name) => environments.some((one) => one === name)) : chosen;
+  // The owner sets up own machines: jobman mounts nothing there and writes no keys, and copies files only to others.
+  const isOwn = capacity === undefined ? sections.isPresent('local') : capacity.kind === 'hosts';
+  const isHere = sections.isPresent('local') || (capacity !== undefined && isOnThisMachine({ capacity }));
+  const isUsable = (name: StepModule) => environments.some((one) => one === name) || (name === 'files' && !isHere);
+  const modules = isOwn ? chosen.filter(isUsable) : chosen;
+  if (isHere && isPresent('files')) sections.warning(['job', 'files'], 'has no effect: the job runs on this machine');
   for (const name of ['ssh', 'gcsfuse', 'docker', 'conda', 'venv'] as const) {
     // The login key of the section ssh is used even when the workers get no keys.
-    if (!modules.includes(name) && (name !== 'ssh' || isLocal)) sections.readUnused(name);
+    if (!modules.includes(name) && (name !== 'ssh' || isOwn)) sections.readUnused(name);
   }
   sections.readUnused('vars');
   return { modules, environments };

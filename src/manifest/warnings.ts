@@ -50,7 +50,7 @@ export function addWarnings(parts: ManifestParts): void {
 
 /** Warns about the sections and keys of the manifest that do not apply to a job of this kind. */
 export function warnAboutUnused(sections: Sections, kind: JobKind): void {
-  const message = `has no effect: the job runs ${kind === 'kubernetes' ? 'in a cluster' : 'on this machine'}`;
+  const message = `has no effect: the job runs ${kind === 'kubernetes' ? 'in a cluster' : kind === 'hosts' ? 'on your own machines' : 'on a TPU'}`;
   for (const [name, section] of Object.entries(manifest.keys ?? {})) {
     const rows = Object.entries(section.kind.keys ?? {}).filter(([, row]) => !appliesTo(row, kind));
     const keys = sections.isValid(name) ? rows.map(([key]) => [name, key]) : [];
@@ -224,7 +224,7 @@ function warnAboutRules({ sections, job, capacity }: ManifestParts): void {
       sections.warning(at, 'never applies: without job.silence_timeout no attempt counts as hung');
     }
     if (rule.reason === 'preempted' && capacity?.kind === 'hosts') {
-      sections.warning(at, 'never applies: this machine cannot be preempted');
+      sections.warning(at, 'never applies: your own machines cannot be preempted');
     }
   }
 }

@@ -33,6 +33,11 @@ export function remoteRoot(job: Pick<Job, 'installation' | 'id'>): string {
   return `"$HOME"/.jobman/runs/${quote(`${job.installation}/${job.id}`)}`;
 }
 
+/** On an own machine. Hosts may share the home folder, so that each worker needs its own. */
+export function hostRoot(job: Pick<Job, 'installation' | 'id'>, worker: WorkerId): string {
+  return `${remoteRoot(job)}/${worker}`;
+}
+
 /** Every process of the attempt on that worker carries this as JOBMAN_RUN. */
 export function runMarker(job: Job, attempt: number | string, worker: WorkerId): string {
   return `${job.installation}/${job.id}/${attempt}/${worker}`;

@@ -14,6 +14,8 @@ export interface SshConfig {
   /** The socket; null without an agent or when the configuration disables it. */
   readonly agent: string | null;
   readonly proxy: readonly string[] | null;
+  /** The files that know host keys, and the name of the host in them. */
+  readonly knownHosts: { readonly name: string; readonly files: readonly string[] };
   /** True when the configuration sets ConnectTimeout, and ServerAliveInterval. */
   readonly limits: { readonly connecting: boolean; readonly silence: boolean };
 }
@@ -74,6 +76,12 @@ export function defaultSshConfig(query: SshConfigQuery, defaults: SshDefaults): 
     certificates: [],
     agent: defaults.agent,
     proxy: null,
+    knownHosts: knownHostsOf(
+      undefined,
+      query.host,
+      query.port ?? 22,
+      ['known_hosts'].map((name) => absolute(name, defaults)),
+    ),
     limits: { connecting: false, silence: false },
   };
 }
@@ -116,12 +124,30 @@ export function parseSshConfig(text: string, query: SshConfigQuery, defaults: Ss
     certificates: (values.get('certificatefile') ?? []).filter((name) => name !== 'none').map(path),
     agent: agentOf(first('identityagent'), path, defaults.agent),
     proxy,
+    knownHosts: knownHostsOf(
+      first('hostkeyalias'),
+      host,
+      port,
+      ['userknownhostsfile', 'globalknownhostsfile']
+        .flatMap((name) => (first(name) ?? '').split(' '))
+        .filter((file) => file !== '' && file !== 'none')
+        .map(path),
+    ),
     // Unset options are printed too, as `none` and as 0.
     limits: {
       connecting: (first('connecttimeout') ?? 'none') !== 'none',
       silence: (first('serveraliveinterval') ?? '0') !== '0',
     },
   };
+}
+
+function knownHostsOf(
+  alias: string | undefined,
+  host: string,
+  port: number,
+  files: readonly string[],
+): SshConfig['knownHosts'] {
+  return { name: alias ?? (port === 22 ? host : `[${host}]:${port}`), files };
 }
 
 function agentOf(value: string | undefined, path: (name: string) => string, fallback: string | null): string | null {

@@ -10,6 +10,7 @@ import { second, type Duration } from '../core/model/time.ts';
 import { processAsStream } from './process.ts';
 import { createSshConfigReader, isHostName, defaultSshConfig, type SshConfig, type SshDefaults } from './ssh-config.ts';
 import { fingerprint, keyFromWire, loadKey, loadSsh2, type HostKeys, type Ssh2 } from './ssh-keys.ts';
+import { knownHostKeys } from './known-hosts.ts';
 import type { SshTarget } from './ssh.ts';
 
 /** Both are less than the eight seconds of an observation, so that the observation can report the cause. */
@@ -92,16 +93,27 @@ export function createConnector(
       return { problem: `there is no SSH key for ${config.host}: ${notes.join('; ')}` };
     }
     let pinned: string | undefined;
+    let accepted: readonly string[];
     try {
-      pinned = await hostKeys.pinned(target.pinName);
+      pinned = target.verifiesKnownHosts === true ? undefined : await hostKeys.pinned(target.pinName);
+      accepted =
+        target.verifiesKnownHosts === true
+          ? await knownHostKeys(config)
+          : pinned === undefined
+            ? target.hostKeys
+            : [pinned];
     } catch (error) {
-      return { problem: `the pinned host key of ${config.host} cannot be read: ${messageOf(error)}` };
+      return { problem: `the known host keys of ${config.host} cannot be read: ${messageOf(error)}` };
+    }
+    if (target.verifiesKnownHosts === true && accepted.length === 0) {
+      const message = `the host key of ${config.host} is not in your known_hosts, so jobman sent nothing`;
+      return { problem: `${message}; connect once and compare the key: ${sshCommand(target)}` };
     }
     // A server hangs up after a few refused keys (MaxAuthTries of sshd_config); the remaining keys are offered on
     // another connection.
     for (let from = 0; ;) {
       const rest = { ...login, methods: login.methods.slice(from) };
-      const opened = await attempt({ ssh2, target, config, login: rest, pinned, isUrgent, began });
+      const opened = await attempt({ ssh2, target, config, login: rest, pinned, accepted, isUrgent, began });
       if (!('offered' in opened) || opened.offered === 0 || from + opened.offered >= login.methods.length) {
         return 'offered' in opened ? { problem: refusal(target, config, login) } : opened;
       }
@@ -141,7 +153,7 @@ export function createConnector(
 }
 
 function handshake(
-  { ssh2, target, config, login, pinned }: LoginPlan,
+  { ssh2, target, config, login, pinned, accepted }: LoginPlan,
   socket: Socket,
   shared: HandshakeContext,
 ): Promise<ConnectResult> {
@@ -156,7 +168,6 @@ function handshake(
     closeReason: '',
     idleTimer: undefined,
   };
-  const accepted = pinned === undefined ? target.hostKeys : [pinned];
   let presentedKey: string | undefined;
   let keyProblem: string | undefined;
   let isOver = false;
@@ -191,7 +202,11 @@ function handshake(
       void fail();
     });
     client.on('ready', () => {
-      void pinPresentedKey(hostKeys, target.pinName, presentedKey ?? '').then((problem) => {
+      const pinning =
+        target.verifiesKnownHosts === true
+          ? Promise.resolve(undefined)
+          : pinPresentedKey(hostKeys, target.pinName, presentedKey ?? '');
+      void pinning.then((problem) => {
         if (problem !== undefined || shared.isClosed()) {
           connection.closeReason = problem ?? 'jobman is exiting';
           client.destroy();
@@ -222,10 +237,12 @@ function handshake(
         presentedKey = keyFromWire(bytes);
         if (accepted.length === 0 || accepted.includes(presentedKey)) return true;
         keyProblem =
-          pinned === undefined
-            ? `${config.host} presents the host key ${fingerprint(presentedKey)}, which is not the key that the cloud reports; jobman sent nothing`
-            : `the host key of ${config.host} has changed from ${fingerprint(pinned)} to ${fingerprint(presentedKey)} within one allocation; ` +
-              `jobman sent nothing. If the change is expected, remove ${hostKeys.file(target.pinName)}`;
+          target.verifiesKnownHosts === true
+            ? `${config.host} presents the host key ${fingerprint(presentedKey)}, which is not the one in your known_hosts; jobman sent nothing. If the change is expected: ssh-keygen -R '${config.knownHosts.name}', then ${sshCommand(target)}`
+            : pinned === undefined
+              ? `${config.host} presents the host key ${fingerprint(presentedKey)}, which is not the key that the cloud reports; jobman sent nothing`
+              : `the host key of ${config.host} has changed from ${fingerprint(pinned)} to ${fingerprint(presentedKey)} within one allocation; ` +
+                `jobman sent nothing. If the change is expected, remove ${hostKeys.file(target.pinName)}`;
         return false;
       },
     };
@@ -286,6 +303,8 @@ interface LoginPlan {
   readonly config: SshConfig;
   readonly login: Login;
   readonly pinned: string | undefined;
+  /** Empty: any key. */
+  readonly accepted: readonly string[];
 }
 
 interface HandshakeContext {
@@ -310,6 +329,10 @@ export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: strin
   const own = target.keyFile === null ? config.keyFiles : [target.keyFile];
   if (target.existing === undefined) return own;
   return [...new Set([...own, ...config.keyFiles, join(userHome, '.ssh', 'google_compute_engine')])];
+}
+
+function sshCommand({ host, port, user }: SshTarget): string {
+  return `ssh ${port === null ? '' : `-p ${port} `}${user === null ? '' : `${user}@`}${host}`;
 }
 
 function howToAddKey({ existing }: SshTarget): readonly string[] {

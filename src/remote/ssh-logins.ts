@@ -46,7 +46,7 @@ export function createSshLogins({ home, pool }: { readonly home: string; readonl
 
   async function targetOf(login: WorkerLogin): Promise<SshTarget> {
     const { worker: _, privateKey, addKey, ...address } = login;
-    const keyFile = privateKey ?? (await ownKeyOrNull(login));
+    const keyFile = privateKey ?? (login.verifiesKnownHosts === true ? null : await ownKeyOrNull(login));
     return { ...address, keyFile, ...(addKey === null ? {} : { existing: { addKey } }) };
   }
 
@@ -61,6 +61,10 @@ export function createSshLogins({ home, pool }: { readonly home: string; readonl
   /** The ssh options for a worker. A known host key is required; an unknown one is pinned without a question. */
   async function sshHost(login: WorkerLogin): Promise<SshHost> {
     const target = await targetOf(login);
+    if (login.verifiesKnownHosts === true) {
+      const { limits } = await pool.config(target);
+      return { worker: login.worker, host: login.host, options: [...addressOptions(login), ...limitOptions(limits)] };
+    }
     const file = pins.file(login.pinName);
     const [isKnown, { limits }, keyFiles] = await Promise.all([
       pinForSystemSsh(login),
@@ -107,8 +111,7 @@ function sshOptions(
 ): SshHost['options'] {
   const { file, isKnown, limits, identities } = login;
   return [
-    ['Port', String(target.port)],
-    ['User', target.user],
+    ...addressOptions(target),
     // As an option: `-i` checks for the file before it expands the name.
     ...identities.map((path) => ['IdentityFile', quoteConfigPath(path)] as const),
     // Without it ssh offers the agent's keys first, and a server disconnects after some refused keys.
@@ -120,10 +123,23 @@ function sshOptions(
     ['CheckHostIP', 'no'],
     ['HashKnownHosts', 'no'],
     ['UpdateHostKeys', 'no'],
-    ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectTimeout / second)]] as const)),
-    ...(limits.silence ? [] : ([['ServerAliveInterval', String(serverAliveInterval / second)]] as const)),
+    ...limitOptions(limits),
     // A jump host that the user's configuration names for all hosts does not reach the TPU emulator.
     ...(target.usesUserConfig ? [] : ([['ProxyCommand', 'none']] as const)),
+  ];
+}
+
+function addressOptions({ port, user }: WorkerLogin): SshHost['options'] {
+  return [
+    ...(port === null ? [] : ([['Port', String(port)]] as const)),
+    ...(user === null ? [] : ([['User', user]] as const)),
+  ];
+}
+
+function limitOptions(limits: SshConfig['limits']): SshHost['options'] {
+  return [
+    ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectTimeout / second)]] as const)),
+    ...(limits.silence ? [] : ([['ServerAliveInterval', String(serverAliveInterval / second)]] as const)),
   ];
 }
 

@@ -37,6 +37,8 @@ export interface SshTarget {
   /** The host must show one of these keys (`type base64`). If empty, the first key is pinned. */
   readonly hostKeys: readonly string[];
   readonly usesUserConfig: boolean;
+  /** The key must be in the user's known_hosts files, and nothing is pinned. */
+  readonly verifiesKnownHosts?: true;
 }
 
 export interface SshTransport extends Transport {

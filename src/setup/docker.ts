@@ -132,7 +132,8 @@ const endOfSecrets = ':jobman:these:were:the:secrets:';
 function variablesFile(envVars: readonly string[], { plain, secret: secrets }: VariableNames): string {
   const names = [...plain, ...envVars.filter((variable) => !variable.includes('='))];
   const moduleExports = envVars.map(exportLine).join('');
-  const inherited = 'name in wanted || name ~ /^(JOBMAN|TPU|MEGASCALE|LIBTPU|PJRT)_[A-Za-z0-9_]*$/';
+  const inherited =
+    'name in wanted || name ~ /^(CUDA_VISIBLE_DEVICES|(JOBMAN|TPU|MEGASCALE|LIBTPU|PJRT)_[A-Za-z0-9_]*)$/';
   const notSecret = secrets.map((name) => ` && name != "${name}"`).join('');
   const appendExports = moduleExports === '' ? '' : ` && printf %s ${quote(moduleExports)}`;
   return `( umask 022; { ${exportVariables(`(${inherited})${notSecret}`, names)}${appendExports}; } >"$here/variables" ) || exit 1`;

@@ -1,14 +1,24 @@
 // Backends: the ports of each kind of capacity, built from settings, and the real clock.
 
+import { folderOf, workdirFolder } from '../files/job-folder.ts';
+import { hostRoot } from '../remote/run-folder.ts';
+import { openSshPool } from './ssh-pool.ts';
+import { hostsOf } from '../app/hosts.ts';
 import { readFile } from 'node:fs/promises';
 import { callAt } from '../app/concurrency.ts';
 import { withoutDatabasePassword } from '../app/database-url.ts';
-import type { Backend, Clock, LogFiles } from '../app/ports.ts';
+import type { Backend, Clock, LogFiles, WorkerRef } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { createLocalCapacity, createLocalMachines } from '../backends/hosts/machines.ts';
-import { withControllerMachine } from '../backends/machines.ts';
-import type { TpuWorkers } from '../backends/tpu/workers.ts';
+import {
+  createHostRoutes,
+  createHostsCapacity,
+  hostLogin,
+  isOnOwnHost,
+  type HostRoutes,
+} from '../backends/hosts/hosts.ts';
+import { createLocalMachines } from '../backends/hosts/machines.ts';
+import { createMachines, withThisMachine } from '../backends/machines.ts';
 import { createSecretStore } from '../files/secret-store.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { createBlobs } from '../files/blobs.ts';
@@ -26,31 +36,68 @@ export interface BackendParts {
 
 export interface Backends {
   readonly of: (spec: JobSpec) => Backend;
-  readonly workers: TpuWorkers;
+  readonly workers: WorkerLinks;
   readonly close: () => void;
 }
 
 export function createBackends(parts: BackendParts): Backends {
   const { io, home, clock, logFiles } = parts;
   const stepLog = logFiles.appendStepLog.bind(logFiles);
-  const local: Backend = {
-    capacity: createLocalCapacity({ now: () => clock.now() }),
-    machines: createLocalMachines({
-      home,
-      env: withoutDatabasePassword(io.env),
-      userHome: io.userHome,
-      now: () => clock.now(),
-      appendStepLog: stepLog,
-      readFile: (path) => readFile(path),
-      readSecret: (job, ref) => createSecretStore(home).read(job, ref),
-      blobs: createBlobs(home),
-      ...(parts.addPeriodicCheck === undefined ? {} : { addPeriodicCheck: parts.addPeriodicCheck }),
+  const secrets = createSecretStore(home);
+  const shared = {
+    appendStepLog: stepLog,
+    readFile: (path: string) => readFile(path),
+    readSecret: secrets.read.bind(secrets),
+    blobs: createBlobs(home),
+    now: () => clock.now(),
+  };
+  const here = createLocalMachines({
+    ...shared,
+    home,
+    env: withoutDatabasePassword(io.env),
+    userHome: io.userHome,
+    ...(parts.addPeriodicCheck === undefined ? {} : { addPeriodicCheck: parts.addPeriodicCheck }),
+  });
+  const pool = openSshPool({ io, home });
+  const routes = createHostRoutes({ home, pool });
+  const hosts: Backend = {
+    capacity: createHostsCapacity({
+      hosts: hostsOf(parts.settings),
+      resolve: async (address) => (await pool.config({ ...hostLogin('', address, 0), keyFile: null })).host,
+      now: shared.now,
     }),
+    machines: withThisMachine(
+      createMachines({
+        ...shared,
+        findTransport: (ref) => routes.findTransport(ref),
+        root: (ref) => hostRoot(ref.job, ref.worker),
+        workdirCopyFolder: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
+        // Other jobs use the same connections, which close when they are idle.
+        disconnect: () => undefined,
+      }),
+      here,
+      isOnOwnHost,
+    ),
   };
   const { backend, workers, close } = createTpuBackend(parts);
   // A command may also run on this machine and drive its TPU from here.
-  const tpu: Backend = { ...backend, machines: withControllerMachine(backend.machines, local.machines) };
-  return { of: (spec) => ({ hosts: local, tpu })[spec.capacity.kind], workers, close };
+  const tpu: Backend = { ...backend, machines: withThisMachine(backend.machines, here) };
+  return {
+    of: (spec) => ({ hosts, tpu })[spec.capacity.kind],
+    workers: workerLinks(routes, workers),
+    close() {
+      pool.close();
+      close();
+    },
+  };
+}
+
+/** The way to each worker of any job. */
+export type WorkerLinks = Pick<HostRoutes, 'login' | 'transport'>;
+
+export function workerLinks(hosts: WorkerLinks, tpus: WorkerLinks): WorkerLinks {
+  const of = ({ job }: WorkerRef): WorkerLinks => ({ hosts, tpu: tpus })[job.spec.capacity.kind];
+  return { login: (ref) => of(ref).login(ref), transport: (ref) => of(ref).transport(ref) };
 }
 
 /** Wall-clock time in milliseconds. Its timers keep no process alive. */

@@ -1,5 +1,9 @@
 // Doctor: reads the facts of `jobman doctor`. Changes nothing, starts nothing, and creates no file.
 
+import { openSshPool } from './ssh-pool.ts';
+import { hostsOf } from '../app/hosts.ts';
+import { hostLogin } from '../backends/hosts/hosts.ts';
+import { createSshLogins } from '../remote/ssh-logins.ts';
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -39,6 +43,8 @@ import {
   type PrivateFile,
   type ReachFacts,
   type SshFacts,
+  checkHost,
+  hostScript,
 } from '../app/doctor.ts';
 import { withTimeout } from '../app/concurrency.ts';
 import { JobmanError, messageOf, StoreError } from '../app/errors.ts';
@@ -106,6 +112,7 @@ export function diagnose(
     controller: requires([home, database], () => controllerOutcomes(services)),
     versions: () => versionOutcomes(services, { projects, source }),
     ssh: requires([home], async () => checkSsh(await sshFacts(services))),
+    hosts: requires([home, settings], () => hostOutcomes(services)),
     login: loginCheck,
     endpoints,
     clock,
@@ -157,6 +164,28 @@ async function googleProjects(services: Services, projects: () => Promise<readon
 
 const notUsed = [ok('no project of Google Cloud is used')];
 const emulatorOnly = [ok('no project of Google Cloud is used; the TPU emulator needs no login')];
+
+// ------------------------------------------------------------------------------------------ hosts
+
+/** Connects to each host of the settings, as a job does. */
+async function hostOutcomes(services: Services): Promise<readonly Outcome[]> {
+  const { io, home } = services;
+  const hosts = hostsOf(await services.settings()).filter(({ ssh }) => ssh !== null);
+  if (hosts.length === 0) return [ok('the settings name no other machine')];
+  const pool = openSshPool({ io, home });
+  const logins = createSshLogins({ home, pool });
+  try {
+    return await Promise.all(
+      hosts.map(async ({ name, ssh, gpus }) => {
+        const transport = await logins.transport(hostLogin(name, ssh ?? '', 0));
+        const answer = await transport.run({ script: hostScript, timeoutMs: 15 * second, maxOutputBytes: 4_096 });
+        return checkHost({ name, ssh: ssh ?? '', gpus }, answer);
+      }),
+    );
+  } finally {
+    pool.close();
+  }
+}
 
 // ------------------------------------------------------------------------------------------ this machine
 

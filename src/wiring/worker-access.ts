@@ -17,7 +17,7 @@ import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
 import type { AllocationRef, Store } from '../app/ports.ts';
 import type { StepRunner } from '../app/manual-step.ts';
 import type { Services } from '../app/services.ts';
-import type { TpuWorkers } from '../backends/tpu/workers.ts';
+import type { WorkerLinks } from './backends.ts';
 import { cacheFor } from '../controller/timers.ts';
 import type { Job } from '../core/model/job.ts';
 import { connectRelay, relaySocket, serveRelay, type RelayOptions } from '../remote/relay.ts';
@@ -104,16 +104,20 @@ function startSession(transport: SshTransport, request: SessionRequest, containe
 
 /** For tickets. Opened at the first use, because most commands need no cloud. */
 export function createWorkerRoutes(services: Services): WorkerRoutes {
-  let opened: Promise<TpuWorkers> | undefined;
-  async function open(): Promise<TpuWorkers> {
-    const [{ createClock }, { openTpuWorkers }, settings] = await Promise.all([
-      import('./backends.ts'),
-      import('./tpu.ts'),
-      services.settings(),
-    ]);
+  let opened: Promise<WorkerLinks> | undefined;
+  async function open(): Promise<WorkerLinks> {
+    const [{ createClock, workerLinks }, { openTpuWorkers }, { createHostRoutes }, { openSshPool }, settings] =
+      await Promise.all([
+        import('./backends.ts'),
+        import('./tpu.ts'),
+        import('../backends/hosts/hosts.ts'),
+        import('./ssh-pool.ts'),
+        services.settings(),
+      ]);
     const { io, home } = services;
     // It makes no connection, so there is nothing to close.
-    return openTpuWorkers({ io, home, settings, clock: createClock(() => io.now()) }).workers;
+    const { workers } = openTpuWorkers({ io, home, settings, clock: createClock(() => io.now()) });
+    return workerLinks(createHostRoutes({ home, pool: openSshPool({ io, home }) }), workers);
   }
   return {
     requireOriginal: () => requireOriginalHome(databaseOf(services)),
@@ -126,7 +130,7 @@ export async function shareConnections(parts: {
   readonly home: string;
   readonly version: string;
   readonly store: Store;
-  readonly workers: TpuWorkers;
+  readonly workers: WorkerLinks;
 }): Promise<() => Promise<void>> {
   const { home, version, store, workers } = parts;
   const allocationOf = cacheFor((id) => loadAllocation(store, id), 200);

@@ -7,11 +7,12 @@ import { messageOf } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import { workerTicket, type Session, type WorkerAccess, type WorkerRoutes } from '../app/worker-access.ts';
 import type { FiguresAnswer, FiguresTarget, WorkerFigures, WorkerMeter } from '../app/worker-figures.ts';
+import { isOnOwnHost } from '../backends/hosts/hosts.ts';
 import { localRoot } from '../backends/hosts/machines.ts';
 import { quote } from '../catalogue/shell.ts';
 import { lastAllocation, type Job } from '../core/model/job.ts';
 import { second, type Duration } from '../core/model/time.ts';
-import { remoteRoot } from '../remote/run-folder.ts';
+import { hostRoot, remoteRoot } from '../remote/run-folder.ts';
 import { runLocalScript } from '../remote/transport.ts';
 import { figuresScript, parseFigures, type MeasuredRun } from '../remote/worker-figures.ts';
 import { openWorkers } from './worker-access.ts';
@@ -44,7 +45,8 @@ export function createWorkerMeter(services: Services, routes: WorkerRoutes): Wor
 
   async function measureRemote(job: Job, { worker, attempt }: FiguresTarget): Promise<FiguresAnswer> {
     const access = await accessOf(job);
-    const run = { key: `${job.id}/${worker}`, folder: `${remoteRoot(job)}/attempt_${attempt}` };
+    const root = job.spec.capacity.kind === 'hosts' ? hostRoot(job, worker) : remoteRoot(job);
+    const run = { key: `${job.id}/${worker}`, folder: `${root}/attempt_${attempt}` };
     const answer = await runSession(access, Number(worker), figuresScript([run]));
     if (typeof answer !== 'string') {
       // The controller, whose connection it was, may have ended.
@@ -60,7 +62,8 @@ export function createWorkerMeter(services: Services, routes: WorkerRoutes): Wor
     async measure(job, target) {
       const { worker, attempt } = target;
       try {
-        if (job.spec.capacity.kind === 'tpu' && worker !== 'controller') return await measureRemote(job, target);
+        const ref = { job, worker };
+        if (!isOnOwnHost(ref)) return await measureRemote(job, target);
         const folder = join(localRoot(home, job, worker), `attempt_${attempt}`);
         const figures = await here({ key: `${job.id}/${worker}`, folder: quote(folder) });
         return { kind: 'known', at: io.now(), figures };

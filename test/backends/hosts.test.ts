@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import type { AllocationRef } from '../../src/app/ports.ts';
-import { createLocalCapacity } from '../../src/backends/hosts/machines.ts';
+import { suite, test } from 'node:test';
+import type { CapacityPort } from '../../src/app/ports.ts';
+import { hostsOf, type Host } from '../../src/app/hosts.ts';
+import type { Allocation, Job } from '../../src/core/model/job.ts';
+import { createHostsCapacity, parseSshAddress } from '../../src/backends/hosts/hosts.ts';
+import { freshJob, spec, World } from '../core/world.ts';
 import { followFile } from '../../src/backends/hosts/tail.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -60,16 +63,37 @@ test('a follower has the function that cancels before the first bytes come', asy
   assert.deepEqual(heard, ['held', 'of it', 'ended']);
 });
 
-test('this machine is there, costs nothing known, and is never released', async () => {
-  const capacity = createLocalCapacity({ now: () => 7 });
-  const ref = {} as AllocationRef;
-  const value = { state: 'ready', detail: 'this machine', workers: 1 };
-  assert.deepEqual(await capacity.observe([ref, ref]), [
-    { kind: 'known', value, observedAt: 7 },
-    { kind: 'known', value, observedAt: 7 },
-  ]);
-  assert.deepEqual(await capacity.request(ref), { kind: 'done' });
-  assert.deepEqual(await capacity.release(ref), { kind: 'done' });
-  assert.deepEqual(await capacity.listLabelled([ref]), { kind: 'known', value: [], observedAt: 7 });
-  assert.equal(capacity.pricePerHour({} as Parameters<typeof capacity.pricePerHour>[0]), null);
+suite('capacity', () => {
+  const [gpu1] = hostsOf({ local: { slots: 1 }, hosts: { gpu1: { ssh: 'ada@gpu1:2222' } } }).slice(1);
+  const capacityWith = (...hosts: readonly Host[]) =>
+    createHostsCapacity({ hosts, resolve: async (address) => `${address} resolved`, now: () => 7 });
+  const jobOn = (...hosts: readonly string[]) =>
+    freshJob(spec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts } })).job;
+  const observed = async (capacity: CapacityPort, job: Job, allocation: Partial<Allocation> = {}) =>
+    (await capacity.observe([{ job, allocation: { ordinal: 1, hosts: null, ...allocation } as Allocation }]))[0];
+  const addresses = [{ internalIp: 'ada@gpu1:2222 resolved', externalIp: 'ada@gpu1:2222' }];
+
+  test('this machine is always ready, and another host that the settings name, with its address', async () => {
+    const value = { state: 'ready', detail: 'this machine', workers: 1 };
+    assert.deepEqual(await observed(capacityWith(), jobOn('localhost')), { kind: 'known', value, observedAt: 7 });
+    const other = await observed(capacityWith(gpu1!), jobOn('gpu1'));
+    assert.deepEqual(other?.kind === 'known' && other.value.hosts, addresses);
+  });
+
+  test('a host that has left the settings or has another address is unknown, never absent', async () => {
+    const gone = await observed(capacityWith(), jobOn('gpu1'));
+    assert.equal(gone?.kind === 'unknown' && gone.reason, 'the settings no longer name the host gpu1');
+    const world = new World(spec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } }));
+    world.runUntilIdle();
+    const moved = await observed(capacityWith({ ...gpu1!, ssh: 'gpu9' }), world.job, { hosts: addresses });
+    assert.match((moved?.kind === 'unknown' && moved.reason) || '', /another address than ada@gpu1:2222/);
+    // Nothing runs there, so the new address counts.
+    const other = await observed(capacityWith({ ...gpu1!, ssh: 'gpu9' }), jobOn('gpu1'), { hosts: addresses });
+    assert.equal(other?.kind === 'known' && other.value.hosts?.[0]?.externalIp, 'gpu9');
+  });
+
+  test('an SSH address has a host, and may have a user and a port', () => {
+    assert.deepEqual(parseSshAddress('gpu1'), { host: 'gpu1', port: null, user: null });
+    assert.deepEqual(parseSshAddress('ada@[::1]:2222'), { host: '::1', port: 2222, user: 'ada' });
+  });
 });

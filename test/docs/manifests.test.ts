@@ -52,7 +52,7 @@ const unwanted = /is never asked|never applies|has no effect|is not used/;
 /** A piece of a manifest with what it needs to be whole. */
 function whole(piece: string): string {
   const sections = Object.keys((parse(piece) ?? {}) as object);
-  const capacity = ['tpu', 'local', 'kubernetes'].some((one) => sections.includes(one))
+  const capacity = ['tpu', 'hosts', 'local', 'kubernetes'].some((one) => sections.includes(one))
     ? ''
     : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
   return `${capacity}${sections.includes('command') || sections.includes('kubernetes') ? '' : 'command: {run: ls}\n'}${piece}`;

@@ -6,8 +6,8 @@ import { formatProblems } from '../../src/schema/problems.ts';
 import { assertEach, fakeDisk, problemsOf, specOf, tpu } from './fake-files.ts';
 
 /** The problems of one wrong manifest, as one text. */
-function problemLines(text: string): string {
-  return problemsOf(text).join('\n');
+function problemLines(text: string, options?: Parameters<typeof problemsOf>[1]): string {
+  return problemsOf(text, options).join('\n');
 }
 
 /** The problems of the manifest file of a disk. */
@@ -133,10 +133,30 @@ test('the value of a misspelled name is read under the intended name, and no key
 test('exactly one section says where the job runs', () => {
   assert.match(
     problemLines('command: {run: ls}\n'),
-    /the manifest has no section for where the job runs; add tpu, local/,
+    /the manifest has no section for where the job runs; add tpu, hosts: \[gpu1\] /,
   );
   assert.match(problemLines(tpu('local: {}\n')), /local: cannot be combined with tpu/);
   assert.match(problemLines('local: {}\ncommand:\n'), /command: is empty/);
+  assert.match(problemLines(tpu('hosts: gpu1\n')), /hosts: cannot be combined with tpu/);
+  assert.match(problemLines('hosts: [gpu1]\nlocal: {}\ncommand: {run: ls}\n'), /hosts: cannot be combined with local/);
+});
+
+test('hosts are names of the settings, each once', () => {
+  const hosts = ['localhost', 'gpu1', 'gpu2'];
+  const text = (list: string) =>
+    `hosts: ${list}\ncommand: {run: ls, workdir: run, workers: [1]}\njob: {checkpoint_dir: ck}\n`;
+  assert.deepEqual(problemLines(text('[gpu11, gpu2, gpu2]'), { hosts }).split('\n'), [
+    'cfg.yaml:1:9 hosts[0]: there is no host "gpu11"; add it: jobman hosts add NAME --ssh ADDRESS (did you mean "gpu1"?)',
+    'cfg.yaml:1:22 hosts[2]: names gpu2 twice; a job has one slot on each host',
+  ]);
+  assert.match(problemLines(text('[]'), { hosts }), /hosts: is empty; write the name of a host/);
+  assert.match(problemLines(text('gpu1'), { hosts }), /there is no worker 1: gpu1 is one worker, number 0/);
+  const { spec } = specOf(text('[gpu2, localhost]'), { hosts });
+  assert.deepEqual(spec.capacity, { kind: 'hosts', ownership: 'persistent', hosts: ['gpu2', 'localhost'] });
+  // Folders of other machines, as on the workers of a TPU.
+  assert.equal(spec.command.workdir, '~/run');
+  assert.match(spec.command.checkpointStorage ?? '', /^gpu2,localhost:/);
+  assert.equal(specOf('hosts: localhost\ncommand: {run: ls}\n', { hosts }).spec.command.workdir, '/work');
 });
 
 test('no project anywhere shows both one-line answers', () => {

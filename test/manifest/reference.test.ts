@@ -36,7 +36,7 @@ test('every example of the manual parses', () => {
   assert.ok(blocks.length >= 10);
   for (const block of blocks) {
     const sections = Object.keys((parse(block) ?? {}) as object);
-    const capacity = ['tpu', 'local', 'kubernetes'].some((one) => sections.includes(one))
+    const capacity = ['tpu', 'hosts', 'local', 'kubernetes'].some((one) => sections.includes(one))
       ? ''
       : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
     const work = sections.includes('command') ? '' : 'command: {run: ls}\n';
@@ -129,7 +129,7 @@ test('the schema offers types, zones and presets to editors, each of which is ta
 
 test('a key that the table does not have is refused, whatever its section', () => {
   for (const { section } of keyReference()) {
-    if (section === 'vars' || section === 'command') continue;
+    if (section === 'vars' || section === 'command' || section === 'hosts') continue;
     assertRefused(`${section}: {zzzzqqqq: 1}\n`, new RegExp(`Unknown key "zzzzqqqq" in ${section}`));
   }
 });

@@ -138,7 +138,10 @@ test('keys without effect on this machine cause a warning', () => {
     'job: {on_finish: keep, keep_for: 1h, capacity_wait: 1h, remote_user: ada}\nssh: {}\nlocal: {}\ncommand: {run: ls}\n';
   const warnings = warningsOf(here).join('\n');
   for (const key of ['job.on_finish', 'job.keep_for', 'job.capacity_wait', 'job.remote_user', 'ssh']) {
-    assert.match(warnings, new RegExp(`${key.replace('.', '\\.')}: has no effect: the job runs on this machine`));
+    assert.match(
+      warnings,
+      new RegExp(`${key.replace('.', '\\.')}: has no effect: the job runs on (?:this machine|your own machines)`),
+    );
   }
 });
 
@@ -167,7 +170,7 @@ test('rules that never apply cause a warning', () => {
   assert.deepEqual(warningsOf(rules('{reason: hung, then: resume}', 'silence_timeout: 5m')), []);
   assert.match(
     only('local: {}\nrecovery: {rules: [{reason: preempted, then: fail}]}\ncommand: {run: ls}\n'),
-    /never applies: this machine cannot be preempted/,
+    /never applies: your own machines cannot be preempted/,
   );
 });
 

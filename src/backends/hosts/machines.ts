@@ -2,14 +2,12 @@
 // followed without a shell.
 
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../../app/errors.ts';
 import { folderOf as folderOfJob, workdirFolder } from '../../files/job-folder.ts';
 import { makeFolder } from '../../files/files.ts';
-import type { Blobs, CapacityPort, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
+import type { Blobs, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
 import type { Job } from '../../core/model/job.ts';
-import { known, type Observed, type OutcomeResult } from '../../core/model/observation.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import { second, type Instant } from '../../core/model/time.ts';
 import { attemptFiles, invalidVariable } from '../../remote/launch.ts';
@@ -146,32 +144,4 @@ function isLauncherAlive(folder: string): boolean {
   } catch {
     return false;
   }
-}
-
-export function createLocalCapacity(options: { readonly now: () => Instant }): CapacityPort {
-  const done: OutcomeResult = { kind: 'done' };
-  return {
-    backend: 'hosts',
-    observe: (refs) =>
-      Promise.resolve(refs.map(() => known({ state: 'ready', detail: 'this machine', workers: 1 }, options.now()))),
-    async request() {
-      try {
-        await access('/proc/self/environ');
-        return done;
-      } catch {
-        // Without /proc a stop could not find the processes of a job.
-        const detail =
-          'local jobs require Linux: this machine has no /proc, in which jobman finds the processes of a job';
-        return {
-          kind: 'refused',
-          evidence: { message: detail },
-          error: { kind: 'invalid', message: detail, raw: detail },
-        };
-      }
-    },
-    release: () => Promise.resolve(done),
-    listLabelled: (): Promise<Observed<readonly never[]>> => Promise.resolve(known([], options.now())),
-    releaseOrphan: () => Promise.resolve(done),
-    pricePerHour: () => null,
-  };
 }

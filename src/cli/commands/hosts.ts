@@ -1,6 +1,6 @@
 import { setSetting, unsetSetting } from '../../files/change-settings.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { pluralize } from '../../app/format.ts';
+import { formatList, pluralize } from '../../app/format.ts';
 import { hostOf, hostsOf } from '../../app/hosts.ts';
 import { ownHost } from '../../core/model/spec.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
@@ -55,6 +55,15 @@ export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promi
       near === undefined ? 'List them: jobman hosts' : `Did you mean ${near}?`,
     ]);
   }
+  const client = await cli.services.client();
+  const { rows } = await client.list({ phases: ['queued', 'setup', 'running', 'recovering', 'stopping'] });
+  const users = rows.filter(({ hosts }) => hosts.includes(name));
+  if (users.length > 0)
+    throw new JobmanError(
+      `${name} has ${pluralize(users.length, 'job')}: ${formatList(users.map(({ id }) => id))}. It was not removed.`,
+      exitCode.conflict,
+      [`End them first: jobman cancel ${users.map(({ id }) => Number(id)).join(' ')}`],
+    );
   const { changed } = await unsetSetting(cli.services.settingsFiles(), `hosts.${name}`);
   if (!changed)
     throw new JobmanError(`${name} is not in settings.json, but in another file of settings.`, exitCode.conflict, [

@@ -243,7 +243,7 @@ const attemptRows = [
   },
   {
     name: 'worker-unreachable',
-    means: 'a worker has not answered for longer than the grace period, although the cloud reports it as ready',
+    means: 'a worker has not answered for longer than the grace period, although its capacity is ready',
     when: ({ workerPastGrace }) => workerPastGrace !== undefined,
     then: (facts) => {
       const worker = requireFact(facts.workerPastGrace);
@@ -322,7 +322,7 @@ const attemptRows = [
   },
   {
     name: 'allocation-unknown',
-    means: 'the cloud does not answer, so nothing is changed',
+    means: 'the cloud does not answer, or the settings no longer name a host, so nothing is changed',
     when: ({ observedState, isHidden }) => observedState === undefined && !isHidden,
     then: (facts) => waitForCapacity(facts, nextCheckAt(facts)),
   },

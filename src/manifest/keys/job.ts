@@ -14,6 +14,7 @@ import {
   script,
   int,
   flag,
+  text,
 } from '../kinds.ts';
 import { key, ownJobs, type Key, reportProblem, type Kind } from '../../schema/kinds.ts';
 import type { Tree } from '../../schema/tree.ts';
@@ -146,7 +147,7 @@ export const job = {
       files: key(
         listOf(path({ description: 'from:to' }), 'list of from:to'),
         'Files and folders that jobman copies to every worker as the first step, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays the same. At most 1 MiB each and 4 MiB in total; put larger files in a bucket.',
-        { jobs: ['tpu'], example: '[train.py, data:experiment/data]' },
+        { jobs: ownJobs, example: '[train.py, data:experiment/data]' },
       ),
     },
     undefined,
@@ -230,10 +231,17 @@ export const command = {
 } satisfies Key<unknown>;
 
 export const local = {
-  description: 'Runs the job on this machine. An empty section (`local: {}`) is enough.',
+  description: 'Runs the job on this machine, as `hosts: [localhost]`. An empty section (`local: {}`) is enough.',
   kind: section({
     workdir: key(path(), 'Folder in which the command starts.', { defaultText: "the manifest's folder", example: '.' }),
   }),
+} satisfies Key<unknown>;
+
+export const hosts = {
+  description:
+    'Machines of your own on which the job runs, by the names that `jobman hosts` lists: one worker and one slot on each, worker 0 on the first. `localhost` is this machine.',
+  example: '[gpu1]',
+  kind: listOf(text()),
 } satisfies Key<unknown>;
 
 export const vars = {
