@@ -97,7 +97,6 @@ export function specOf(tpu: LabTpu, rule: LabRule, directory: string, isEager: b
     stageLimit,
     hangGraceMs,
     commandLine: '',
-    launcher: ['jobman'],
     env: {},
   });
   return isEager ? { ...spec, recovery: { ...spec.recovery, rules: presets.pre } } : spec;

@@ -2,12 +2,11 @@
 // asks `tpu __begin` for everything that depends on the attempt, and `tpu __end` for the result. In between it sources
 // staging.sh in the directory.
 
+import { launcherLine } from '../core/model/spec-version.ts';
 import { quote } from '../catalogue/shell.ts';
 
-/** `launcher` is the command line that starts this program, without `tpu`. */
-export function labScript(launcher: readonly string[]): string {
-  return `# Created by tpu run. \`tpu __begin\` prints the directory and the arguments of this attempt.
-jobman_launcher=(${launcher.map(quote).join(' ')})
+export const labScript = `# Created by tpu run. \`tpu __begin\` prints the directory and the arguments of this attempt.
+${launcherLine}
 jobman_begun=$("\${jobman_launcher[@]}" tpu __begin "\${0%/*}") || exit
 eval "$jobman_begun"
 jobman_stopped=
@@ -28,7 +27,6 @@ done
 jobman_verdict=$("\${jobman_launcher[@]}" tpu __end $jobman_stopped "\${0%/*}" "$jobman_code") || jobman_verdict=
 exit "\${jobman_verdict:-$jobman_code}"
 `;
-}
 
 /** The shell code that the script evaluates. A null export unsets the variable. */
 export function beginShellCode(of: {

@@ -33,7 +33,6 @@ export interface RunRequest {
   readonly hangGraceMs: Site['hangGraceMs'];
   /** The command line for display, as a user would type it. */
   readonly commandLine: string;
-  readonly launcher: readonly string[];
   /** Variables of the scripts in addition to the controller's environment. */
   readonly env: CommandSpec['env'];
 }
@@ -47,7 +46,7 @@ export function buildRunSpec(run: RunRequest): JobSpec {
     capacity: run.capacity,
     steps: run.steps,
     command: {
-      script: labScript(run.launcher),
+      script: labScript,
       userScript: run.commandLine,
       runsOn: 'controller',
       workers: 'all',
@@ -85,7 +84,7 @@ function recoveryOf({ rule, monitor, stageLimit }: RunRequest): RecoverySpec {
 /** The spec on another TPU. The default rule of the old TPU becomes the default rule of the new one. */
 export function retargetSpec(
   spec: JobSpec,
-  to: { readonly capacity: TpuSpec; readonly steps: readonly SetupStep[]; readonly launcher: readonly string[] },
+  to: { readonly capacity: TpuSpec; readonly steps: readonly SetupStep[] },
   labJob: Pick<LabJob, 'monitor'>,
 ): JobSpec {
   const { capacity, recovery } = spec;
@@ -95,7 +94,6 @@ export function retargetSpec(
     ...spec,
     capacity: to.capacity,
     steps: to.steps,
-    command: { ...spec.command, script: labScript(to.launcher) },
     recovery: preset === undefined ? recovery : { ...recovery, preset, rules: presets[preset] },
   };
 }
@@ -111,16 +109,13 @@ export function jobName(directory: string): string {
 }
 
 /** The caller's variables for the scripts. Without secrets: the database stores them. */
-export function scriptEnvironment(
-  env: Readonly<Record<string, string | undefined>>,
-  home: string,
-): Readonly<Record<string, string>> {
+export function scriptEnvironment(env: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string>> {
   const allowed =
     /^(PATH|LANG|LC_ALL|CLOUDSDK_(CONFIG|ACTIVE_CONFIG_NAME|CORE_PROJECT|CORE_ACCOUNT|AUTH_DISABLE_CREDENTIALS|API_ENDPOINT_OVERRIDES_[A-Z]+))$/;
   const entries = Object.entries(env).flatMap(([name, value]) =>
     value !== undefined && allowed.test(name) ? [[name, value] as const] : [],
   );
-  return { ...Object.fromEntries(entries), JOBMAN_HOME: home };
+  return Object.fromEntries(entries);
 }
 
 /** `source staging.sh ka=... --config...`, quoted for a shell. */

@@ -5,6 +5,7 @@ import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Cluster } from '../app/cluster/cluster.ts';
+import { writeProgramFile } from '../files/program-file.ts';
 import { createBlobs } from '../files/blobs.ts';
 import { archivedLogPath, archiveFolder, openArchivedLog } from '../files/archived-logs.ts';
 import type { WatchedContext } from '../app/cluster/archive.ts';
@@ -113,6 +114,11 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
         periodicChecks.forEach((call) => call());
       },
       onStarted: () => {
+        try {
+          writeProgramFile(home, io.launcher);
+        } catch (error) {
+          logger.warn(`cannot name this program to the scripts of jobs: ${messageOf(error)}`);
+        }
         // The socket belongs to the holder of the lock. Commands also work without it.
         stopSharing ??= shareConnections({ home, version: io.version, store, workers: backends.workers }).catch(
           (error: unknown) => {

@@ -5,6 +5,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
+import { homeLauncher, writeProgramFile } from '../files/program-file.ts';
 import { runProcess, type ProcessResult } from '../remote/process.ts';
 import { quote } from '../catalogue/shell.ts';
 
@@ -19,7 +20,8 @@ const cronMarker = '# jobman controller';
 
 /** Returns a message. Throws JobmanError if this machine has neither systemd nor cron. */
 export async function installService(installation: ServiceOptions): Promise<string> {
-  const { io } = installation;
+  const { io, home } = installation;
+  writeProgramFile(home, io.launcher);
   if ((await run(['systemctl', '--user', 'show-environment'])).exitCode === 0) {
     const unit = unitFile(io);
     await mkdir(join(unit, '..'), { recursive: true });
@@ -74,7 +76,7 @@ export function formatUnit({ io, home }: ServiceOptions): string {
     'Description=jobman controller',
     '',
     '[Service]',
-    `ExecStart=${[...io.launcher, 'controller', 'run', '--idle-exit', 'never'].map(quoteArgument).join(' ')}`,
+    `ExecStart=${[...homeLauncher(home), 'controller', 'run', '--idle-exit', 'never'].map(quoteArgument).join(' ')}`,
     `Environment=${quoteValue(`JOBMAN_HOME=${home}`)}`,
     `Environment=${quoteValue(`PATH=${io.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'}`)}`,
     'Restart=on-failure',
@@ -102,8 +104,8 @@ function quoteArgument(argument: string): string {
   return quoteValue(argument).replaceAll('$', '$$$$');
 }
 
-function cronLine({ io, home }: ServiceOptions): string {
-  const launch = [...io.launcher, 'controller', 'start'].map(quote).join(' ');
+function cronLine({ home }: Pick<ServiceOptions, 'home'>): string {
+  const launch = [...homeLauncher(home), 'controller', 'start'].map(quote).join(' ');
   // In a crontab an unescaped percent sign ends the command.
   const command = `JOBMAN_HOME=${quote(home)} ${launch}`.replaceAll('%', '\\%');
   return `@reboot ${command} >/dev/null 2>&1 ${cronMarker} ${home}`;

@@ -7,6 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { beginShellCode, labScript, wrapperPrograms } from '../../src/lab/run-script.ts';
+import { upgradeSpec, type StoredSpec } from '../../src/core/model/spec-version.ts';
+import { localSpec } from '../support/builders.ts';
 import { eventually } from '../support/eventually.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'jobman-script-'));
@@ -19,16 +21,15 @@ function prepared(name: string, staging: string, args: readonly string[], verdic
   writeFileSync(join(at, 'staging.sh'), staging);
   const exports = { LAB_TEST: "it's", TMUX: null };
   writeFileSync(join(at, 'begun'), beginShellCode({ folder: at, args, exports }));
-  const launcher = join(at, "a launcher's");
   writeFileSync(
-    launcher,
+    join(at, 'program'),
     `printf '%s|' "$@" >>"${at}/asked"
 case $2 in
   __begin) cat "${at}/begun" ;;
   __end) for code; do :; done; ${verdict} ;;
 esac`,
   );
-  writeFileSync(join(at, 'script'), labScript(['sh', launcher]));
+  writeFileSync(join(at, 'script'), labScript);
   const asked = (): string => readFileSync(join(at, 'asked'), 'utf8');
   return { at, asked };
 }
@@ -51,11 +52,19 @@ test('the script sources staging.sh in its folder with unchanged arguments, and 
   const ended = spawnSync('bash', [join(at, 'script')], {
     encoding: 'utf8',
     cwd: folder,
-    env: { ...process.env, TMUX: 'x' },
+    env: { ...process.env, JOBMAN_HOME: at, TMUX: 'x' },
   });
   assert.equal(ended.status, 7, ended.stderr);
   assert.deepEqual(readFileSync(join(at, 'report'), 'utf8').split('\0'), [at, "it's", 'none', ...args, '']);
   assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|${at}|7|`);
+});
+
+test('a script of version 1, which names the program that created the job, becomes the same script', () => {
+  const frozen = labScript.replace(/^jobman_launcher=.*$/m, "jobman_launcher=(/old/node '/old version/main.js')");
+  assert.notEqual(frozen, labScript);
+  const spec = localSpec();
+  const stored = { ...spec, version: 1, command: { ...spec.command, script: frozen } } as unknown as StoredSpec;
+  assert.equal(upgradeSpec(stored).command.script, labScript);
 });
 
 test('the exit code is the output of __end, or else the exit code of the script', () => {
@@ -64,21 +73,28 @@ test('the exit code is the output of __end, or else the exit code of the script'
     ['nothing', 'exit 5', 4],
   ] as const) {
     const { at } = prepared(name, 'exit 4\n', [], verdict);
-    assert.equal(spawnSync('bash', [join(at, 'script')], { encoding: 'utf8' }).status, expected);
+    assert.equal(
+      spawnSync('bash', [join(at, 'script')], { encoding: 'utf8', env: { ...process.env, JOBMAN_HOME: at } }).status,
+      expected,
+    );
   }
 });
 
 test('if __begin fails, nothing is sourced', () => {
   const { at } = prepared('refused', 'touch report\n', []);
-  writeFileSync(join(at, "a launcher's"), 'echo no >&2; exit 3');
-  const ended = spawnSync('bash', [join(at, 'script')], { encoding: 'utf8' });
+  writeFileSync(join(at, 'program'), 'echo no >&2; exit 3');
+  const ended = spawnSync('bash', [join(at, 'script')], { encoding: 'utf8', env: { ...process.env, JOBMAN_HOME: at } });
   assert.deepEqual([ended.status, ended.stderr], [3, 'no\n']);
   assert.equal(existsSync(join(at, 'report')), false);
 });
 
 test('a script that receives SIGTERM calls __end with --stopped', async () => {
   const { at, asked } = prepared('stopped', 'touch begun-here\nsleep 1000\n', []);
-  const child = spawn('bash', [join(at, 'script')], { stdio: 'ignore', detached: true });
+  const child = spawn('bash', [join(at, 'script')], {
+    stdio: 'ignore',
+    detached: true,
+    env: { ...process.env, JOBMAN_HOME: at },
+  });
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
   assert.ok(await eventually(() => existsSync(join(at, 'begun-here'))));
   // Like jobman, to all processes of the attempt.

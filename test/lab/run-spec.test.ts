@@ -34,7 +34,6 @@ function spec(name: string, options: { readonly rule?: 'rerun'; readonly monitor
     stageLimit: 10,
     hangGraceMs: 300_000,
     commandLine: '',
-    launcher: ['node', 'main'],
     env: {},
   });
 }
@@ -59,10 +58,9 @@ test('the allocation is persistent, and the script runs on this machine', () => 
 test('on another TPU the default rule changes, and a chosen rule stays', () => {
   const there = tpuFromName('kmh-tpuvm-v2-32-1');
   assert.ok(there);
-  const to = { capacity: persistentTpuSpec(there, site, { project: 'emulator' }), steps: [], launcher: ['other'] };
+  const to = { capacity: persistentTpuSpec(there, site, { project: 'emulator' }), steps: [] };
   const moved = retargetSpec(spec('kmh-tpuvm-v2-32-preemptible-1'), to, { monitor: true });
   assert.deepEqual([moved.recovery.preset, moved.capacity], ['pass', to.capacity]);
-  assert.match(moved.command.script, /^jobman_launcher=\(other\)$/m);
   assert.equal(
     retargetSpec(spec('kmh-tpuvm-v2-32-preemptible-1', { rule: 'rerun' }), to, { monitor: true }).recovery.preset,
     'rerun',
@@ -86,10 +84,9 @@ test('scripts get some variables of the caller, and no secrets', () => {
     WANDB_API_KEY: 's',
     LANG: undefined,
   };
-  assert.deepEqual(scriptEnvironment(env, '/home/.jobman'), {
+  assert.deepEqual(scriptEnvironment(env), {
     PATH: '/opt/conda/bin',
     CLOUDSDK_CORE_PROJECT: 'p',
-    JOBMAN_HOME: '/home/.jobman',
   });
 });
 

@@ -65,12 +65,12 @@ test('the end of a reader is noticed without a write, and a waiting reader is no
 // The user service of the controller, as systemd parses it.
 
 test('special characters in paths keep their meaning', () => {
-  const io = { launcher: ['/opt/50% "off"/$n\\ode'], env: { PATH: '/bin:/$x' } } as unknown as Io;
-  const lines = formatUnit({ io, home: '/home/ada/a $b' }).split('\n');
+  const io = { env: { PATH: '/bin:/$x' } } as unknown as Io;
+  const lines = formatUnit({ io, home: '/opt/50% "off"/$n\\ode' }).split('\n');
   const found = lines.filter((line) => /^(ExecStart|Environment)=/.test(line));
   assert.deepEqual(found, [
-    String.raw`ExecStart="/opt/50%% \"off\"/$$n\\ode" "controller" "run" "--idle-exit" "never"`,
-    'Environment="JOBMAN_HOME=/home/ada/a $b"',
+    String.raw`ExecStart="/bin/sh" "/opt/50%% \"off\"/$$n\\ode/program" "controller" "run" "--idle-exit" "never"`,
+    String.raw`Environment="JOBMAN_HOME=/opt/50%% \"off\"/$n\\ode"`,
     'Environment="PATH=/bin:/$x"',
   ]);
 });

@@ -107,7 +107,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       }
       const started = await runProcess({
         argv: ['/bin/sh', '-c', detach, 'sh', launcher, `attempt_${attempt}`],
-        env: { ...env, JOBMAN_RUN: marker },
+        env: { ...env, JOBMAN_HOME: home, JOBMAN_RUN: marker },
         cwd: options.userHome,
         timeoutMs: 30 * second,
         maxOutputBytes: 10_000,

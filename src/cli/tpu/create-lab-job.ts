@@ -101,7 +101,7 @@ async function reportDelivery(
   for (const one of (await delivery).late) if (one.tpu === tpu) report(escapeLine(one.message));
 }
 
-type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGraceMs' | 'launcher' | 'env'>;
+type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGraceMs' | 'env'>;
 
 /** `foundZone` is the zone that the cloud reports. Throws as `persistentTpuSpec` does. */
 export async function tpuSpecContext({
@@ -111,9 +111,9 @@ export async function tpuSpecContext({
 }: TpuCli): Promise<(tpu: LabTpu, foundZone?: string | null) => TpuSpecContext> {
   const [site, { tpu: cloud }] = await Promise.all([lab.site(), services.settings()]);
   const { stageLimit, hangGraceMs } = site;
-  const env = scriptEnvironment(io.env, services.home);
+  const env = scriptEnvironment(io.env);
   return (tpu, foundZone = null) => {
     const capacity = persistentTpuSpec(tpu, site, { project: cloud.project, foundZone });
-    return { capacity, steps: siteSteps(site, capacity.zone), stageLimit, hangGraceMs, launcher: io.launcher, env };
+    return { capacity, steps: siteSteps(site, capacity.zone), stageLimit, hangGraceMs, env };
   };
 }

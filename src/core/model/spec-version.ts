@@ -21,6 +21,12 @@ type SecretOfVersion1 =
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'environment'; readonly variable: string };
 
+/**
+ * The line of a script of `tpu run` with the command line of jobman. JOBMAN_HOME is a variable of every program on jobman's
+ * own machine.
+ */
+export const launcherLine = 'jobman_launcher=(/bin/sh "$JOBMAN_HOME/program")';
+
 /** The same job in the format of this version. */
 export function upgradeSpec(stored: StoredSpec): JobSpec {
   if (stored.version !== 1) return stored;
@@ -28,13 +34,18 @@ export function upgradeSpec(stored: StoredSpec): JobSpec {
   return { ...stored, version: 2, capacity: upgradeCapacity(capacity), command: upgradeCommand(command) };
 }
 
+/** In version 1 the script has the path of the program that created the job. An upgrade may have moved it. */
+const frozenLauncher = /^(# Created by tpu run\b[^\n]*\n)jobman_launcher=\([^\n]*\)$/m;
+
 function upgradeCapacity(capacity: SpecOfVersion1['capacity']): JobSpec['capacity'] {
   if (capacity.kind === 'tpu') return capacity;
   const { kind: _kind, workdir: _workdir, ...rest } = capacity;
   return { kind: 'hosts', hosts: [ownHost], ...rest };
 }
 
-function upgradeCommand({ secrets, ...command }: SpecOfVersion1['command']): CommandSpec {
+function upgradeCommand({ secrets, ...stored }: SpecOfVersion1['command']): CommandSpec {
+  const script = stored.script.replace(frozenLauncher, (_line, head: string) => `${head}${launcherLine}`);
+  const command = { ...stored, script };
   if (secrets === undefined) return command;
   const refs = Object.entries(secrets).map(([name, source]): readonly [string, SecretRef] => [
     name,

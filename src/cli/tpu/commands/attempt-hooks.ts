@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import type { Job } from '../../../core/model/job.ts';
 import { emulatorProject } from '../../../core/model/spec.ts';
+import { homeLauncher } from '../../../files/program-file.ts';
 import { minute, second } from '../../../core/model/time.ts';
 import {
   type AttemptPlan,
@@ -60,7 +61,7 @@ export async function begin(cli: TpuCli, { raw }: ParsedArguments): Promise<numb
   const pane = await openTmuxWindow(cli, labJob, { session, window: window.window, attempt, runFolder });
   const cloud = await emulatorAccess(cli, jobs.get(id));
   const folder = join(runFolder, 'bin');
-  const { launcher } = cli.io;
+  const launcher = homeLauncher(cli.services.home);
   await writePrograms(
     folder,
     wrapperPrograms({
@@ -192,7 +193,7 @@ async function openTmuxWindow(
   of: { readonly session: string; readonly window: number; readonly attempt: number; readonly runFolder: string },
 ): Promise<Pane | null> {
   const { session, window, attempt, runFolder } = of;
-  const { launcher } = cli.io;
+  const launcher = homeLauncher(cli.services.home);
   try {
     const host = await cli.lab.tmuxWindows();
     if (host.tmux === null) return null;
