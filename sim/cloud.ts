@@ -186,7 +186,7 @@ function wasRecreated(machine: Machine, { allocation }: AllocationRef): boolean 
   return allocation.creationTime !== undefined && allocation.creationTime !== creationTimeOf(machine);
 }
 
-function creationTimeOf({ createdAt }: Machine): string {
+export function creationTimeOf({ createdAt }: Machine): string {
   return `${createdAt}`;
 }
 

@@ -10,6 +10,7 @@ import type {
   ResumeFrom,
   RecoveryRule,
   SetupStep,
+  TpuOperation,
 } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
 import { createChance, hashOf } from './chance.ts';
@@ -136,7 +137,32 @@ export function drawJob(chance: Chance, index: number, isSharing: boolean): Plan
     leavesNoTrace: chance.fork('trace').yes(0.03),
     seed: chance.between(0, 2 ** 31),
   };
-  return { spec, profile, at: chance.yes(0.7) ? 0 : chance.between(0, 5 * minute) };
+  const at = chance.yes(0.7) ? 0 : chance.between(0, 5 * minute);
+  return { spec: withOperation(spec, chance.fork('operation')), profile, at };
+}
+
+/** Some jobs on a persistent TPU operate on the TPU itself. They wait for capacity as long as it takes. */
+function withOperation(spec: JobSpec, chance: Chance): JobSpec {
+  const { capacity } = spec;
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent' || !chance.yes(0.3)) return spec;
+  const kind = chance.pick(['create', 'create', 'recreate', 'recreate', 'delete', 'prepare'] as const);
+  const isNew = kind === 'create' || kind === 'recreate';
+  return {
+    ...spec,
+    // `create` in run.ts adds the creation time of the TPU.
+    capacity: { ...capacity, operation: operationWith(kind) },
+    command: { ...spec.command, script: '', isSetupOnly: true, runsOn: 'workers', workers: 'all' },
+    recovery: isNew
+      ? { ...spec.recovery, rules: [recreated], budget: { ...spec.recovery.budget, preemptions: 100 } }
+      : spec.recovery,
+    limits: { ...spec.limits, maxRuntimeMs: null, silenceTimeoutMs: null },
+  };
+}
+
+const recreated: RecoveryRule = { reason: 'preempted', answer: { then: 'rerun', on: 'new' } };
+
+function operationWith(kind: TpuOperation['kind']): TpuOperation {
+  return kind === 'create' || kind === 'prepare' ? { kind } : { kind, creationTime: null };
 }
 
 /**

@@ -9,7 +9,9 @@ import { commandWorkers, heldAllocations, stepsOf } from '../src/core/model/job.
 import type { Allocation, Attempt, Job, TriedAlternative } from '../src/core/model/job.ts';
 import { ruleOf } from '../src/core/decide/recover.ts';
 import type { AllocationStatus, Observation, WorkerStatus } from '../src/core/model/observation.ts';
+import { releasingAllocations } from '../src/core/decide/allocate.ts';
 import { reconcile } from '../src/core/decide/reconcile.ts';
+import { operationOf } from '../src/core/model/spec.ts';
 import type { Reason, WorkerId } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
 import type { Instant } from '../src/core/model/time.ts';
@@ -240,10 +242,15 @@ function onlyWhatIsOurs({ before, observation, decision }: Pass): readonly strin
 }
 
 /**
- * True if a rule wants a new allocation after the last end on it, or after an earlier one without a ready allocation
+ * True if an operation begins with the release, or if a rule wants a new allocation after the last end on it, or after an earlier one without a ready allocation
  * since.
  */
 function isReapplied(job: Job, ordinal: number): boolean {
+  const operation = operationOf(job.spec)?.kind ?? 'prepare';
+  if (ordinal === 1 && operation !== 'prepare' && operation !== 'create') return true;
+  // The TPU that it creates, or finds, may be lost before it is ready.
+  if (operation !== 'prepare' && ['lost', 'releasing'].includes(allocationIn(job, ordinal)?.lastObserved?.state ?? ''))
+    return true;
   const { rules } = job.spec.recovery;
   const endings = job.attempts.flatMap((one) =>
     one.allocation === ordinal && one.ending !== null ? [one.ending] : [],
@@ -563,7 +570,7 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
   if (job.removed) return wakeAt === undefined ? leftoverRuns(job, observation) : [];
   const found: string[] = [];
   const isQueued = !observation.admitted && job.desired === 'running';
-  const isLeaving = job.allocations.some((one) => one.releasedAt !== null && one.goneAt === null);
+  const isLeaving = releasingAllocations(job).length > 0;
   const isHeld = heldAllocations(job).length > 0;
   if (wakeAt === undefined && ((job.finish === null && !isQueued) || isLeaving || isHeld)) {
     found.push('work is left, but no further pass is planned');

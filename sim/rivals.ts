@@ -26,7 +26,11 @@ export function drawRivals(chance: Chance): readonly Rival[] {
   const at = chance.between(0, 300) * second;
   return Array.from({ length: chance.between(2, 5) }, (_, index) => {
     const { spec, profile } = drawJob(chance.fork(`rival ${index}`), 10 + index, true);
-    const { alternatives: _others, ...capacity } = spec.capacity.kind === 'tpu' ? spec.capacity : requireTpu();
+    const {
+      alternatives: _others,
+      operation: _operation,
+      ...capacity
+    } = spec.capacity.kind === 'tpu' ? spec.capacity : requireTpu();
     const own = { ...capacity, ownership: 'ephemeral', name: `rival-${index}` } as const;
     const { checkpoints: _shared, checkpointStorage: _storage, ...command } = spec.command;
     return {

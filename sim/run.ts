@@ -7,10 +7,12 @@ import type { Clock, Store } from '../src/app/ports.ts';
 import type { ReplayedPass } from '../src/core/decide/replay.ts';
 import type { Job } from '../src/core/model/job.ts';
 import { capacityAt, alternativeCount } from '../src/core/model/spec.ts';
+import type { JobSpec } from '../src/core/model/spec.ts';
 import { hour, minute, second } from '../src/core/model/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance, noFaults, drawFaultRates } from './chance.ts';
 import type { Chance } from './chance.ts';
+import { creationTimeOf } from './cloud.ts';
 import type { CloudModel } from './cloud.ts';
 import { createOwnerClient, createControllers } from './controllers.ts';
 import type { Controllers, SimulationContext } from './controllers.ts';
@@ -136,10 +138,10 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
   const ackChance = chance.fork('accepted exits');
 
   async function create(wanted: PlannedJob | Rival): Promise<void> {
-    const job = await insertWanted(context, client, wanted);
+    const job = await insertWanted(context, client, { ...wanted, spec: withSharedMachine(world, owners, wanted) });
     if (job === null) return;
     profiles.set(job.id, wanted.profile);
-    createExistingMachines(world, owners, job, wanted);
+    createForeignMachine(world, owners, job.id, wanted);
     client.wake(job.id);
   }
 
@@ -214,25 +216,29 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
 }
 
 /**
- * Creates the machines that exist before the jobs: a shared one, and sometimes a machine of another owner with our
- * name.
+ * Creates the shared machine of a persistent allocation, unless it exists or an operation is to create it. The command
+ * that begins an operation reads the creation time of the TPU that it may release.
  */
-function createExistingMachines(world: World, owners: Chance, job: Job, { spec, profile }: PlannedJob): void {
-  if (spec.capacity.kind !== 'tpu') return;
+function withSharedMachine(world: World, owners: Chance, { spec, profile }: PlannedJob): JobSpec {
+  const { capacity } = spec;
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent') return spec;
+  const { name, zone, operation } = capacity;
+  const isAbsent = operation?.kind === 'create' && owners.fork(`absent ${name}`).yes(0.7);
   const at = world.timeline.now;
-  if (spec.capacity.ownership === 'persistent') {
-    // Jobs may share one.
-    if (findMachine(world, spec.capacity.zone, spec.capacity.name) !== undefined) return;
-    requestMachine(
-      world,
-      newMachine({ name: spec.capacity.name, labels: null, isPersistent: true, workers: profile.workers, at }),
-    );
-  } else if (owners.yes(0.03) && alternativeCount(spec.capacity) === 1) {
-    requestMachine(
-      world,
-      newMachine({ name: `${spec.capacity.name}-${job.id}-1`, labels: null, isPersistent: true, workers: 1, at }),
-    );
-  }
+  if (findMachine(world, zone, name) === undefined && !isAbsent)
+    requestMachine(world, newMachine({ name, labels: null, isPersistent: true, workers: profile.workers, at }));
+  if (operation === undefined || !('creationTime' in operation)) return spec;
+  const machine = findMachine(world, zone, name);
+  const creationTime = machine === undefined ? null : creationTimeOf(machine);
+  return { ...spec, capacity: { ...capacity, operation: { ...operation, creationTime } } };
+}
+
+/** Sometimes a machine of another owner has the name of an ephemeral allocation. */
+function createForeignMachine(world: World, owners: Chance, id: string, { spec: { capacity } }: PlannedJob): void {
+  if (capacity.kind !== 'tpu' || capacity.ownership === 'persistent') return;
+  if (!owners.yes(0.03) || alternativeCount(capacity) !== 1) return;
+  const name = `${capacity.name}-${id}-1`;
+  requestMachine(world, newMachine({ name, labels: null, isPersistent: true, workers: 1, at: world.timeline.now }));
 }
 
 /** Ends all faults, and repairs what people repair. */

@@ -3,7 +3,9 @@
 import type { AllocationRef } from '../../src/app/ports.ts';
 import { taskKey } from '../../src/core/model/job.ts';
 import type { Attempt, Job } from '../../src/core/model/job.ts';
+import { operationOf } from '../../src/core/model/spec.ts';
 import { minute, second } from '../../src/core/model/time.ts';
+import { creationTimeOf } from '../cloud.ts';
 import { folderOf, runName, isAlive } from '../world.ts';
 import type { Run } from '../world.ts';
 import { requestKey } from './capacity.ts';
@@ -229,6 +231,12 @@ export function checkSetupOnlyJob(context: CheckContext, before: Job, job: Job):
   const name = job.allocations[(last?.allocation ?? 0) - 1]?.name;
   const machine = context.world().machines.findLast((one) => one.name === name);
   if (last?.commandOnly === true || machine === undefined) return;
+  const operation = operationOf(job.spec);
+  if (operation?.kind === 'delete') {
+    const isLeft = machine.state !== 'gone' && creationTimeOf(machine) === operation.creationTime;
+    if (isLeft) context.fail(5, `job ${job.id} counts as done, but ${machine.name} is ${machine.state}`);
+    return;
+  }
   for (const host of machine.hosts) {
     const { proofs } = folderOf(host, job.id, `${host.worker}`);
     const missing = job.spec.steps.find(

@@ -8,7 +8,7 @@ import type { Machine, Run } from '../world.ts';
 import { isGivenUp, maxDrainTime, maxReplyTime, slotCount } from './context.ts';
 import type { CheckContext, Ledger } from './context.ts';
 import type { AllocationRef } from '../../src/app/ports.ts';
-import { alternativesOf } from '../../src/core/model/spec.ts';
+import { alternativesOf, operationOf } from '../../src/core/model/spec.ts';
 import { persistentTpuOf } from '../../src/core/decide/allocate.ts';
 import { usesPersistentTpu } from '../../src/core/policy/admission.ts';
 import { ruleOf } from '../../src/core/decide/recover.ts';
@@ -68,7 +68,9 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
   if (hasJustFinished) ledger.failedAt = job.finish.verdict === 'failed' ? now : null;
   for (const { ordinal, ownership, name, releasedAt, lastObserved } of job.allocations) {
     if (releasedAt === null || before.allocations[ordinal - 1]?.releasedAt !== null) continue;
-    const isRecreated = job.finish === null && recovery.rules.some(({ answer }) => answer.on === 'new');
+    const operation = operationOf(job.spec)?.kind;
+    const mayRelease = operation === 'delete' || recovery.rules.some(({ answer }) => answer.on === 'new');
+    const isRecreated = job.finish === null && mayRelease;
     if (ownership === 'persistent' && !isRecreated)
       context.fail(3, `job ${job.id}: the persistent ${name} is released`);
     const { holdOnFailureMs = 0 } = finish;
@@ -102,6 +104,9 @@ export function hasReason(context: CheckContext, ledger: Ledger, machine: Machin
   if (job.desired !== 'running' || ledger.commandCount > 0) return true;
   // A job that only sets up ends after its setup; checkSetupOnlyJob compares its end with the world.
   if (job.spec.command.isSetupOnly === true && job.finish?.verdict === 'succeeded') return true;
+  // An operation begins with the release of its TPU.
+  const operation = operationOf(job.spec);
+  if (operation !== undefined && 'creationTime' in operation && machine?.isPersistent === true) return true;
   const { limits, recovery } = job.spec;
   if (ledger.workerFailures >= limits.setupTries) return true;
   if (ledger.refused.size > 0) return true;

@@ -1,6 +1,6 @@
 // History: one sentence per event, the same in `history`, in job.log and on the pages.
 
-import { formatWorker } from '../core/model/spec.ts';
+import { formatWorker, operationOf } from '../core/model/spec.ts';
 import type { Event } from '../core/model/event.ts';
 import type { AllocationState, Job } from '../core/model/job.ts';
 import {
@@ -37,7 +37,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'attempt_moved':
       return `attempt ${event.attempt} moved to allocation ${event.allocation}`;
     case 'allocation_requested':
-      return event.ownership === 'ephemeral'
+      return event.ownership === 'ephemeral' || isCreatedByOperation(job, event.allocation)
         ? `allocation ${event.allocation} requested: ${formatCapacity(job, event.alternative)}, named ${event.name}`
         : `allocation ${event.allocation} is ${job.spec.capacity.kind === 'hosts' ? '' : 'the existing TPU '}${event.name}`;
     case 'alternative_exhausted':
@@ -58,7 +58,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'allocation_released':
       return `allocation ${event.allocation} released: ${asClause(event.message)}`;
     case 'allocation_gone':
-      return `allocation ${event.allocation} deleted`;
+      return `allocation ${event.allocation} ${operationOf(job.spec)?.kind === 'restart' ? 'stopped' : 'deleted'}`;
     case 'orphan_seen': {
       const isReady = event.slices.includes('ready');
       const orphan = event.alternative === undefined ? '' : ` (${formatCapacity(job, event.alternative)})`;
@@ -107,6 +107,11 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'removed':
       return 'removed from the list; its history and logs are kept';
   }
+}
+
+function isCreatedByOperation({ spec }: Pick<Job, 'spec'>, allocation: number): boolean {
+  const kind = operationOf(spec)?.kind;
+  return kind === 'create' || (kind === 'recreate' && allocation > 1);
 }
 
 /** A preempted TPU is first SUSPENDING, then SUSPENDED, which is one loss. */

@@ -115,6 +115,7 @@ async function* followedLogs(
     size = sizeNow;
     if (!isFinishedPhase(view.phase)) continue;
     const { phase, phaseStartedAt } = view;
+    if (view.spec.command.isSetupOnly === true) return yield { kind: 'finished', phase };
     if (io.now() - phaseStartedAt > longFinished || io.now() - Math.max(grownAt, phaseStartedAt) > quietAfterEnd)
       return yield { kind: 'finished', phase };
   }

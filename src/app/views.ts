@@ -1,6 +1,6 @@
 // Views: a job as people see it, computed here once for the table, the JSON and the pages.
 
-import { formatWorker, isSimulated, formatHosts } from '../core/model/spec.ts';
+import { formatWorker, isSimulated, formatHosts, operationOf } from '../core/model/spec.ts';
 import {
   allocationOf,
   capacityOf,
@@ -281,6 +281,7 @@ export function requestedCommand({ desired }: Job): string {
 }
 
 function setupOnlyPhrase(job: Job): string {
+  if (operationOf(job.spec)?.kind === 'delete') return 'its TPU is deleted';
   const allocation = lastAllocation(job);
   const isReleased = allocation?.ownership === 'ephemeral' && allocation.releasedAt !== null;
   return allocation === undefined || isReleased || isLost(allocation) ? 'its TPU is gone' : 'set up; no command';

@@ -16,8 +16,8 @@ export interface Lab {
   /** Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
   sheet(): Promise<BookingSheet>;
-  /** Close them after use. `owner` (default: the actor) is the user in the name of a new TPU. */
-  tpus(note?: (line: string) => void, owner?: string): Promise<TpuOperations>;
+  /** Close them after use. */
+  tpus(note?: (line: string) => void): Promise<TpuOperations>;
   tmuxWindows(): Promise<TmuxWindows>;
   /** Lets the controller check the jobs now, and starts it if needed. Returns a message for the user, or null. */
   checkNow(jobs: readonly string[]): Promise<string | null>;

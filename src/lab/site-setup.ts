@@ -145,12 +145,12 @@ export interface SiteSetup {
 
 export const wandbSetup: SiteSetup = { name: 'W&B', step: 'wandb', script: wandbScript, timeoutMs: 2 * minute };
 
-/** The setup of a TPU of the zone: the shares, then W&B if there is a key. Empty if the site has neither. */
+/** The setup of a TPU of the zone. W&B comes first, because a share whose server is down must not prevent the login. */
 export function siteSetups(site: Pick<Site, 'shares'>, zone: string, hasKey: boolean): readonly SiteSetup[] {
   const script = mountScript(sharesOf(site, zone));
   return [
-    ...(script === null ? [] : [{ name: 'shares', step: 'mount-disk', script, timeoutMs: 15 * minute } as const]),
     ...(hasKey ? [wandbSetup] : []),
+    ...(script === null ? [] : [{ name: 'shares', step: 'mount-disk', script, timeoutMs: 15 * minute } as const]),
   ];
 }
 

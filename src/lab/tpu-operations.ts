@@ -1,4 +1,4 @@
-// Operations on a TPU itself, without a job. `wiring/` implements them with the cloud's API and SSH.
+// The state of a TPU, and scripts on its workers, without a job. `wiring/` implements them with the cloud's API and SSH.
 
 import type { LabTpu } from './tpus.ts';
 
@@ -10,8 +10,19 @@ export interface KnownTpuState {
   readonly state: string;
   readonly zone: string;
   readonly workers: number;
-  /** Distinguishes the TPU from an earlier or later one of the same name. */
-  readonly uid?: string;
+  /** The TPU or its queued resource. Absent if neither exists. */
+  readonly found?: FoundTpu;
+}
+
+export interface FoundTpu {
+  /** Distinguishes the TPU from an earlier or later one of the same name. Null for a queued resource without a node. */
+  readonly creationTime: string | null;
+  readonly accelerator?: string;
+  readonly pricing?: LabTpu['pricing'];
+  /** The job that it was created for; null for a TPU of the lab. */
+  readonly job: string | null;
+  /** The owner in its metadata. */
+  readonly owner?: string;
 }
 
 /** Follows `is`: `ready`, `being created`. `state` is Google's state in lower case. */
@@ -42,24 +53,9 @@ export interface HolderScan {
   readonly unreachable: readonly { readonly worker: number; readonly message: string }[];
 }
 
-export type ReportProgress = (line: string) => void;
-
 /** Methods take a TPU of the registry. They throw JobmanError with the cloud's message for a refusal. */
 export interface TpuOperations {
   describe(tpu: LabTpu): Promise<TpuState>;
-  /** Creates the TPU and waits until it is ready and accepts a login. Throws (4) if the name exists. */
-  apply(tpu: LabTpu, report: ReportProgress, signal: AbortSignal): Promise<void>;
-  /** Deletes the TPU and creates it like `apply`. Throws (4) if it differs from the registry or belongs to one job. */
-  reapply(tpu: LabTpu, report: ReportProgress, signal: AbortSignal, options?: ReapplyOptions): Promise<void>;
-  /** False if nothing of the name exists. Throws (4) if the TPU belongs to one job or differs from `uid`. */
-  delete(
-    tpu: LabTpu,
-    report: ReportProgress,
-    signal: AbortSignal,
-    options?: Pick<ReapplyOptions, 'uid'>,
-  ): Promise<boolean>;
-  /** Stops and starts its machines, and waits until they answer. */
-  restart(tpu: LabTpu, report: ReportProgress, signal: AbortSignal): Promise<void>;
   /** Runs a /bin/sh script on all workers in parallel, as the site's login. The script is transferred as a file. */
   onWorkers(tpu: LabTpu, script: string, options: WorkerScriptOptions): Promise<readonly WorkerAnswer[]>;
   /** Finds programs that hold /dev/accel* or /dev/vfio/* on the workers. */
@@ -70,13 +66,6 @@ export interface TpuOperations {
    */
   endPrograms(tpu: LabTpu, what: EndRequest, signal: AbortSignal): Promise<EndResult>;
   close(): void;
-}
-
-export interface ReapplyOptions {
-  /** Allows a different pricing of the existing TPU: a user confirmed it. */
-  readonly anyPricing?: boolean;
-  /** Changes only this TPU (`KnownTpuState.uid`): another user may have replaced it during the confirmation. */
-  readonly uid?: string | undefined;
 }
 
 export interface WorkerScriptOptions {

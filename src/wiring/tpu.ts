@@ -19,7 +19,6 @@ import {
 } from '../backends/tpu/workers.ts';
 import { cacheFor } from '../controller/timers.ts';
 import { second } from '../core/model/time.ts';
-import type { UserName } from '../core/model/user.ts';
 import type { Site } from '../lab/site.ts';
 import type { TpuOperations } from '../lab/tpu-operations.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
@@ -76,7 +75,6 @@ export async function openTpuOperations(
   services: Services,
   site: Site,
   note: (line: string) => void = () => undefined,
-  owner?: UserName,
 ): Promise<TpuOperations> {
   const { io, home } = services;
   const settings = await services.settings();
@@ -88,7 +86,7 @@ export async function openTpuOperations(
     hasNoted = true;
   };
   const apis = createTpuApis({ io, home, settings, now, onEmulatorStarted });
-  const { apiFor, usesEmulator } = apis;
+  const { apiFor } = apis;
   const pool = openSshPool(services);
   const sshAccessFor = createSshAccess({ io, home, settings, apis });
   const routes = createSshRoutes({ home, pool, apiFor, now, sshAccessFor });
@@ -99,13 +97,7 @@ export async function openTpuOperations(
     project: settings.tpu.project,
     site,
     user: io.user,
-    creator: async () => ({
-      installation: await services.installationId(),
-      owner: owner ?? (await services.actor()).user,
-    }),
-    sshKeys: () => sshKeyLines(site, { home, user: io.user }),
     now,
-    checkInterval: settings.tpu.project !== null && usesEmulator(settings.tpu.project) ? second / 2 : 3 * second,
   });
 }
 

@@ -803,7 +803,7 @@ test('why names the situation of the newest pass, or none', () => {
   assert.deepEqual(situation('of-a-later-version'), { name: 'of-a-later-version', description: null });
   assert.equal(
     situation('capacity-unobtainable')?.description,
-    'the cloud permanently refuses the request, or the persistent TPU does not exist',
+    'the cloud permanently refuses the request or the release, or the persistent TPU does not exist',
   );
 });
 

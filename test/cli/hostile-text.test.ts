@@ -223,11 +223,7 @@ const hostileLabs: Readonly<Record<string, Partial<Lab>>> = {
     }),
     tpus: async () =>
       ({
-        describe: async () => ({ kind: 'unknown', message: evil, uid: evil }),
-        apply: refusal,
-        reapply: refusal,
-        delete: refusal,
-        restart: refusal,
+        describe: async () => ({ kind: 'unknown', message: evil }),
         onWorkers: async () => [
           { worker: 0, kind: 'no_answer', message: evil },
           { worker: 1, kind: 'ended', code: 1, output: evil },

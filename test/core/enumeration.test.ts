@@ -207,9 +207,13 @@ function checkMessage(job: Job, command: JobCommand): string {
 /** Creates jobs from which rows are reached that are many passes away from a new job. */
 type Seed = (world: World) => void;
 
+function hasStarted({ job }: World): boolean {
+  return job.finish === null && (job.attempts[0]?.startedAt ?? null) !== null;
+}
+
 const failedOnce: Seed = (world) => {
   world.runUntilIdle();
-  if (world.job.finish !== null) return;
+  if (!hasStarted(world)) return;
   world.exitAll(1);
   world.runUntil(() => world.job.attempts.length > 1 || world.job.finish !== null);
 };
@@ -231,7 +235,8 @@ const seeds: readonly Seed[] = [
   },
   // The start of its command is committed, and no worker has started it.
   (world) => {
-    while (world.job.finish === null && (world.job.attempts[0]?.startedAt ?? null) === null) {
+    // An operation first waits for the release of its TPU.
+    for (let pass = 0; pass < 20 && world.job.finish === null && !hasStarted(world); pass += 1) {
       world.performActions();
       world.pass();
     }
@@ -242,7 +247,7 @@ const seeds: readonly Seed[] = [
   // Its command was killed, and the cloud has not reported the cause.
   (world) => {
     world.runUntilIdle();
-    if (world.job.finish === null) world.exitAll(137);
+    if (hasStarted(world)) world.exitAll(137);
     world.pass();
   },
   // A rule has created the next attempt, and its owner has disabled recovery.
@@ -381,6 +386,19 @@ const cases: readonly {
     given: smallSpec({ command: { ...spec().command, isSetupOnly: true } }),
     share: 2,
   },
+  ...(['create', 'recreate', 'delete'] as const).map((kind) => ({
+    name: `an operation that is to ${kind} its persistent TPU`,
+    given: smallSpec({
+      preset: 'reapply',
+      capacity: {
+        ...tpu,
+        ownership: 'persistent',
+        operation: kind === 'create' ? { kind } : { kind, creationTime: 'node 1' },
+      },
+      command: { ...spec().command, isSetupOnly: true },
+    }),
+    share: 2,
+  })),
   { name: 'a command for no worker', given: smallSpec({ command: { ...spec().command, workers: [] } }), share: 2 },
   {
     name: 'a command for a worker that is not there',

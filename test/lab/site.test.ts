@@ -79,7 +79,7 @@ test('a TPU mounts the shares of its zone in order; the steps of a job depend on
   const both = siteSteps({ ...site, wandbKeyFile: '/k' }, 'us-central2-b');
   assert.deepEqual(
     both.map(({ name }) => name),
-    ['mount-disk', 'wandb'],
+    ['wandb', 'mount-disk'],
   );
 });
 

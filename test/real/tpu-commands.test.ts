@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
@@ -98,10 +98,10 @@ suite('TPUs by the tpu command', () => {
       made.stdout,
       /is ready, but its workers are not\. To prepare them again: tpu mount-disk lab-tpuvm-v4-16-1/,
     );
-    assert.match(made.stderr, /requesting lab-tpuvm-v4-16-1: v4-16, on demand, in us-central2-b\n/);
-    assert.match(made.stderr, /worker 1: .*Cannot mount 10\.0\.0\.2:\/home at \/home-nfs/);
-    assert.doesNotMatch(made.stderr, /Started/);
-    assert.match(made.stderr, /W&B: ready on 2 of 2 workers/);
+    assert.match(made.stderr, /^Job 000001 \(apply-lab-tpuvm-v4-16-1\) runs in the background/m);
+    assert.match(made.stderr, /Cannot mount 10\.0\.0\.2:\/home at \/home-nfs/);
+    assert.doesNotMatch(made.stderr, /Started the TPU emulator/);
+    assert.match((await onAll(name, 'cat ~/.netrc')).join(), /password .*password/s, 'both workers are logged in');
     assert.equal(await ok('check-status', name), 'ready\n');
     // Its zone was found, and is known from then on.
     assert.match(await ok('-lta'), /v4-16-1 +lab-tpuvm-v4-16-1 +v4-16 +us-central2-b/);
@@ -207,9 +207,11 @@ suite('TPUs by the tpu command', () => {
     await ok('release', spot, 'lyy');
     await ok('reapply-norm', spot);
     assert.match(await ok('-lta'), /preemptible-1 +v4-8 +us-central2-b +ondemand/);
+    const before = await addresses(spot);
     const restarted = await tpu('restart', spot);
     assert.deepEqual([restarted.code, restarted.stdout], [0, `Restarted ${spot}.\n`], restarted.stderr);
-    assert.match(restarted.stderr, /^stopping .*\n(.*\n)*starting .*\n(.*\n)*1 of 1 workers answer$/m);
+    // The cloud gives a started TPU other addresses.
+    assert.notDeepEqual(await addresses(spot), before);
     // A worker that refuses SSH may be in use.
     await world.jobman(['emulator', 'ssh-refuse', spot]);
     const unsure = await ends(4, 'solve', spot);
@@ -235,10 +237,7 @@ suite('TPUs by the tpu command', () => {
       assert.deepEqual(await each(running), Array<string>(count).fill('kept\n1\n'));
       const { code, stdout, stderr } = await tpu('restart', one);
       assert.deepEqual([code, stdout], [0, `Restarted ${one}.\n`], stderr);
-      assert.match(
-        stderr,
-        /^stopping .*\nthe cloud cannot stop this kind of TPU; rebooting its workers\n(.*\n)*\d of \d workers answer$/m,
-      );
+      assert.match(stderr, /setup: reboot/);
       assert.deepEqual(await each(running), Array<string>(count).fill('kept\n0\n'));
       assert.equal(await ok('check-status', one), 'ready\n');
     }
@@ -265,7 +264,8 @@ suite('TPUs by the tpu command', () => {
     const begun = await world.jobman(['tpu', 'run', other, 'xibo', '-q', 'rule=pre'], { env, withinMs: 120_000 });
     world.atEnd(() => void spawnSync('tmux', ['kill-server'], { env: { ...world.env, ...env } }));
     assert.equal(begun.code, 0, begun.stdout + begun.stderr);
-    const phase = async () => (await world.show('1')).phase;
+    const [, id = ''] = /job (\d{6})/.exec(begun.stdout) ?? [];
+    const phase = async () => (await world.show(id)).phase;
     const runs = async () => (await phase()) === 'running';
     assert.ok(await eventually(runs, { withinMs: 60_000 }), await phase());
     assert.equal(await isLoggedIn(), true);
@@ -280,15 +280,76 @@ suite('TPUs by the tpu command', () => {
     assert.ok(await eventually(async () => !(await runs()), { withinMs: 90_000 }), await phase());
   });
 
-  hostTest('Ctrl-C reports the current state and the next step', async () => {
+  const node = async (of: string) => {
+    const reply = await fetch(`${world.emulatorEndpoint().url}/v2/projects/emulator/locations/${zone}/nodes/${of}`);
+    return (await reply.json()) as { readonly state?: string; readonly createTime?: string };
+  };
+  const nine = 'lab-tpuvm-v4-8-9';
+  /** The ids of the operations with that name, newest first. */
+  const operations = async (verb: string) => {
+    const { stdout } = await world.jobman(['list', '--all', '--name', `${verb}-${nine}`, '--json']);
+    return [...stdout.matchAll(/"id":"(\d{6})"/g)].map(([, id]) => id);
+  };
+
+  hostTest('Ctrl-C detaches from an operation, and the same command attaches to it again', async () => {
     await world.jobman(['emulator', 'hold', 'create']);
-    await ok('register', 'lab-tpuvm-v4-8-9', `zone=${zone}`);
-    const running = world.start(['tpu', 'apply', 'lab-tpuvm-v4-8-9']);
-    await running.waitForOutput(/is being created/);
+    await ok('register', nine, `zone=${zone}`);
+    const running = world.start(['tpu', 'apply', nine]);
+    await running.waitForOutput(/provisioning/);
     running.child.kill('SIGINT');
     const { code, stderr } = await running.result;
     assert.equal(code, 130);
-    assert.match(stderr, /is being created; the creation continues without this command/);
-    assert.match(stderr, /tpu check-status lab-tpuvm-v4-8-9/);
+    assert.match(stderr, /Detached\. Job \d+ continues\.\n +jobman why \d+/);
+    const refused = await ends(4, 'delete', nine, '--yes');
+    assert.match(refused.stderr, /Job \d+ \(apply-lab-tpuvm-v4-8-9\) of \S+ is under way on lab-tpuvm-v4-8-9/);
+    await world.jobman(['emulator', 'clear']);
+    assert.match(await ok('apply', nine), /is ready\./);
+    assert.equal((await operations('apply')).length, 1);
+  });
+
+  hostTest('an operation continues after kill -9 of its command and of the controller', async () => {
+    await onAll(nine, installNfs.replace('mount -t', 'sleep 5; mount -t'));
+    settings({ zones: [zone], shares: [{ source: '10.0.0.2:/home', target: '/home-nfs' }] });
+    const first = await node(nine);
+    const killed = async (verb: string) => {
+      const running = world.start(['tpu', verb, nine, '--yes']);
+      await running.waitForOutput(/Job \d+ \(.*\) runs in the background/);
+      running.child.kill('SIGKILL');
+      process.kill(JSON.parse(readFileSync(join(world.home, 'controller.json'), 'utf8')).pid, 'SIGKILL');
+      await running.result.catch(() => undefined);
+      const again = await tpu(verb, nine, '--yes');
+      assert.equal(again.code, 0, again.stdout + again.stderr);
+      assert.equal((await operations(verb)).length, 1, `one job for ${verb}`);
+    };
+    await killed('mount-disk');
+    assert.match((await onAll(nine, 'cat /proc/self/mounts')).join(), /home-nfs/);
+    settings({ zones: [zone] });
+    const before = await addresses(nine);
+    await killed('restart');
+    assert.notDeepEqual(await addresses(nine), before);
+    assert.equal((await node(nine)).createTime, first.createTime);
+    await killed('reapply');
+    assert.notEqual((await node(nine)).createTime, first.createTime);
+    await killed('delete');
+    assert.equal((await node(nine)).state, undefined);
+  });
+
+  hostTest('apply waits for capacity, and creates a TPU again that is preempted during its setup', async () => {
+    const preempted = 'lab-tpuvm-v4-8-preemptible-9';
+    // The share cannot be mounted, and the tries to do so take some time.
+    settings({ zones: [zone], shares: [{ source: '10.0.0.2:/home', target: '/home-nfs' }] });
+    await ok('register', preempted, `zone=${zone}`);
+    await world.jobman(['emulator', 'stockout', zone]);
+    const running = world.start(['tpu', 'apply', preempted]);
+    await running.waitForOutput(/no capacity in the zone now; retry in/);
+    await world.jobman(['emulator', 'clear']);
+    await running.waitForOutput(/setup after .*: mount-disk/);
+    const first = await node(preempted);
+    await world.jobman(['emulator', 'preempt', preempted]);
+    const { code, stdout, stderr } = await running.result;
+    assert.equal(code, 1, stderr);
+    assert.match(stdout, /is ready, but its workers are not\. To prepare them again: tpu mount-disk/);
+    const second = await node(preempted);
+    assert.deepEqual([second.state, second.createTime === first.createTime], ['READY', false], stderr);
   });
 });

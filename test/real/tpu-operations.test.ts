@@ -35,23 +35,32 @@ async function openBench(scope: Scope) {
     project,
     site,
     user: login.user,
-    sshKeys: () => sshKeyLines(site, login),
-    creator: async () => ({ installation: 'ours00', owner: 'ada' }),
     now: Date.now,
-    checkInterval: 100,
   });
   world.atEnd(() => operations.close());
-  const lines: string[] = [];
+  const node = async (name: string) => {
+    const reply = await fetch(`${url}/v2/projects/${project}/locations/${zone}/nodes/${name}`);
+    return (await reply.json()) as Readonly<Record<string, unknown>>;
+  };
   return {
     ...cloud,
     operations,
-    lines,
-    print: (line: string) => void lines.push(line),
-    hasNamespaces: probeIsolation(join(world.folder, 'probe')) !== 'none',
-    node: async (name: string) => {
-      const reply = await fetch(`${url}/v2/projects/${project}/locations/${zone}/nodes/${name}`);
-      return (await reply.json()) as Readonly<Record<string, unknown>>;
+    /** Creates the TPU, and resolves when its first worker accepts a login. */
+    create: async (one: LabTpu): Promise<void> => {
+      const metadata = { 'ssh-keys': await sshKeyLines(site, login), owner: 'ada' };
+      const wanted = { acceleratorType: one.accelerator, runtimeVersion: 'tpu-ubuntu2204-base', metadata };
+      const schedulingConfig = one.pricing === 'ondemand' ? {} : { [one.pricing]: true };
+      await api.createNode({ project, zone }, one.name, { ...wanted, schedulingConfig });
+      const isReady = async () => (await node(one.name))['state'] === 'READY';
+      assert.ok(await eventually(isReady, { withinMs: 60_000 }));
+      const answers = async () => {
+        const found = await operations.onWorkers(one, 'true', { timeoutMs: 20_000, signal: never });
+        return found.every(({ kind }) => kind === 'ended');
+      };
+      assert.ok(await eventually(answers, { withinMs: 60_000 }));
     },
+    hasNamespaces: probeIsolation(join(world.folder, 'probe')) !== 'none',
+    node,
   };
 }
 
@@ -90,7 +99,7 @@ async function lives(operations: TpuOperations, one: LabTpu, pid: number): Promi
 suite('the TPU operations of a lab', async () => {
   const two = tpu('lab-v4-16-1', { accelerator: 'v4-16' });
   const spot = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
-  const { operations, api, lines, print, admin: act, node, hasNamespaces } = await openBench({ after });
+  const { operations, create, api, admin: act, node, hasNamespaces } = await openBench({ after });
   const how = async (one: LabTpu) => {
     const state = await operations.describe(one);
     assert.ok(state.kind === 'known', JSON.stringify(state));
@@ -102,15 +111,9 @@ suite('the TPU operations of a lab', async () => {
     assert.deepEqual(await how(one), { state: 'absent', zone: '', workers: 0 });
     await assert.rejects(operations.holders(one, never), failsWith(4, /does not exist/, /tpu apply lab-v4-16-1/));
     const placed = { ...one, zone };
-    await operations.apply(placed, print, never);
-    assert.match(
-      lines.join('\n'),
-      /requesting lab-v4-16-1: v4-16, on demand, in us-central2-b\n(.*\n)*lab-v4-16-1 is ready/,
-    );
+    await create(placed);
     // Find the zone if the registry does not have it.
     assert.deepEqual(await how(one), { state: 'ready', zone, workers: 2 });
-    await assert.rejects(operations.apply(placed, print, never), failsWith(4, /exists: it is ready/, /tpu reapply/));
-
     const value = 'it\'s a "secret" $HOME';
     const script = `echo "worker $TPU_WORKER_ID"; [ "$KEY" = ${JSON.stringify(value).replaceAll('$', '\\$')} ] && echo known
 tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'secret.\\$HOME' ; cat; exit 3`;
@@ -221,124 +224,33 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     );
   });
 
-  test('a TPU is recreated, and its new machines are reached despite their new host keys', async () => {
-    await operations.apply(spot, print, never);
-    const first = await node(spot.name);
-    assert.deepEqual(first['labels'], { 'jobman-installation': 'ours00', 'jobman-shared': 'true' });
-    await operations.onWorkers(spot, 'true', { timeoutMs: 20_000, signal: never });
-    lines.length = 0;
-    await operations.reapply(spot, print, never);
-    const second = await node(spot.name);
-    assert.notEqual(first['createTime'], second['createTime']);
-    assert.equal(second['state'], 'READY');
-    assert.match(lines.join('\n'), /deleting lab-v4-8-p1, which is ready\n(.*\n)*lab-v4-8-p1 is deleted\nrequesting/);
-    const [answer] = await operations.onWorkers(spot, 'echo here', { timeoutMs: 20_000, signal: never });
-    assert.deepEqual(answer, { kind: 'ended', worker: 0, code: 0, output: 'here\n' });
-  });
-
-  test('a preempted TPU is recreated; one that differs from the registry is left alone', async () => {
-    const before = await node(spot.name);
-    await assert.rejects(
-      operations.reapply({ ...spot, accelerator: 'v4-16' }, print, never),
-      failsWith(4, /is a v4-8 in the cloud and a v4-16 in the registry/, /tpu register lab-v4-8-p1 type=v4-8/),
-    );
-    await assert.rejects(
-      operations.reapply({ ...spot, pricing: 'ondemand' }, print, never),
-      failsWith(4, /is preemptible in the cloud and on demand in the registry/),
-    );
-    assert.equal((await node(spot.name))['createTime'], before['createTime']);
+  test('the state names the TPU in the cloud, its owner and its job', async () => {
+    await create(spot);
+    const found = async (one: LabTpu) => {
+      const state = await operations.describe(one);
+      return state.kind === 'known' ? state.found : state;
+    };
+    const { createTime } = await node(spot.name);
+    const known = { creationTime: createTime, accelerator: 'v4-8', pricing: 'preemptible', job: null, owner: 'ada' };
+    assert.deepEqual(await found(spot), known);
     await act('preempt', spot.name);
     assert.ok(await eventually(async () => (await node(spot.name))['state'] === 'PREEMPTED', { withinMs: 60_000 }));
     assert.deepEqual(await how(spot), { state: 'preempted', zone, workers: 1 });
-    await operations.reapply(spot, print, never);
-    assert.equal((await node(spot.name))['state'], 'READY');
-  });
-
-  test('a TPU that another user has recreated since the question is left alone', async () => {
-    const asked = await operations.describe(spot);
-    assert.ok(asked.kind === 'known' && asked.uid !== undefined);
-    // Two commands at the same time: the second waits for the request of the first.
-    await Promise.all([operations.reapply(spot, print, never), operations.reapply(spot, print, never)]);
-    const fresh = await node(spot.name);
-    await assert.rejects(
-      operations.reapply(spot, print, never, { uid: asked.uid }),
-      failsWith(4, /Another user has deleted or created lab-v4-8-p1 in the meantime/),
-    );
-    assert.equal((await node(spot.name))['createTime'], fresh['createTime']);
-  });
-
-  test('a TPU that was created for a single job is neither deleted, nor recreated, nor restarted', async () => {
     const owner = { installation: 'ours00', job: '000042', allocation: 1 };
     const wanted = { acceleratorType: 'v4-8', runtimeVersion: 'tpu-ubuntu2204-base', labels: labelsOf(owner) };
     await api.createNode({ project, zone }, 'vit-000042-1', wanted);
-    const one = tpu('vit-000042-1');
-    assert.ok(await eventually(async () => (await node(one.name))['state'] === 'READY', { withinMs: 60_000 }));
-    const before = await node(one.name);
-    const refused = failsWith(4, /belongs to job 000042 and is released with it/, /jobman cancel 42/);
-    await assert.rejects(operations.delete(one, print, never), refused);
-    await assert.rejects(operations.reapply(one, print, never), refused);
-    await assert.rejects(operations.restart(one, print, never), refused);
-    assert.deepEqual(await node(one.name), before);
-  });
-
-  test('a stockout after the deletion is reported, with the next step', async () => {
-    await act('stockout', zone);
-    await assert.rejects(
-      operations.reapply(spot, print, never),
-      failsWith(
-        1,
-        /was deleted, but creating it again failed: .*no capacity in the zone now/,
-        /tpu apply lab-v4-8-p1 {4}creates it/,
-      ),
-    );
-    assert.deepEqual(await how(spot), { state: 'absent', zone, workers: 0 });
-    await act('clear');
-    await operations.apply(spot, print, never);
-  });
-
-  test('an interrupted deletion reports the state, and apply continues', async () => {
-    const off = new AbortController();
-    const leaving = (line: string) => {
-      print(line);
-      if (line.startsWith('deleting')) off.abort();
-    };
-    await assert.rejects(
-      operations.reapply(spot, leaving, off.signal),
-      failsWith(130, /Interrupted: lab-v4-8-p1 is being deleted and was not created again/, /tpu apply/),
-    );
-    assert.ok(
-      await eventually(async () => {
-        const state = await operations.describe(spot);
-        return state.kind === 'known' && state.state === 'absent';
-      }),
-    );
-    await operations.apply(spot, print, never);
-  });
-
-  test('a TPU is deleted and then confirmed as absent, unless it was recreated or belongs to a job', async () => {
-    const one = tpu('lab-v4-8-gone');
-    await operations.apply(one, print, never);
-    await assert.rejects(
-      operations.delete(one, print, never, { uid: 'another time' }),
-      failsWith(4, /Nothing was changed/),
-    );
-    assert.equal((await node(one.name))['state'], 'READY');
-    assert.equal(await operations.delete(one, print, never), true);
-    assert.deepEqual(await how(one), { state: 'absent', zone, workers: 0 });
-    assert.equal(await operations.delete(one, print, never), false, 'there is nothing left to delete');
+    const ofJob = await found(tpu('vit-000042-1'));
+    assert.equal(ofJob !== undefined && 'job' in ofJob && ofJob.job, '000042');
   });
 
   test('without an answer of the API nothing is changed', async () => {
     await act('flaky', zone, { p: '1' });
     const state = await operations.describe(spot);
     assert.equal(state.kind, 'unknown');
-    await assert.rejects(operations.reapply(spot, print, never), failsWith(5, /is unknown now; nothing was changed/));
-    await assert.rejects(operations.delete(spot, print, never), failsWith(5, /is unknown now; nothing was changed/));
     await assert.rejects(
       operations.endPrograms(spot, { folders: ['/a'], pids: [], graceMs: 0 }, never),
       failsWith(5, /is unknown/),
     );
     await act('clear');
-    assert.equal((await node(spot.name))['state'], 'READY');
   });
 });

@@ -174,7 +174,12 @@ async function observeAllocation(
   if (isBeingCreated(ref) && (isMissing || isCreateOverdue(ref, node, since))) {
     const operations = await zoneClient.listOperations();
     if (!operations.ok) return unknownFromError(operations.error, since);
-    createStatus = createStatusOf(operations.value.items, targetOf(ref), ref.allocation);
+    createStatus = createStatusOf(
+      operations.value.items,
+      targetOf(ref),
+      ref.allocation,
+      isRestart(ref) ? 'start' : 'create',
+    );
   }
   // A list may be incomplete, so confirm an absence by get. A pending or failed create confirms it too.
   const isNodeDue = queued?.state?.state === 'ACTIVE';
@@ -260,6 +265,7 @@ function targetOf(ref: AllocationRef): CreateTarget {
 export async function requestAllocation(api: TpuApi, ref: AllocationRef, sshKeys: string): Promise<OutcomeResult> {
   const location = locationOf(ref);
   const { name } = ref.allocation;
+  if (isRestart(ref)) return requestStart(api, location, name);
   const answer =
     tpuSpecOf(ref).mode === 'tpu-vm'
       ? await api.createNode(location, name, {
@@ -274,6 +280,22 @@ export async function requestAllocation(api: TpuApi, ref: AllocationRef, sshKeys
   const status = answer.ok ? (refusal === undefined ? '' : statusName(refusal)) : answer.status;
   if (status === 'ALREADY_EXISTS') return outcomeOfExisting(api, location, ref);
   return refusal === undefined ? outcomeOf(answer) : outcomeOfError(refusal);
+}
+
+function isRestart(ref: AllocationRef): boolean {
+  return tpuSpecOf(ref).operation?.kind === 'restart';
+}
+
+async function requestStart(api: TpuApi, location: Location, name: string): Promise<OutcomeResult> {
+  const node = await api.getNode(location, name);
+  if (!node.ok) return outcomeOf(node);
+  return node.value.state === 'STOPPED' ? outcomeOf(await api.startNode(location, name)) : done;
+}
+
+async function requestStop(api: TpuApi, location: Location, name: string): Promise<OutcomeResult> {
+  const node = await api.getNode(location, name);
+  if (!node.ok) return isNotFound(node) ? done : failed(node.error);
+  return node.value.state === 'READY' ? outcomeOf(await api.stopNode(location, name)) : done;
 }
 
 /** The name exists: ours, because the reply to an earlier request was lost, or a foreign resource. */
@@ -310,22 +332,6 @@ function nameTaken(name: string): OutcomeResult {
   });
 }
 
-/** The creator of a shared TPU: the installation (null without a database) and the user. */
-export interface SharedTpuCreator {
-  readonly installation: string | null;
-  readonly owner: string;
-}
-
-/** The body of a shared TPU without a job. Its metadata entry `owner` names the user. */
-export function persistentTpuBody(spec: TpuSpec, sshKeys: string, creator: SharedTpuCreator): object {
-  return { ...sharedTpuBody(spec, sshKeys, creator), schedulingConfig: schedulingOf(spec) };
-}
-
-function sharedTpuBody(spec: TpuSpec, sshKeys: string, { installation, owner }: SharedTpuCreator): object {
-  const labels = installation === null ? {} : { labels: sharedLabels(installation) };
-  return nodeBody({ ...spec, metadata: { owner, ...spec.metadata } }, sshKeys, labels);
-}
-
 /** The tier belongs to the queued resource, so the node's body has none. */
 function queuedResourceBody(ref: AllocationRef, location: Location, sshKeys: string): object {
   const spec = tpuSpecOf(ref);
@@ -360,10 +366,11 @@ function nodeSelection(ref: AllocationRef): object {
 
 function allocationNodeBody(ref: AllocationRef, sshKeys: string): object {
   const { job, allocation } = ref;
+  const spec = tpuSpecOf(ref);
+  if (allocation.ownership === 'ephemeral') return nodeBody(spec, sshKeys, { labels: labelsOf(ownerOf(ref)) });
   // The labels of a shared TPU name no job, so that the TPU outlives the job.
-  if (allocation.ownership === 'persistent')
-    return sharedTpuBody(tpuSpecOf(ref), sshKeys, { installation: job.installation, owner: job.owner });
-  return nodeBody(tpuSpecOf(ref), sshKeys, { labels: labelsOf(ownerOf(ref)) });
+  const shared = { ...spec, metadata: { owner: job.owner, ...spec.metadata } };
+  return nodeBody(shared, sshKeys, { labels: sharedLabels(job.installation) });
 }
 
 function nodeBody(spec: TpuSpec, sshKeys: string, labels: object): object {
@@ -481,19 +488,23 @@ async function releaseEphemeral(
 }
 
 /**
- * Deletes a persistent TPU only if a rule of the job requests a new one (re-apply) and the release is in the database;
- * not if a user has recreated it since, and not if it was created for one job.
+ * Deletes a persistent TPU only if the job is an operation that does so, or a rule of the job requests a new one
+ * (re-apply), and the release is in the database; not if a user has recreated it since, and not if it was created for
+ * one job.
  */
 async function releasePersistent(api: TpuApi, ref: AllocationRef): Promise<OutcomeResult> {
   const { job, allocation } = ref;
+  const operation = tpuSpecOf(ref).operation?.kind;
   const isReapplied = job.spec.recovery.rules.some(({ answer }) => answer.on === 'new');
-  if (!isReapplied || allocation.releasedAt === null) {
+  const mayDelete = isReapplied || operation === 'recreate' || operation === 'delete';
+  if (!(mayDelete || isRestart(ref)) || allocation.releasedAt === null) {
     const message = `${allocation.name} is a persistent TPU, and no recovery rule of this job allows jobman to create it again`;
     return refused({ kind: 'invalid', message, raw: message });
   }
   const location = locationOf(ref);
+  if (isRestart(ref)) return requestStop(api, location, allocation.name);
   const node = await api.getNode(location, allocation.name);
-  if (!node.ok) return node.status === 'NOT_FOUND' ? done : failed(node.error);
+  if (!node.ok) return isNotFound(node) ? releaseWithoutNode(api, location, ref) : failed(node.error);
   if (nodeOwner(node.value) !== undefined) {
     const message = `a jobman created ${allocation.name} for another job, so this job does not delete it`;
     return refused({ kind: 'invalid', message, raw: message });
@@ -508,6 +519,16 @@ async function releasePersistent(api: TpuApi, ref: AllocationRef): Promise<Outco
     const message = `${allocation.name} is one of several TPUs of the queued resource ${queuedId}, which would all be deleted`;
     return refused({ kind: 'invalid', message, raw: message });
   }
+  return deleteQueuedResource(api, location, queued.value);
+}
+
+/** Only the queued resource, which may still wait, has the name of the persistent TPU. */
+async function releaseWithoutNode(api: TpuApi, location: Location, ref: AllocationRef): Promise<OutcomeResult> {
+  const { name, releasedAt } = ref.allocation;
+  const queued = await api.getQueuedResource(location, name);
+  if (!queued.ok) return isNotFound(queued) ? done : failed(queued.error);
+  const isLater = Date.parse(queued.value.createTime ?? '') > (releasedAt ?? 0);
+  if (isLater || queuedOwner(queued.value) !== undefined) return done;
   return deleteQueuedResource(api, location, queued.value);
 }
 
@@ -538,7 +559,7 @@ const done: OutcomeResult = { kind: 'done' };
 /** Errors after which a change may have been made: the cloud failed in the middle, or the reply was lost. */
 const uncertainStatuses = ['NO_ANSWER', 'INTERNAL', 'UNKNOWN', 'DEADLINE_EXCEEDED', 'UNAVAILABLE'];
 
-export function outcomeOf(answer: Answer<unknown>): OutcomeResult {
+function outcomeOf(answer: Answer<unknown>): OutcomeResult {
   if (answer.ok) return done;
   if (uncertainStatuses.includes(answer.status)) return unclear(answer);
   return isPermanent(answer.error.kind) ? refused(answer.error) : failed(answer.error);

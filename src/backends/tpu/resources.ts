@@ -185,6 +185,9 @@ function nodeStatus(node: TpuNode, ref: AllocationRef, createStatus: CreateStatu
       return { state: 'lost', cause: 'preempted', detail: state };
     case 'STOPPED':
     case 'STOPPING':
+      // The job's own restart: a stopped TPU is released, and its request starts it.
+      if (tpuSpecOf(ref).operation?.kind === 'restart')
+        return state === 'STOPPED' ? { state: 'absent', detail: state } : { state: 'releasing', detail: state };
       // A user stopped it with Google's tools. Users can start a persistent TPU again; an ephemeral one would wait
       // forever.
       if (ref.allocation.ownership === 'persistent') return { state: 'interrupted', detail: state };
@@ -251,9 +254,10 @@ export function createStatusOf(
   operations: readonly Operation[],
   target: CreateTarget,
   allocation: Allocation,
+  verb: 'create' | 'start' = 'create',
 ): CreateStatus | undefined {
   const newest = operations
-    .filter(({ metadata }) => metadata?.verb === 'create' && metadata.target?.endsWith(`/${target}`) === true)
+    .filter(({ metadata }) => metadata?.verb === verb && metadata.target?.endsWith(`/${target}`) === true)
     .reduce<Operation | undefined>(
       (best, one) => (best !== undefined && createdAt(best) > createdAt(one) ? best : one),
       undefined,

@@ -30,6 +30,8 @@ interface PrintOptions {
   readonly leave: AbortSignal;
   /** Absent for a log alone, which only reports interruptions. */
   readonly reportsPhases?: true;
+  /** The caller reports the end of the job. */
+  readonly omitsVerdict?: true;
   readonly exitHints?: ExitHints;
 }
 
@@ -102,7 +104,7 @@ export async function printJobLogs(
           progress.clear();
           const { showFailedStep, verdictLine } = await import('../follow/verdict.ts');
           if (options.reportsPhases === true) await showFailedStep(cli, view);
-          progress.end(verdictLine(view), io.now());
+          if (options.omitsVerdict !== true) progress.end(verdictLine(view), io.now());
         }
         return { kind: 'finished', phase: step.phase, view };
     }

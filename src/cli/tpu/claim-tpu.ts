@@ -18,6 +18,7 @@ import {
 } from '../../lab/tpu-usage.ts';
 import type { LabJob } from '../../lab/lab-store.ts';
 import type { LabUser } from '../../lab/users.ts';
+import { covers, reapplyOf, requireOperable } from '../../lab/operation.ts';
 import { formatTpuState, type EndResult, type EndRequest, type TpuOperations } from '../../lab/tpu-operations.ts';
 import { type LabTpu, shortName, tpuFromName } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
@@ -27,6 +28,7 @@ import { confirm } from '../prompt.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { bookExistence } from './create-lab-job.ts';
+import { findOperation, operate, operationConflict } from './operate.ts';
 import { clientNaming } from './resolve-user.ts';
 import type { TpuCli } from './command.ts';
 
@@ -60,7 +62,7 @@ export async function withTpus(
   work: (context: ClaimContext) => Promise<number>,
 ): Promise<number> {
   const client = await clientNaming(cli, named?.name ?? null);
-  const tpus = await cli.lab.tpus(cli.note, (await client.whoAmI()).user);
+  const tpus = await cli.lab.tpus(cli.note);
   const { signal, release } = abortOnSignal(cli);
   try {
     return await work({ client, tpus, signal });
@@ -136,6 +138,12 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
       `tpu describe ${tpu.name}    checks it again`,
     ]);
   const action = provisionActionFor(state.state, called);
+  const operation = action === 'apply' ? ({ name: action, work: { kind: 'create' } } as const) : reapplyOf(state);
+  if (action !== null) requireOperable(tpu, state, action);
+  const running = await findOperation(parts.client, tpu);
+  // A run may begin while the workers are prepared, and attaches to an operation that creates its TPU.
+  if (running !== null && running.work.kind !== 'prepare' && !(action !== null && covers(running.work, operation.work)))
+    throw operationConflict(running.view, tpu);
   const found = await readUsage(cli, parts, tpu, { user, hasWorkers: action === null, without: request.job });
   const { usage, booking, sheetWarnings, workerWarnings } = found;
   const users = [...usage.jobs.map(({ row }) => row), ...usage.otherJobs];
@@ -167,7 +175,7 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
       const report = (line: string): void => cli.note(line);
       if (action !== null) {
         await endJobs(cli, parts, users);
-        await tpus[action](tpu, report, signal);
+        await operate(cli, parts, tpu, { operation, zone: state.zone, found: state.found, prepares: false });
         await bookExistence(cli, tpu.name, 'free', report);
         return;
       }

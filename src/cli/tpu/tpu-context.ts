@@ -3,21 +3,24 @@
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { pluralize, capitalize, escapeLine } from '../../app/format.ts';
-import { type SiteSetup, siteSetups, wandbKey, wandbSetup, wandbVariable } from '../../lab/site-setup.ts';
+import { second } from '../../core/model/time.ts';
+import { restartOf, type Operation } from '../../lab/operation.ts';
+import { siteSteps, wandbKey, wandbSetup, wandbVariable } from '../../lab/site-setup.ts';
 import { formatUsage } from '../../lab/tpu-usage.ts';
 import type { Site } from '../../lab/site.ts';
-import type { KnownTpuState, ReportProgress, TpuState, WorkerAnswer } from '../../lab/tpu-operations.ts';
+import type { KnownTpuState, TpuState, WorkerAnswer } from '../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import { currentUser } from './resolve-user.ts';
 import { confirmDespite } from './terminal.ts';
 import { readUsage, withTpus, type ClaimContext } from './claim-tpu.ts';
+import { operate, type PreparedTpu } from './operate.ts';
 import { type TpuCli, requiredTpu, type ParsedArguments } from './command.ts';
 
 export interface TpuContext extends ClaimContext {
   readonly cli: TpuCli;
   readonly tpu: LabTpu;
   readonly site: Site;
-  readonly report: ReportProgress;
+  readonly report: (line: string) => void;
 }
 
 /** Opens the TPU operations for one command and closes them. */
@@ -63,30 +66,18 @@ export async function readConcerns(context: TpuContext, hasWorkers: boolean): Pr
   return [...formatUsage(usage, tpu.name), ...workerWarnings];
 }
 
-/** Returns the exit code. `key` is the W&B key. */
-export async function applySetups(
-  context: TpuContext,
-  setups: readonly SiteSetup[],
-  key: string | null,
-): Promise<number> {
-  let isWell = true;
-  for (const setup of setups) isWell = (await applySetup(context, setup, key)) && isWell;
-  return isWell ? exitCode.ok : exitCode.failed;
-}
-
-async function applySetup(
-  { cli, tpu, tpus, signal, report }: TpuContext,
-  setup: SiteSetup,
-  key: string | null,
+/** Logs in to W&B on all workers, and reports the workers where that failed. */
+export async function logInToWandb(
+  { cli, tpu, tpus, signal, report }: Pick<TpuContext, 'cli' | 'tpu' | 'tpus' | 'signal' | 'report'>,
+  key: string,
 ): Promise<boolean> {
-  const { name, script, timeoutMs } = setup;
-  const secrets = setup === wandbSetup && key !== null ? { [wandbVariable]: key } : {};
-  // The check first: a setup that is already done costs one short script.
+  const { script, timeoutMs } = wandbSetup;
+  // The check first: a login that is already done costs one short script.
   const shellCode = `if (\n${script.check}\n) >/dev/null 2>&1; then echo 'done already'; exit 0; fi\n(\n${script.apply}\n) 2>&1\n`;
-  const answers = await tpus.onWorkers(tpu, shellCode, { timeoutMs, signal, secrets });
+  const answers = await tpus.onWorkers(tpu, shellCode, { timeoutMs, signal, secrets: { [wandbVariable]: key } });
   const failed = answers.filter(hasFailed);
   for (const answer of failed) cli.printStderr(`worker ${answer.worker}: ${escapeLine(failureText(answer))}`);
-  report(`${name}: ready on ${answers.length - failed.length} of ${pluralize(answers.length, 'worker')}`);
+  report(`W&B: ready on ${answers.length - failed.length} of ${pluralize(answers.length, 'worker')}`);
   return failed.length === 0;
 }
 
@@ -99,14 +90,42 @@ function failureText(answer: WorkerAnswer): string {
   return answer.output.trim().split('\n').slice(-3).join(' | ') || `exit code ${answer.code}`;
 }
 
-/** Mounts the shares and logs in to W&B, as far as the site has them. Returns the exit code. */
-export async function prepareWorkers(context: TpuContext, zone: string): Promise<number> {
-  const key = await wandbKey(context.site, context.cli.io.env);
-  return applySetups(context, siteSetups(context.site, zone, key !== null), key);
+/** Mounts the shares and logs in to W&B on a TPU that exists, as far as the site has them. */
+export async function prepareWorkers(
+  context: TpuContext,
+  operation: Operation,
+  { zone }: KnownTpuState,
+): Promise<PreparedTpu> {
+  const { cli, tpu, site } = context;
+  if (siteSteps(site, zone).length === 0) return { zone, isPrepared: true };
+  return operate(cli, context, tpu, { operation, zone, prepares: true });
 }
 
-/** Stores the zone that the cloud reported, if the registry has none. */
-export async function rememberZone({ cli, tpu }: TpuContext, zone: string): Promise<void> {
-  if (tpu.zone !== null || zone === '') return;
-  await cli.lab.store.changeTpu(tpu.name, { kind: 'observe_zone', zone });
+/**
+ * The command itself adds two things to a finished operation: the zone in the registry, and the login with a W&B key from
+ * the environment, which no job stores.
+ */
+export async function finishPrepared(context: TpuContext, { zone, isPrepared }: PreparedTpu): Promise<PreparedTpu> {
+  const { cli, tpu, site } = context;
+  if (tpu.zone === null && zone !== '') await cli.lab.store.changeTpu(tpu.name, { kind: 'observe_zone', zone });
+  const isFromEnvironment = (cli.io.env[wandbVariable] ?? '') !== '';
+  const key = isFromEnvironment ? await wandbKey(site, cli.io.env) : null;
+  return { zone, isPrepared: (key === null || (await logInToWandb(context, key))) && isPrepared };
+}
+
+/** Throws JobmanError (5) if the workers have to reboot themselves and one does not answer. */
+export async function requireRestartable(
+  { tpu, tpus, signal }: Pick<TpuContext, 'tpu' | 'tpus' | 'signal'>,
+  state: KnownTpuState,
+): Promise<Operation> {
+  const operation = restartOf(state);
+  if (operation.reboots !== true) return operation;
+  const answers = await tpus.onWorkers(tpu, 'true', { timeoutMs: 20 * second, signal });
+  const silent = answers.find((one) => one.kind === 'no_answer');
+  if (silent === undefined) return operation;
+  throw new JobmanError(
+    `${tpu.name} cannot be restarted: worker ${silent.worker} does not answer.`,
+    exitCode.unreachable,
+    [silent.message, `tpu reapply ${tpu.name}    deletes it and creates it again`],
+  );
 }

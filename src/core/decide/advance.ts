@@ -8,6 +8,7 @@ import {
   confirmationDelay,
   recordRequested,
   release,
+  releaseExisting,
   withSlots,
 } from './allocate.ts';
 import { alternativeWaitEnd } from './alternatives.ts';
@@ -20,7 +21,7 @@ import { unreachableGraceOf } from './recover.ts';
 import type { RuleAnswer, WorkerId } from '../model/spec.ts';
 import { clamp, earliest, inFuture, second } from '../model/time.ts';
 import type { Instant } from '../model/time.ts';
-import { lastOutputAt, nextTryAt, unprovenWorkers } from './view.ts';
+import { firstCheckDelay, lastOutputAt, nextTryAt, unprovenWorkers } from './view.ts';
 import type { AttemptView, View } from './view.ts';
 
 // ------------------------------------------------------------------------------------------ begin
@@ -32,7 +33,11 @@ export function beginAttempt(job: Job, slots: readonly Slot[] | undefined, now: 
   const stage = startMode === 'resume' && lastStarted !== undefined ? lastStarted.stage + 1 : 0;
   const commandOnly = job.startRequest?.commandOnly === true && { commandOnly: true as const };
   const next = { startMode, stage, notBeforeAt: now, startedByOwner: true, on: 'same', ...commandOnly } as const;
-  return chain(addAttempt(job, next, now), (after) => withoutEvents(withSlots(after, slots)));
+  return chain(
+    releaseExisting(job, now),
+    (after) => addAttempt(after, next, now),
+    (after) => withoutEvents(withSlots(after, slots)),
+  );
 }
 
 type NextAttempt = Pick<Attempt, 'startMode' | 'stage' | 'notBeforeAt' | 'startedByOwner' | 'commandOnly'> & {
@@ -125,17 +130,20 @@ export function confirmAbsence(view: AttemptView): Decision {
   const { now } = view;
   return waitForCapacity(
     view,
-    firstMissedAt === null ? now + 5 * second : inFuture(firstMissedAt + confirmationDelay, now),
+    firstMissedAt === null ? now + firstCheckDelay(view.job) : inFuture(firstMissedAt + confirmationDelay, now),
   );
 }
 
 /** A new request may be ready in seconds, so it is observed more often than an older one. */
 export function waitForReady(view: AttemptView): Decision {
-  const { now, observedState, attempt } = view;
+  const { job, now, observedState, attempt } = view;
   const waited = now - attempt.createdAt;
   const isCreating = observedState === 'provisioning';
   if (attempt.startedAt !== null && !isCreating) return waitForCapacity(view, now + 10 * second);
-  return waitForCapacity(view, now + clamp(2 * second, waited / 5, (isCreating ? 5 : 30) * second));
+  return waitForCapacity(
+    view,
+    now + clamp(Math.min(2 * second, firstCheckDelay(job)), waited / 5, (isCreating ? 5 : 30) * second),
+  );
 }
 
 // ------------------------------------------------------------------------------------------ set up and start
@@ -182,7 +190,7 @@ function provenBoot({ job, workers, attempt }: AttemptView, worker: WorkerId): {
 export function nextCheckAt({ job, now, allocation, attempt }: AttemptView): Instant {
   const { unreachableAt: since, unreachableWho } = allocation;
   if (since === null) return now + 10 * second;
-  const next = now + clamp(5 * second, (now - since) / 2, 30 * second);
+  const next = now + clamp(firstCheckDelay(job), (now - since) / 2, 30 * second);
   return unreachableWho === 'worker' ? Math.min(next, inFuture(since + unreachableGraceOf(job, attempt), now)) : next;
 }
 

@@ -8,8 +8,8 @@ import type { AllocationStatus, Observation, Observed } from '../model/observati
 import { clamp, backoffDelay, earliest, hour, minute, second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
 import { foldSlices, readyPeriodsOf } from '../model/ready-periods.ts';
-import { formatHosts, isOnThisMachine, type CapacitySpec, type JobSpec } from '../model/spec.ts';
-import { observedAllocation } from './view.ts';
+import { formatHosts, isOnThisMachine, operationOf, type CapacitySpec, type JobSpec } from '../model/spec.ts';
+import { firstCheckDelay, observedAllocation } from './view.ts';
 
 /** An allocation counts as absent once two observations, at least this long apart, have missed it. */
 export const confirmationDelay: Duration = 10 * second;
@@ -43,10 +43,15 @@ interface CapacityTraits {
   readonly pools: readonly string[];
 }
 
-/** The name of a persistent TPU: `projects/lab/locations/us-west4-a/nodes/lab-v4`. Null for other capacity. */
+/**
+ * The name of a persistent TPU, which one job uses at a time: `projects/lab/locations/us-west4-a/nodes/lab-v4`. Null for
+ * other capacity. An operation has a name of its own: it does not wait for the job that uses the TPU, only for another
+ * operation.
+ */
 export function persistentTpuOf(capacity: CapacitySpec): string | null {
   if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent') return null;
-  return `projects/${capacity.project}/locations/${capacity.zone}/nodes/${capacity.name}`;
+  const name = `projects/${capacity.project}/locations/${capacity.zone}/nodes/${capacity.name}`;
+  return capacity.operation === undefined ? name : `${name}#operation`;
 }
 
 /** The end of a program, of its output's connection and of its capacity wakes the controller before the next check. */
@@ -191,13 +196,15 @@ export function plannedAllocation(spec: JobSpec, id: Job['id'], ordinal: number)
   };
 }
 
-/** Adds a planned allocation. A persistent one counts as requested at once, because it should exist already. */
+/** Adds a planned allocation. A persistent one that should exist already counts as requested at once. */
 export function addAllocation(job: Job, now: Instant, alternative = 0): Change {
   const ordinal = job.allocations.length + 1;
   const planned = plannedAllocation(job.spec, job.id, ordinal);
   const allocation = alternative === 0 ? planned : { ...planned, alternative };
   const next = { ...job, allocations: [...job.allocations, allocation] };
-  return allocation.ownership === 'persistent' ? recordRequested(next, ordinal, now) : withoutEvents(next);
+  const { kind = 'prepare' } = operationOf(job.spec) ?? {};
+  const shouldExist = allocation.ownership === 'persistent' && kind === 'prepare';
+  return shouldExist ? recordRequested(next, ordinal, now) : withoutEvents(next);
 }
 
 /** The job with these slots on the newest allocation. The slots of a command that has started stay the same. */
@@ -210,9 +217,28 @@ export function withSlots(job: Job, slots: readonly Slot[] | undefined): Job {
   return isSame ? job : withAllocation(job, allocation.ordinal, { slots });
 }
 
-/** True if the job may create it: always if ephemeral; if persistent, only after the job released the one before. */
+/** The TPU that an operation replaces or deletes is its first allocation, released before anything starts on it. */
+export function releaseExisting(job: Job, now: Instant): Change {
+  const operation = operationOf(job.spec);
+  if (job.allocations.length > 0 || operation === undefined || !('creationTime' in operation))
+    return withoutEvents(job);
+  const { kind, creationTime } = operation;
+  return chain(
+    addAllocation(job, now),
+    (next) => recordRequested(next, 1, now),
+    (next) => withoutEvents(creationTime === null ? next : withAllocation(next, 1, { creationTime })),
+    (next) => release(next, 1, { message: `the job is to ${kind} the TPU` }, now),
+  );
+}
+
+/**
+ * True if the job may create it: always if ephemeral; if persistent, only for an operation that creates it, or after the
+ * job released the one before.
+ */
 export function mayCreate(job: Job, allocation: Allocation): boolean {
   if (allocation.ownership === 'ephemeral') return true;
+  const operation = operationOf(job.spec)?.kind;
+  if (operation === 'create' || operation === 'delete') return operation === 'create';
   const before = job.allocations[allocation.ordinal - 2];
   return before !== undefined && before.releasedAt !== null;
 }
@@ -264,7 +290,9 @@ export function recordGone(job: Job, ordinal: number, now: Instant): Change {
   return withEvents(next, now, { kind: 'allocation_gone', allocation: ordinal, ...missedAt });
 }
 
+/** A finished operation releases nothing: its TPU stays as the cloud has it. */
 export function releasingAllocations(job: Job): readonly Allocation[] {
+  if (job.finish !== null && operationOf(job.spec) !== undefined) return [];
   return job.allocations.filter(({ lifecycle }) => lifecycle === 'releasing');
 }
 
@@ -284,7 +312,7 @@ export function planReleases(
   for (const allocation of releasingAllocations(job)) {
     const dueAt = releaseDueAt(job, allocation, observedAllocation(observation, allocation.ordinal, now));
     if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: allocation.ordinal });
-    const nextCheck = now + clamp(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
+    const nextCheck = now + clamp(firstCheckDelay(job), (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
     // From this time on a second observation may confirm the deletion. If the time has passed, the observation of this
     // pass failed, and `nextCheck` is soon enough.
     const confirmableAt = allocation.firstMissedAt === null ? 0 : allocation.firstMissedAt + releaseConfirmationDelay;

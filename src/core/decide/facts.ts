@@ -18,6 +18,7 @@ import { hasSucceeded } from '../model/observation.ts';
 import type { RunStatus } from '../model/observation.ts';
 import { continuationOf, isOnHeldCapacity, lossGraceEnd, persistentGiveUpAt, unreachableGraceOf } from './recover.ts';
 import { usedBudgetOf } from './spending.ts';
+import { operationOf } from '../model/spec.ts';
 import type { WorkerId } from '../model/spec.ts';
 import { second } from '../model/time.ts';
 import type { Duration } from '../model/time.ts';
@@ -52,7 +53,7 @@ export function attemptFacts(view: AttemptView) {
     usedBudget: usedBudgetOf(view.budgets),
     isPastCapacityWait: readyAt === null && capacityEnd !== undefined && now >= capacityEnd,
     exhaustedAlternative: exhaustedAlternativeOf(view),
-    refusal: refusalOf(allocation),
+    refusal: refusalOf(allocation) ?? refusedReleaseOf(job),
     // Once the allocation was ready, every loss counts as a preemption, even a deletion by a user. Before, only a loss
     // that the cloud reports as a preemption does.
     wasPreempted:
@@ -210,6 +211,15 @@ function longestUnreachableWorker({ workers }: View): WorkerId | undefined {
 
 function areTriesExhausted(job: Job, { tries, isFinal }: TaskFailure): boolean {
   return isFinal === true || tries >= Math.max(1, job.spec.limits.setupTries);
+}
+
+/** The permanent error of the release with which an operation begins. */
+function refusedReleaseOf(job: Job): CloudError | undefined {
+  if (operationOf(job.spec) === undefined) return undefined;
+  const errors = releasingAllocations(job).flatMap(({ confirmedAt, lastError }) =>
+    confirmedAt === null && lastError !== null ? [lastError.error] : [],
+  );
+  return errors.find(({ kind }) => isPermanent(kind));
 }
 
 /** The permanent error of a request that was never accepted. */

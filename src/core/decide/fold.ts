@@ -237,8 +237,9 @@ function foldAbsent(job: Job, allocation: Allocation, seen: AllocationSeen, now:
   const { value: status, observedAt } = seen;
   const { ordinal, confirmedAt, readyAt, name } = allocation;
   const isCreatable = mayCreate(job, allocation);
+  // Nothing is missing before it is requested, or before the request that creates it is accepted.
+  if (allocation.requestedAt === null) return withoutEvents(job);
   if (isCreatable && readyAt === null) {
-    // Nothing is missing before the request is accepted.
     if (confirmedAt === null) return withoutEvents(job);
     // The cloud reports why the accepted request failed.
     if (status.error !== undefined) return recordRefusal(job, ordinal, now, status.error, now);

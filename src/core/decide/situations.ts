@@ -43,7 +43,7 @@ import { recheckNow, withoutEvents, wait } from '../model/decision.ts';
 import type { Decision } from '../model/decision.ts';
 import { stoppedVerdict } from './recover.ts';
 import { budgetEvidence } from './spending.ts';
-import { formatWorker } from '../model/spec.ts';
+import { formatWorker, operationOf } from '../model/spec.ts';
 import type { View } from './view.ts';
 
 /** A row may assume that no row above it matches. */
@@ -173,7 +173,7 @@ const attemptRows = [
   },
   {
     name: 'capacity-unobtainable',
-    means: 'the cloud permanently refuses the request, or the persistent TPU does not exist',
+    means: 'the cloud permanently refuses the request or the release, or the persistent TPU does not exist',
     when: ({ refusal }) => refusal !== undefined,
     then: (facts) => {
       const { message, raw } = requireFact(facts.refusal);
@@ -306,6 +306,12 @@ const attemptRows = [
     when: ({ isPreviousReleasing }) => isPreviousReleasing,
     // `planReleases` gives the time of the next pass.
     then: ({ job }) => wait(job),
+  },
+  {
+    name: 'tpu-deleted',
+    means: 'the job was to delete its TPU, and the TPU is deleted',
+    when: ({ job }) => operationOf(job.spec)?.kind === 'delete',
+    then: (facts) => endAttempt(facts, 'succeeded', { message: 'the TPU is deleted' }),
   },
   {
     // Before attempt-waiting-for-slot, because a job gives up its slot during a long backoff (admission.ts).

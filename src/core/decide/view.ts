@@ -19,6 +19,7 @@ import type {
   RunStatus,
   WorkerStatus,
 } from '../model/observation.ts';
+import { operationOf } from '../model/spec.ts';
 import type { SetupStep, WorkerId } from '../model/spec.ts';
 import { budgetsOf } from './spending.ts';
 import type { Budget } from './spending.ts';
@@ -216,10 +217,15 @@ export function unprovenWorkers(view: View): readonly { readonly worker: number;
   });
 }
 
-/** Time of the next try on that worker: 5 s after a failure, doubling to 2 min. 0 if the task never failed. */
+/** The first delay between checks that become rarer. A person waits for an operation. */
+export function firstCheckDelay({ spec }: Job): Duration {
+  return operationOf(spec) === undefined ? 5 * second : second;
+}
+
+/** Time of the next try on that worker: at first 5 s after a failure, doubling to 2 min. 0 if the task never failed. */
 export function nextTryAt(job: Job, attempt: Attempt, task: WorkerTask): Instant {
   const failure = failureOf(attempt, task);
   if (failure === undefined) return 0;
   const tries = Math.max(1, failure.tries);
-  return failure.lastAt + backoffDelay(5 * second, 2 * minute, tries, job.id, attempt.ordinal, taskKey(task));
+  return failure.lastAt + backoffDelay(firstCheckDelay(job), 2 * minute, tries, job.id, attempt.ordinal, taskKey(task));
 }

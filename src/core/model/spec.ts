@@ -132,7 +132,22 @@ export interface TpuSpec {
   readonly nodeCount?: number;
   /** Time that the queued resource stays in the queue before the cloud deletes it. Absent: no limit. */
   readonly validForMs?: Duration;
+  /** For a job without a command: its work on its persistent TPU. Absent: the job uses the TPU as it is. */
+  readonly operation?: TpuOperation;
 }
+
+/**
+ * `create` requests the TPU if it does not exist; `prepare` needs an existing one. Both then run the setup steps. The
+ * others begin by releasing the TPU that exists: `recreate` deletes it and requests it again, `restart` stops its machines
+ * and starts them again, `delete` deletes it.
+ */
+export type TpuOperation =
+  | { readonly kind: 'create' | 'prepare' }
+  | {
+      readonly kind: 'recreate' | 'restart' | 'delete';
+      /** The creation time of that TPU, so that no later one of its name is released. Null for one without a node. */
+      readonly creationTime: string | null;
+    };
 
 /** The fields of a TpuSpec that differ between alternatives. */
 export interface TpuAlternative {
@@ -401,6 +416,11 @@ export function withBuckets(text: string, region: string): string {
     const pair = pairs.split(' ').find((one) => one.startsWith(`${region}=`));
     return pair === undefined ? placeholder : pair.slice(region.length + 1);
   });
+}
+
+/** The work of a job without a command on its persistent TPU. */
+export function operationOf({ capacity }: Pick<JobSpec, 'capacity'>): TpuOperation | undefined {
+  return capacity.kind === 'tpu' ? capacity.operation : undefined;
 }
 
 // ------------------------------------------------------------------------------------------ alternatives

@@ -12,6 +12,7 @@ import { runTpu } from '../../support/output-schema.ts';
 import type { Actor } from '../../../src/core/model/user.ts';
 import type { Event } from '../../../src/core/model/event.ts';
 import type { Job, Finish } from '../../../src/core/model/job.ts';
+import { operationOf } from '../../../src/core/model/spec.ts';
 import { type BookingSheet, createLocalSheet } from '../../../src/lab/bookings.ts';
 import { type Site, siteOf } from '../../../src/lab/site.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
@@ -65,7 +66,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     logFiles: { note: async () => undefined, mirror: async () => undefined },
     now: () => now,
     wakeController: async () => {
-      await finishRequestedJobs(store);
+      await finishRequestedJobs(store, actions);
       return null;
     },
   });
@@ -140,17 +141,6 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   const operations: TpuOperations = {
     describe: async ({ name }) =>
       tpuStates.get(name) ?? { kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 4 },
-    async apply({ name }) {
-      actions.push(`apply ${name}`);
-    },
-    async reapply({ name }) {
-      actions.push(`reapply ${name}`);
-    },
-    async delete({ name }) {
-      actions.push(`delete ${name}`);
-      return true;
-    },
-    async restart() {},
     onWorkers: async () => [],
     holders: async ({ name }) => ({ holders: holders.get(name) ?? [], unreachable: [] }),
     async endPrograms({ name }, { folders, pids }: EndRequest) {
@@ -184,11 +174,25 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   return world;
 }
 
-async function finishRequestedJobs(store: Store): Promise<void> {
+/** Ends the jobs whose end was requested, and the operations, which are actions. */
+async function finishRequestedJobs(store: Store, actions: string[]): Promise<void> {
   const { jobs } = await store.list({ maxFinished: 0 });
   for (const { id } of jobs) {
     const stored = await store.load(id);
-    if (stored === undefined || stored.job.desired === 'running') continue;
+    if (stored === undefined) continue;
+    const { spec } = stored.job;
+    if (stored.job.desired === 'running') {
+      if (operationOf(spec) === undefined || spec.capacity.kind !== 'tpu') continue;
+      actions.push(spec.name.replace(`-${spec.capacity.name}`, ` ${spec.capacity.name}`));
+      const finish: Finish = { at: now, verdict: 'succeeded', reason: 'succeeded' };
+      const ended = withAttempts(
+        stored.job,
+        [readyAllocation],
+        [{ ...runningAttempt, ...endedAttempt('succeeded', { message: '' }), allocation: 1 }],
+      );
+      await commit(store, stored.revision, { ...ended, finish });
+      continue;
+    }
     const finish: Finish = {
       at: now,
       verdict: stored.job.cancelRequested ? 'cancelled' : 'stopped',

@@ -6,28 +6,17 @@ import { second, type Duration, type Instant, parseInstant } from '../../../core
 import { projectOf } from '../../../lab/run-spec.ts';
 import {
   formatTpuState,
-  type ReportProgress,
+  type FoundTpu,
   type WorkerScriptOptions,
   type TpuOperations,
   type WorkerAnswer,
 } from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { mapConcurrent } from '../../../app/concurrency.ts';
-import type { WorkerHosts } from '../workers.ts';
-import { hostsOf } from '../resources.ts';
-import {
-  applyTpu,
-  deleteTpu,
-  findNode,
-  reapplyTpu,
-  restartTpu,
-  stateName,
-  unknownStateError,
-  type ChangeParts,
-  type KnownNodeResult,
-  type NodeSearchResult,
-  type TpuOperationsParts,
-} from './changes.ts';
+import type { Site } from '../../../lab/site.ts';
+import { isNotFound, type Location, type QueuedResource, type TpuApi, type TpuNode } from '../api.ts';
+import { hostsOf, nodeOwner, queuedOwner } from '../resources.ts';
+import type { SshRoutes, WorkerHosts } from '../workers.ts';
 import { endProgramsScript, holdersScript, parseEndResult, parseHolders, runScript } from './worker-scripts.ts';
 
 const maxConcurrentWorkers = 64;
@@ -37,6 +26,26 @@ const addressCacheTime: Duration = 10 * second;
 
 /** States in which the machines are unreachable even if their addresses are known. */
 const statesWithoutWorkers = 'creating starting stopping stopped deleting preempted terminated hidden'.split(' ');
+
+export interface TpuOperationsParts {
+  /** Used by this object only: `close` ends its connections. */
+  readonly routes: SshRoutes;
+  readonly closeRoutes: () => void;
+  readonly apiFor: (project: string) => TpuApi;
+  readonly project: string | null;
+  readonly site: Pick<Site, 'zones' | 'remoteUser' | 'privateKey'>;
+  /** The login on the workers if the site names none. */
+  readonly user: string;
+  readonly now: () => Instant;
+}
+
+type NodeSearchResult =
+  | { readonly kind: 'present'; readonly location: Location; readonly node: TpuNode }
+  /** No node, but perhaps a queued resource. `location` is null if several zones were checked. */
+  | { readonly kind: 'absent'; readonly location: Location | null; readonly queued: QueuedResource | null }
+  | { readonly kind: 'unknown'; readonly message: string };
+
+type KnownNodeResult = Exclude<NodeSearchResult, { readonly kind: 'unknown' }>;
 
 export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
   const { routes, apiFor, now, site } = parts;
@@ -57,7 +66,10 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
 
   async function find(tpu: LabTpu): Promise<KnownNodeResult> {
     const found = await search(tpu);
-    if (found.kind === 'unknown') throw unknownStateError(tpu, found.message);
+    if (found.kind === 'unknown')
+      throw new JobmanError(`The state of ${tpu.name} is unknown now; nothing was changed.`, exitCode.unreachable, [
+        found.message,
+      ]);
     return found;
   }
 
@@ -94,21 +106,6 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
     return runOnEach(tpu, scriptOf, { ...options, activity: 'working on' });
   }
 
-  const changeParts = (report: ReportProgress, signal: AbortSignal): ChangeParts => ({
-    ...parts,
-    report,
-    signal,
-    find,
-    onWorkers: (tpu, script) => {
-      cache.delete(tpu.name);
-      return onWorkers(tpu, script, { timeoutMs: 20 * second, signal });
-    },
-    forget(name, createTime) {
-      cache.delete(name);
-      routes.forget(pinPrefix(name, createTime), { pins: true });
-    },
-  });
-
   return {
     async describe(tpu) {
       const found = await search(tpu);
@@ -116,13 +113,9 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
       const zone = found.location?.zone ?? tpu.zone ?? '';
       const hosts = found.kind === 'present' ? hostsOf(found.node).length : 0;
       const workers = hosts > 0 || found.kind === 'absent' ? hosts : (findAccelerator(tpu.accelerator)?.workers ?? 0);
-      const uid = found.kind === 'present' ? found.node.createTime : undefined;
-      return { kind: 'known', state: stateName(found), zone, workers, ...(uid === undefined ? {} : { uid }) };
+      const tpuFound = foundTpu(found);
+      return { kind: 'known', state: stateName(found), zone, workers, ...(tpuFound !== null && { found: tpuFound }) };
     },
-    apply: (tpu, report, signal) => applyTpu(changeParts(report, signal), tpu),
-    reapply: (tpu, report, signal, options = {}) => reapplyTpu(changeParts(report, signal), tpu, options),
-    delete: (tpu, report, signal, options = {}) => deleteTpu(changeParts(report, signal), tpu, options),
-    restart: (tpu, report, signal) => restartTpu(changeParts(report, signal), tpu),
     onWorkers,
 
     async holders(tpu, signal) {
@@ -151,6 +144,53 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
     },
 
     close: () => parts.closeRoutes(),
+  };
+}
+
+/** Searches the zones concurrently. A node wins over an unknown zone, which wins over a queued resource. */
+async function findNode(
+  api: TpuApi,
+  name: string,
+  { project, zones }: { readonly project: string; readonly zones: readonly string[] },
+): Promise<NodeSearchResult> {
+  const results = await Promise.all(zones.map((zone) => findNodeAt(api, { project, zone }, name)));
+  const absent: NodeSearchResult = { kind: 'absent', location: null, queued: null };
+  return (
+    results.find(({ kind }) => kind === 'present') ??
+    results.find(({ kind }) => kind === 'unknown') ??
+    results.find((result) => result.kind === 'absent' && (result.queued !== null || zones.length === 1)) ??
+    absent
+  );
+}
+
+async function findNodeAt(api: TpuApi, location: Location, name: string): Promise<NodeSearchResult> {
+  const node = await api.getNode(location, name);
+  if (node.ok) return { kind: 'present', location, node: node.value };
+  if (!isNotFound(node)) return { kind: 'unknown', message: node.error.raw };
+  const queued = await api.getQueuedResource(location, name);
+  if (!queued.ok && !isNotFound(queued)) return { kind: 'unknown', message: queued.error.raw };
+  return { kind: 'absent', location, queued: queued.ok ? queued.value : null };
+}
+
+function stateName(result: KnownNodeResult): string {
+  if (result.kind === 'present') return (result.node.state ?? 'STATE_UNSPECIFIED').toLowerCase();
+  return result.queued === null ? 'absent' : (result.queued.state?.state ?? 'STATE_UNSPECIFIED').toLowerCase();
+}
+
+function foundTpu(result: KnownNodeResult): FoundTpu | null {
+  if (result.kind === 'absent') {
+    const { queued } = result;
+    return queued === null ? null : { creationTime: null, job: queuedOwner(queued)?.job ?? null };
+  }
+  const { node } = result;
+  const { acceleratorType: accelerator, createTime: creationTime = null, schedulingConfig = {} } = node;
+  const owner = node.metadata?.['owner'];
+  return {
+    creationTime,
+    pricing: schedulingConfig.spot ? 'spot' : schedulingConfig.preemptible ? 'preemptible' : 'ondemand',
+    job: nodeOwner(node)?.job ?? null,
+    ...(accelerator !== undefined && { accelerator }),
+    ...(owner !== undefined && { owner }),
   };
 }
 

@@ -14,10 +14,21 @@ import {
   type SolveFacts,
 } from '../../../lab/solve.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { wandbKey, wandbSetup } from '../../../lab/site-setup.ts';
+import { reapplyOf, requireOperable } from '../../../lab/operation.ts';
+import { wandbKey } from '../../../lab/site-setup.ts';
+import type { KnownTpuState } from '../../../lab/tpu-operations.ts';
 import { confirm } from '../../prompt.ts';
 import { escapeLine, pluralize } from '../../../app/format.ts';
-import { applySetups, withTpuContext, confirmUse, hasFailed, requireKnown, type TpuContext } from '../tpu-context.ts';
+import { operate } from '../operate.ts';
+import {
+  withTpuContext,
+  confirmUse,
+  hasFailed,
+  logInToWandb,
+  requireKnown,
+  requireRestartable,
+  type TpuContext,
+} from '../tpu-context.ts';
 import { bookExistence } from '../create-lab-job.ts';
 import type { TpuHandler, TpuCli } from '../command.ts';
 
@@ -31,7 +42,7 @@ export const solve: TpuHandler = (cli, args) =>
     const until = performance.now() + maxWait;
     for (;;) {
       const facts = await diagnose(context, key !== null);
-      const { uid } = requireKnown(tpu, facts.state);
+      const state = requireKnown(tpu, facts.state);
       const wrong = findProblems(facts);
       if (args.flags.has('dry-run')) return printDiagnosis(cli, tpu, wrong);
       const next = wrong.find((one) => isWorthTrying(one, tried, until));
@@ -40,7 +51,7 @@ export const solve: TpuHandler = (cli, args) =>
       const line = `${next.name}: ${escapeLine(next.message)}`;
       if (cli.json) context.report(line);
       else cli.print(line);
-      const isDone = await repair(context, next, { key, uid });
+      const isDone = await repair(context, next, { key, state });
       if (!isDone) context.report(`${next.name}: not repaired`);
     }
   });
@@ -64,25 +75,36 @@ function isWorthTrying({ name, repair: { kind } }: TpuProblem, tried: ReadonlySe
 async function repair(
   context: TpuContext,
   problem: TpuProblem,
-  { key, uid }: { readonly key: string | null; readonly uid: string | undefined },
+  { key, state }: { readonly key: string | null; readonly state: KnownTpuState },
 ): Promise<boolean> {
   const { cli, tpu, tpus, signal, report } = context;
   const { repair: step, workers } = problem;
+  const { zone } = state;
   try {
     switch (step.kind) {
       case 'apply':
         report(`creating ${tpu.name}`);
-        await tpus.apply(tpu, report, signal);
+        await operate(cli, context, tpu, {
+          operation: { name: 'apply', work: { kind: 'create' } },
+          zone,
+          prepares: false,
+        });
         await bookExistence(cli, tpu.name, 'free', report);
         return true;
       case 'reapply':
         if (!(await confirmUse(context, false, `Delete ${tpu.name} and create it again`))) return false;
-        await tpus.reapply(tpu, report, signal, { uid });
+        requireOperable(tpu, state, 'reapply');
+        await operate(cli, context, tpu, { operation: reapplyOf(state), zone, found: state.found, prepares: false });
         await bookExistence(cli, tpu.name, 'free', report);
         return true;
       case 'restart':
         if (!(await confirmUse(context, problem.name !== 'stopped', `Restart ${tpu.name}`))) return false;
-        await tpus.restart(tpu, report, signal);
+        requireOperable(tpu, state, 'restart');
+        await operate(cli, context, tpu, {
+          operation: await requireRestartable(context, state),
+          zone,
+          prepares: false,
+        });
         return true;
       case 'script': {
         report(step.description);
@@ -97,7 +119,7 @@ async function repair(
       case 'login':
         if (key === null) return false;
         report(step.description);
-        return (await applySetups(context, [wandbSetup], key)) === exitCode.ok;
+        return logInToWandb(context, key);
       case 'end': {
         if (!(await confirm(cli, `${problem.message}. End these processes?`, `${problem.message}.`))) return false;
         const pids = step.holders.map(({ worker, pid }) => ({ worker, pid }));

@@ -8,20 +8,23 @@ import type { LabTpuStateOutput } from '../../outputs.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capitalize, pluralize, escapeLine } from '../../../app/format.ts';
 import { formatUsage } from '../../../lab/tpu-usage.ts';
-import { type SiteSetup, siteSetups, wandbKey, wandbSetup, wandbVariable } from '../../../lab/site-setup.ts';
+import { requireOperable, reapplyOf } from '../../../lab/operation.ts';
+import { siteSetups, wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
 import { checkPython, findProblems, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
 import { formatBooking } from '../../../lab/bookings.ts';
 import type { EnvironmentClass } from '../../../lab/worker-facts.ts';
 import { confirm } from '../../prompt.ts';
+import { beginOperation, findSameOperation, followOperation, operate, type PreparedTpu } from '../operate.ts';
 import {
-  applySetups,
   withTpuContext,
   type TpuContext,
   readConcerns,
   confirmUse,
+  finishPrepared,
+  logInToWandb,
   requireKnown,
+  requireRestartable,
   prepareWorkers,
-  rememberZone,
   readState,
 } from '../tpu-context.ts';
 import { readUsage } from '../claim-tpu.ts';
@@ -125,26 +128,39 @@ function labelledRows(heading: string, lines: readonly string[], otherwise: stri
 export const apply: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (opened) => {
     const context = withRequestedPricing(opened, args);
-    const { state } = await readState(context);
-    if (state === 'ready') context.report(`${context.tpu.name} exists already; preparing its workers`);
-    else await context.tpus.apply(context.tpu, context.report, context.signal);
-    return finishApply(context, args);
+    const { tpu, report } = context;
+    const work = { kind: 'create' } as const;
+    const running = await findSameOperation(context, work);
+    if (running !== null) return finishApply(context, await followOperation(cli, context, running.id));
+    const state = await readState(context);
+    if (state.state === 'ready') {
+      report(`${tpu.name} exists already; preparing its workers`);
+      return finishApply(context, await prepareWorkers(context, { name: 'apply', work: { kind: 'prepare' } }, state));
+    }
+    requireOperable(tpu, state, 'apply');
+    await storePricing(context, args);
+    const operation = { name: 'apply', work } as const;
+    return finishApply(context, await operate(cli, context, tpu, { operation, zone: state.zone, prepares: true }));
   });
 
 export const reapply: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (opened) => {
     const context = withRequestedPricing(opened, args);
+    const { tpu, report } = context;
+    const running = await findSameOperation(context, { kind: 'recreate', creationTime: null });
+    if (running !== null) return finishApply(context, await followOperation(cli, context, running.id));
     const state = await readState(context);
-    if (!(await confirmUse(context, hasWorkers(state), `Delete ${context.tpu.name} and create it again`)))
+    requireOperable(tpu, state, 'reapply', isOnDemand(args));
+    if (!(await confirmUse(context, hasWorkers(state), `Delete ${tpu.name} and create it again`)))
       return exitCode.failed;
-    await context.tpus.reapply(context.tpu, context.report, context.signal, {
-      anyPricing: isOnDemand(args),
-      uid: state.uid,
-    });
-    return finishApply(context, args);
+    if (state.found === undefined) report(`${tpu.name} does not exist; creating it`);
+    await storePricing(context, args);
+    const { zone, found } = state;
+    const request = { operation: reapplyOf(state), zone, found, prepares: true };
+    return finishApply(context, await operate(cli, context, tpu, request));
   });
 
-/** -norm requests an on-demand TPU; `finishApply` stores that in the registry. */
+/** -norm requests an on-demand TPU; `storePricing` stores that in the registry. */
 function withRequestedPricing(context: TpuContext, args: ParsedArguments): TpuContext {
   return isOnDemand(args) ? { ...context, tpu: { ...context.tpu, pricing: 'ondemand' } } : context;
 }
@@ -153,31 +169,34 @@ function isOnDemand({ verb, flags }: ParsedArguments): boolean {
   return flags.has('norm') || verb.endsWith('-norm');
 }
 
-async function finishApply(context: TpuContext, args: ParsedArguments): Promise<number> {
-  const { cli, tpu } = context;
+/** Before the request, so that the registry is right whatever happens to this command. */
+async function storePricing({ cli, tpu }: TpuContext, args: ParsedArguments): Promise<void> {
   if (isOnDemand(args)) await cli.lab.store.changeTpu(tpu.name, { kind: 'set_pricing', pricing: 'ondemand' });
+}
+
+async function finishApply(context: TpuContext, prepared: PreparedTpu): Promise<number> {
+  const { cli, tpu } = context;
+  const { zone, isPrepared } = await finishPrepared(context, prepared);
   await bookExistence(cli, tpu.name, 'free', context.report);
-  const state = await context.tpus.describe(tpu);
-  const zone = state.kind === 'known' ? state.zone : (tpu.zone ?? '');
-  await rememberZone(context, zone);
-  const code = await prepareWorkers(context, zone);
-  const isPrepared = code === exitCode.ok;
   const failed = isPrepared ? '' : `, but its workers are not. To prepare them again: tpu mount-disk ${tpu.name}`;
   cli.printResult({ tpu: tpu.name, zone, prepared: isPrepared }, `${tpu.name} is ready${failed}.`);
-  return code;
+  return isPrepared ? exitCode.ok : exitCode.failed;
 }
 
 /** The registry keeps the name, so that `tpu apply` can create the TPU again. */
 export const deleteTpu: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
-    const { tpu, tpus, report, signal } = context;
+    const { client, tpu, report } = context;
+    const work = { kind: 'delete', creationTime: null } as const;
+    const running = await findSameOperation(context, work);
     const state = await readState(context);
     const noteGone = (): Promise<void> => bookExistence(cli, tpu.name, 'gone', report);
-    if (state.state === 'absent') {
+    if (state.state === 'absent' && running === null) {
       await noteGone();
       cli.printResult({ tpu: tpu.name, zone: null, deleted: false }, `${tpu.name} does not exist.`);
       return exitCode.ok;
     }
+    requireOperable(tpu, state, 'delete');
     const concerns = await readConcerns(context, hasWorkers(state));
     const uses = concerns.length === 0 ? '' : `${escapeLine(capitalize(concerns.join('; ')))}. `;
     const what = `${tpu.name} (${tpu.accelerator}, ${state.state}, in ${state.zone})`;
@@ -187,10 +206,14 @@ export const deleteTpu: TpuHandler = (cli, args) =>
       `${uses}${what} was not deleted. Deleting it also deletes its disks, for all users.`,
     );
     if (!isMeant) return exitCode.failed;
-    const deleted = await tpus.delete(tpu, report, signal, { uid: state.uid });
+    const { zone, found } = state;
+    const operation = { name: 'delete', work: { ...work, creationTime: found?.creationTime ?? null } } as const;
+    const id = running?.id ?? (await beginOperation(cli, client, tpu, { operation, zone, prepares: false }));
+    // Before the end, because the TPU will be deleted whatever happens to this command.
     await noteGone();
+    await followOperation(cli, context, id);
     cli.printResult(
-      { tpu: tpu.name, zone: state.zone, deleted },
+      { tpu: tpu.name, zone, deleted: true },
       `Deleted ${tpu.name}. Create it again: tpu apply ${tpu.name} · Remove it from the registry: tpu unregister ${tpu.name}`,
     );
     return exitCode.ok;
@@ -198,34 +221,49 @@ export const deleteTpu: TpuHandler = (cli, args) =>
 
 export const restart: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
-    const state = await readState(context);
-    if (!(await confirmUse(context, hasWorkers(state), `Restart ${context.tpu.name}`))) return exitCode.failed;
-    await context.tpus.restart(context.tpu, context.report, context.signal);
-    // Mounts do not survive a reboot.
-    const code = await prepareWorkers(context, state.zone);
-    const isPrepared = code === exitCode.ok;
+    const { tpu } = context;
+    const running = await findSameOperation(context, { kind: 'restart', creationTime: null });
+    const restarted = running === null ? await restartTpu(context) : await followOperation(cli, context, running.id);
+    if (restarted === null) return exitCode.failed;
+    const { zone, isPrepared } = await finishPrepared(context, restarted);
     const failed = isPrepared ? '' : ', but its workers are not prepared';
-    const result = { tpu: context.tpu.name, zone: state.zone, prepared: isPrepared };
-    cli.printResult(result, `Restarted ${context.tpu.name}${failed}.`);
-    return code;
+    cli.printResult({ tpu: tpu.name, zone, prepared: isPrepared }, `Restarted ${tpu.name}${failed}.`);
+    return isPrepared ? exitCode.ok : exitCode.failed;
   });
+
+/** Mounts do not survive a reboot, so the workers are prepared too. Null if the user does not agree. */
+async function restartTpu(context: TpuContext): Promise<PreparedTpu | null> {
+  const { cli, tpu } = context;
+  const state = await readState(context);
+  requireOperable(tpu, state, 'restart');
+  if (!(await confirmUse(context, hasWorkers(state), `Restart ${tpu.name}`))) return null;
+  const operation = await requireRestartable(context, state);
+  return operate(cli, context, tpu, { operation, zone: state.zone, prepares: true });
+}
 
 export const mountDisk: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
-    const zone = await readyZone(context);
-    await rememberZone(context, zone);
+    const { tpu } = context;
+    const operation = { name: 'mount-disk', work: { kind: 'prepare' } } as const;
+    const running = await findSameOperation(context, operation.work);
+    const state = running === null ? await readyState(context) : await readState(context);
     const key = await wandbKey(context.site, cli.io.env);
-    const setups = siteSetups(context.site, zone, key !== null);
+    const setups = siteSetups(context.site, state.zone, key !== null);
     if (setups.length === 0)
-      throw new JobmanError(`The settings have no share for ${zone} and no W&B key.`, exitCode.usage, [
+      throw new JobmanError(`The settings have no share for ${state.zone} and no W&B key.`, exitCode.usage, [
         `jobman settings set lab.shares '[{"source": "10.0.0.2:/home", "target": "/home-nfs"}]'`,
         'See docs/settings.md#a-lab.',
       ]);
     const has = (name: string): boolean => setups.some((setup) => setup.name === name);
     const what = has('shares') ? (has('W&B') ? 'mounted and logged in to W&B' : 'mounted') : 'logged in to W&B';
-    const code = await applyAllSetups(context, setups, key, what);
-    if (!has('shares')) cli.note(`No share was mounted: lab.shares has none for ${zone}.`);
-    return code;
+    const prepared =
+      running === null
+        ? await prepareWorkers(context, operation, state)
+        : await followOperation(cli, context, running.id);
+    const { isPrepared } = await finishPrepared(context, prepared);
+    if (isPrepared) cli.printSentence(`All workers of ${tpu.name} are ${what}.`);
+    if (!has('shares')) cli.note(`No share was mounted: lab.shares has none for ${state.zone}.`);
+    return isPrepared ? exitCode.ok : exitCode.failed;
   });
 
 export const setWandb: TpuHandler = (cli, args) =>
@@ -235,26 +273,17 @@ export const setWandb: TpuHandler = (cli, args) =>
       throw new JobmanError('There is no W&B key.', exitCode.usage, [
         `jobman settings set lab.wandbKeyFile ~/.wandb-key    sets the file with the key; or set ${wandbVariable}`,
       ]);
-    await readyZone(context);
-    return applyAllSetups(context, [wandbSetup], key, 'logged in to W&B');
+    await readyState(context);
+    if (!(await logInToWandb(context, key))) return exitCode.failed;
+    cli.printSentence(`All workers of ${context.tpu.name} are logged in to W&B.`);
+    return exitCode.ok;
   });
 
-async function readyZone(context: TpuContext): Promise<string> {
+async function readyState(context: TpuContext): Promise<KnownTpuState> {
   const state = await readState(context);
-  if (hasWorkers(state)) return state.zone;
+  if (hasWorkers(state)) return state;
   const { name } = context.tpu;
   throw new JobmanError(`${name} is ${state.state}, so it has no workers to prepare.`, exitCode.conflict, [
     `tpu ${state.state === 'absent' ? 'apply' : 'reapply'} ${name}    creates it and prepares its workers`,
   ]);
-}
-
-async function applyAllSetups(
-  context: TpuContext,
-  setups: readonly SiteSetup[],
-  key: string | null,
-  what: string,
-): Promise<number> {
-  const code = await applySetups(context, setups, key);
-  if (code === exitCode.ok) context.cli.printSentence(`All workers of ${context.tpu.name} are ${what}.`);
-  return code;
 }
