@@ -3,10 +3,11 @@
 import { billingReport, type BillingGrouping, type BillingReport } from '../reports/billing.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { BillingExport, BillingExportData, BillingPeriod } from './billing-export.ts';
-import type { Client } from './client.ts';
+import type { Store } from './ports.ts';
 import type { UsageRow } from '../reports/usage.ts';
 
 export interface BillingRequest extends BillingPeriod {
+  /** Empty: the default. An estimate knows no services and no SKUs, so these are left out without an export. */
   readonly by: readonly BillingGrouping[];
 }
 
@@ -34,21 +35,35 @@ function kindsLeftOut(usage: readonly UsageRow[]): readonly UsageKind[] {
   return [...new Set(kinds)];
 }
 
+function groupingsOf(given: readonly BillingGrouping[], hasExport: boolean): readonly BillingGrouping[] {
+  const by = [...new Set(given)].filter((one) => hasExport || (one !== 'service' && one !== 'sku'));
+  if (by.length > 0) return by;
+  return given.length > 0 ? ['job'] : ['day'];
+}
+
 /** `since` and `until` are midnights in UTC. Throws what `BillingExport.read` throws. */
 export async function readBilling(
   parts: {
     readonly billing: BillingExport | null;
-    readonly client: Pick<Client, 'usage'>;
+    readonly store: Pick<Store, 'usage'>;
     readonly installation: string | null;
     readonly now: Instant;
   },
   { by, since, until }: BillingRequest,
 ): Promise<BillingAnswer> {
-  const { billing, client, installation, now } = parts;
-  const usage = await client.usage({ since, until });
+  const { billing, store, installation, now } = parts;
+  const usage = await store.usage({ since, until });
   const data = (await billing?.read({ since, until })) ?? null;
   const leftOut = kindsLeftOut(usage);
-  const report = billingReport({ by, since, until, exported: data, usage, installation, now });
+  const report = billingReport({
+    by: groupingsOf(by, billing !== null),
+    since,
+    until,
+    exported: data,
+    usage,
+    installation,
+    now,
+  });
   if (billing === null || data === null) return { report, source: null, leftOut };
   const { rows: _rows, ...about } = data;
   return { report, source: { table: billing.table, ...about }, leftOut };

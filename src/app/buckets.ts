@@ -23,13 +23,11 @@ export const bucketCheckTimeout: Duration = 3 * second;
 /** Reports each bucket in a wrong location at its key in the manifest. Never throws. */
 export async function checkBucketLocations(
   buckets: readonly NamedBucket[],
-  port: BucketPort,
-  timeout: Duration = bucketCheckTimeout,
+  observe: (names: readonly string[]) => Promise<readonly BucketStatus[]>,
 ): Promise<BucketFindings> {
   const names = [...new Set(buckets.map(({ bucket }) => bucket))];
-  const statuses = new Map(
-    await Promise.all(names.map(async (name) => [name, await observeInTime(port, name, timeout)] as const)),
-  );
+  const observed = await observe(names);
+  const statuses = new Map(names.map((name, at) => [name, observed[at]]));
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const uncheckedNames: string[] = [];
@@ -80,7 +78,12 @@ function regionsOf(zones: readonly string[]): string {
   return formatList([...new Set(zones.map(regionOf))]);
 }
 
-function observeInTime(port: BucketPort, bucket: string, timeout: Duration): Promise<BucketStatus> {
+/** Never rejects. */
+export function observeInTime(
+  port: BucketPort,
+  bucket: string,
+  timeout: Duration = bucketCheckTimeout,
+): Promise<BucketStatus> {
   const unknownStatus = (reason: string): BucketStatus => ({ kind: 'unknown', reason });
   return withTimeout(timeout, port.observe(bucket), () =>
     unknownStatus(`no answer within ${timeout / second} s`),

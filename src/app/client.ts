@@ -25,10 +25,12 @@ import type { Actor, UserName } from '../core/model/user.ts';
 import type { ConfirmationToken, GuardReason } from '../core/policy/guards.ts';
 import type { JobActions } from '../core/policy/permissions.ts';
 import type { JobActivity } from './activity.ts';
+import type { BillingAnswer, BillingRequest } from './billing.ts';
 import type { DiffSide } from './diff.ts';
+import type { ImageDetails, ImageQuery, ImageRow, RegistryAnswer } from './images.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { OrphanReport, OrphanView } from './orphans.ts';
-import type { Blob, Orphan, UsageFilter } from './ports.ts';
+import type { BucketStatus, Blob, Orphan, UsageFilter } from './ports.ts';
 import type { QuotaQuery, QuotaReport } from './quota.ts';
 import type { RefPurpose } from './refs.ts';
 import type { QuotaRow } from '../reports/quota.ts';
@@ -789,6 +791,20 @@ export interface Client {
   releaseOrphan(orphan: Orphan): Promise<OutcomeResult>;
   /** Takes a deleted orphan off the record. */
   forgetOrphan(orphan: Orphan): Promise<void>;
+  /** The billed costs of the export that the settings name, with the estimates; without an export, these alone. */
+  billing(request: BillingRequest): Promise<BillingAnswer>;
+  /** All images of the project in the settings, else of all visible projects. Throws JobmanError without a registry. */
+  images(query: ImageQuery): Promise<RegistryAnswer<readonly ImageRow[]>>;
+  /** `trainer`, `trainer:3.1`, `lab/nested/trainer@sha256:…`; the registry's own address may precede it. */
+  image(name: string, query: ImageQuery): Promise<RegistryAnswer<ImageDetails>>;
+  /** Throws JobmanError (5) without a login to the cloud of the project. */
+  checkLogin(project: string): Promise<void>;
+  /** In the order of the names. Answers within seconds. `pendingSpec`: a new job, for which the TPU emulator is started. */
+  bucketStatuses(
+    project: string,
+    buckets: readonly string[],
+    pendingSpec: JobSpec | null,
+  ): Promise<readonly BucketStatus[]>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   close(): Promise<void>;

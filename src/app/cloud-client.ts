@@ -4,7 +4,9 @@ import type { OutcomeResult } from '../core/model/observation.ts';
 import type { Duration } from '../core/model/time.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
 import type { Client } from './client.ts';
-import type { Orphan } from './ports.ts';
+import type { BillingExport } from './billing-export.ts';
+import type { CachedResult, ImagePort, RegistryAnswer } from './images.ts';
+import type { BucketPort, Orphan } from './ports.ts';
 import type { QuotaCache, QuotaPort } from './quota.ts';
 import type { ClientParts, WhoAmI } from './store-client.ts';
 import type { TpuCloud, TpuSettings } from './tpus.ts';
@@ -19,6 +21,11 @@ export interface Clouds {
   readonly installation: string | null;
   /** Rejects in a copied home whose original still exists. */
   readonly releaseOrphan: (orphan: Orphan) => Promise<OutcomeResult>;
+  /** Null if the settings name no export. Sends no request yet. */
+  readonly billing: () => Promise<BillingExport | null>;
+  /** Throws JobmanError (5) without a login to the cloud of the project. */
+  readonly checkLogin: (project: string) => Promise<void>;
+  readonly bucketsOf: (project: string) => BucketPort;
   /** Adds the project to the setting. */
   readonly excludeProject: (project: string) => Promise<void>;
 }
@@ -35,7 +42,12 @@ type CloudMethod =
   | 'orphans'
   | 'observeOrphans'
   | 'releaseOrphan'
-  | 'forgetOrphan';
+  | 'forgetOrphan'
+  | 'billing'
+  | 'images'
+  | 'image'
+  | 'checkLogin'
+  | 'bucketStatuses';
 
 export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Client, CloudMethod> {
   const { store, now } = parts;
@@ -49,6 +61,14 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Clie
       import('./orphans.ts'),
     ]);
     return createOrphanOperations({ ...own, release: releaseOrphan });
+  }
+  async function withRegistry<T>(read: (registry: ImagePort) => Promise<CachedResult<T>>): Promise<RegistryAnswer<T>> {
+    const registry = await parts.registry();
+    try {
+      return { ...(await read(registry)), server: registry.server };
+    } finally {
+      registry.close();
+    }
   }
   async function require(...operation: [GeneralOperation, string]): Promise<void> {
     const [actor, { requireGeneral }] = await Promise.all([whoAmI(), import('./require-permission.ts')]);
@@ -89,6 +109,28 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Clie
     async releaseOrphan(orphan) {
       await require('orphans', 'release TPUs');
       return (await orphanOperations()).release(orphan);
+    },
+
+    async billing(request) {
+      const [own, { readBilling }] = await Promise.all([cloudParts(), import('./billing.ts')]);
+      return readBilling({ ...own, billing: await own.billing(), now: now() }, request);
+    },
+
+    images: (query) => withRegistry((registry) => registry.list(query)),
+    image: (name, query) => withRegistry((registry) => registry.details(name, query)),
+
+    checkLogin: async (project) => (await cloudParts()).checkLogin(project),
+
+    async bucketStatuses(project, buckets, pendingSpec) {
+      if (pendingSpec !== null) {
+        const [actor, { requirePermission }] = await Promise.all([whoAmI(), import('./require-permission.ts')]);
+        requirePermission({ owner: actor.user, spec: pendingSpec }, 'create', actor);
+        // Before any request, because the checks have a short timeout.
+        await parts.prepareCloud?.(pendingSpec);
+      }
+      const [own, { observeInTime }] = await Promise.all([cloudParts(), import('./buckets.ts')]);
+      const port = own.bucketsOf(project);
+      return Promise.all(buckets.map((bucket) => observeInTime(port, bucket)));
     },
 
     async forgetOrphan(orphan) {

@@ -46,6 +46,11 @@ export interface ImageQuery {
   readonly refresh: boolean;
 }
 
+/** An answer with the address of the registry. */
+export interface RegistryAnswer<T> extends CachedResult<T> {
+  readonly server: string;
+}
+
 /** One registry. Throws JobmanError: 2 none is configured, 3 absent, 1 not allowed, 5 unreachable. */
 export interface ImagePort {
   readonly server: string;

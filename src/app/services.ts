@@ -1,15 +1,11 @@
 // Services: the parts of the program that the terminal can use. Every part is loaded at its first use.
 
-import type { JobSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Actor } from '../core/model/user.ts';
 import type { WorkerAccess } from './worker-access.ts';
-import type { BillingExport } from './billing-export.ts';
 import type { Client, Ref } from './client.ts';
 import type { CheckResult } from './doctor.ts';
 import type { HeldTpus } from './held-tpus.ts';
-import type { ImagePort } from './images.ts';
-import type { BucketPort } from './ports.ts';
 import type { ClusterArchive } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
@@ -159,8 +155,6 @@ export interface Services {
   hasSubmitted(): boolean;
   /** Opens no file yet. */
   clusterArchive(): Promise<ClusterArchive>;
-  /** The registry of the settings. The caller closes it. Throws JobmanError without one. */
-  images(): Promise<ImagePort>;
   /** A sentence about a newer version already found, or null. Starts a due check in a separate process. */
   newerVersion(): Promise<string | null>;
   /** The body of that separate process: checks the configured source and stores the result. */
@@ -174,15 +168,6 @@ export interface Services {
   storage(): Promise<StorageReader>;
   /** The checks of `jobman doctor`. Changes and starts nothing. `onChange` gets the names of those that still run. */
   doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;
-  /** Throws JobmanError (5) if this machine cannot log in to the cloud of the project. */
-  checkLogin(project: string): Promise<void>;
-  /** The export of billed costs that the settings name; null if they name none. Sends no request yet. */
-  billingExport(): Promise<BillingExport | null>;
-  /** The buckets of the project's jobs. With `pendingSpec`, starts the TPU emulator if needed. */
-  buckets(
-    project: string,
-    pendingSpec?: { readonly spec: JobSpec; readonly report: (sentence: string) => void },
-  ): Promise<BucketPort>;
   /** Throws the JobmanError with which `create` would refuse to copy that folder (`job.workdir`). */
   checkWorkdir(from: string): Promise<void>;
   /** Connects with the client's ticket. `shared`: over the controller's connections, if it has some. */

@@ -12,6 +12,7 @@ import { createCloudClient, type OpenClouds } from './cloud-client.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
+import type { ImagePort } from './images.ts';
 import type { StepRunner } from './manual-step.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
 import type {
@@ -54,6 +55,8 @@ export interface ClientParts {
   /** Loaded at the first ticket. */
   readonly workerRoutes: () => Promise<WorkerRoutes>;
   readonly clouds: OpenClouds;
+  /** Rejects with JobmanError if the settings name none. */
+  readonly registry: () => Promise<ImagePort>;
   readonly workerMeter: () => Promise<WorkerMeter>;
   /** Rejects in a copied home whose original still exists: it must not change machines. */
   readonly openStepRunner: (job: Job) => Promise<StepRunner>;

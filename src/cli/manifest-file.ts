@@ -197,7 +197,6 @@ async function checkBuckets(
 ): Promise<BucketFindings> {
   // Loaded lazily: only a job with a bucket needs it.
   const { checkBucketLocations } = await import('../app/buckets.ts');
-  const wanted =
-    pendingSpec === null ? undefined : { spec: pendingSpec, report: (sentence: string) => cli.note(sentence) };
-  return checkBucketLocations(buckets, await cli.services.buckets(project, wanted));
+  const client = await cli.services.client();
+  return checkBucketLocations(buckets, (names) => client.bucketStatuses(project, names, pendingSpec));
 }

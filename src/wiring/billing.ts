@@ -8,7 +8,7 @@ import { createGoogleLogin } from './google-api.ts';
 
 const bigQueryServer = 'https://bigquery.googleapis.com';
 
-/** See `Services.billingExport`. */
+/** See `Clouds.billing`. */
 export async function openBillingExport(services: Services): Promise<BillingExport | null> {
   const { io } = services;
   const settings = await services.settings();

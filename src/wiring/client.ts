@@ -144,6 +144,7 @@ function machineParts(services: Services) {
     (routes ??= import('./worker-access.ts').then(({ createWorkerRoutes }) => createWorkerRoutes(services)));
   return {
     clouds: async (timeout) => (await import('./clouds.ts')).openClouds(services, timeout),
+    registry: async () => (await import('./harbor.ts')).openImages(services),
     workerRoutes,
     openStepRunner: async (job) => (await import('./worker-access.ts')).createStepRunner(services, job),
     workerMeter: () =>

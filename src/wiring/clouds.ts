@@ -16,7 +16,7 @@ import { priceOf } from '../reports/prices.ts';
 import type { ReadLimits } from '../reports/quota.ts';
 import { requireOriginalHome } from '../store/open-database.ts';
 import { findEmulator } from './emulator-service.ts';
-import { createGoogleService, createTpuApis, type TpuApis } from './google-api.ts';
+import { checkLogin, createBucketPort, createGoogleService, createTpuApis, type TpuApis } from './google-api.ts';
 import { databaseOf } from './paths.ts';
 
 /** See `OpenClouds`. */
@@ -38,6 +38,9 @@ export async function openClouds(services: Services, timeout?: Duration): Promis
       await requireOriginalHome(databaseOf(services));
       return releaseOrphan(apis.apiFor, orphan);
     },
+    billing: async () => (await import('./billing.ts')).openBillingExport(services),
+    checkLogin: (project) => checkLogin({ io, settings }, project),
+    bucketsOf: (project) => createBucketPort({ io, home, settings }, project),
     async excludeProject(project) {
       await addToSetting(services.settingsFiles(), 'tpu.forgottenProjects', project, tpu.forgottenProjects);
     },

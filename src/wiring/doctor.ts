@@ -71,7 +71,7 @@ import { loadKey, loadSsh2, ownKeyFile } from '../remote/ssh-keys.ts';
 import { displayUrl } from '../store/postgres-errors.ts';
 import { withReadOnlyStore } from '../store/store.ts';
 import { findEmulator, isServedByEmulator } from './emulator-service.ts';
-import { createGoogleService, createTpuApis, serverOf } from './google-api.ts';
+import { checkLogin as requireLogin, createGoogleService, createTpuApis, serverOf } from './google-api.ts';
 import { secretFiles } from './notify.ts';
 import { databaseFile, databaseOf, hasDatabase } from './paths.ts';
 import { knownNewerVersion } from './version-check.ts';
@@ -449,7 +449,7 @@ async function loginOutcomes(
 async function loginAnswer(services: Services, project: string): Promise<Pick<LoginFacts, 'state' | 'reason'>> {
   const { io, home } = services;
   try {
-    const login = services.checkLogin(project).then(() => null);
+    const login = requireLogin({ io, settings: await services.settings() }, project).then(() => null);
     const late = () => `Google Cloud's login did not answer within ${reachTimeout / second} s`;
     const reason = await withTimeout(reachTimeout, login, late);
     if (reason !== null) return { state: 'silent', reason };

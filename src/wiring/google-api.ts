@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { bucketCheckTimeout } from '../app/buckets.ts';
 import type { GoogleApi } from '../app/google.ts';
 import type { BucketPort } from '../app/ports.ts';
-import type { Io, Services } from '../app/services.ts';
+import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import {
   createGoogleApiClient,
@@ -18,13 +18,7 @@ import { omitUndefined } from '../core/model/omit-undefined.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import { isLoopback } from '../http/client.ts';
 import { runProcess } from '../remote/process.ts';
-import {
-  ensureEmulator,
-  findEmulator,
-  isServedByEmulator,
-  formatEmulatorStarted,
-  type EmulatorEndpoint,
-} from './emulator-service.ts';
+import { ensureEmulator, findEmulator, isServedByEmulator, type EmulatorEndpoint } from './emulator-service.ts';
 
 const tpuServer = 'https://tpu.googleapis.com';
 
@@ -80,7 +74,7 @@ async function runningEmulatorUrl(home: string): Promise<string> {
   return endpoint.url;
 }
 
-/** See `Services.checkLogin`. */
+/** See `Client.checkLogin`. */
 export async function checkLogin(
   { io, settings }: { readonly io: Io; readonly settings: Settings },
   project: string,
@@ -172,25 +166,15 @@ export function createGoogleService(parts: {
   };
 }
 
-/** See `Services.buckets`. Sends no request yet. */
-export async function createBucketPort(
-  services: Services,
+/** Sends no request yet. */
+export function createBucketPort(
+  { io, home, settings }: { readonly io: Io; readonly home: string; readonly settings: Settings },
   project: string,
-  pendingJob?: Parameters<Services['buckets']>[1],
-): Promise<BucketPort> {
-  const { io, home } = services;
-  const settings = await services.settings();
-  const isEmulated = isServedByEmulator(settings, project);
-
-  // Before any request, because bucket checks have a short timeout.
-  if (isEmulated && pendingJob !== undefined) {
-    const { started, endpoint: startedEndpoint } = await ensureEmulator(io, home, pendingJob.spec);
-    if (started) pendingJob.report(formatEmulatorStarted(startedEndpoint));
-  }
-
+): BucketPort {
   const endpoint = () => serviceEndpoint({ home, settings }, 'storage', project);
   const login = createGoogleLogin({ io, settings, now: () => io.now() });
   const credentials = createCredentials({ endpoint, login });
   const caller = createGoogleApiClient({ endpoint, credentials, env: io.env, timeout: bucketCheckTimeout });
-  return { observe: (bucket) => observeBucket(caller, bucket, isEmulated || localCloud(settings) !== null) };
+  const isLocal = isServedByEmulator(settings, project) || localCloud(settings) !== null;
+  return { observe: (bucket) => observeBucket(caller, bucket, isLocal) };
 }

@@ -32,7 +32,6 @@ export function createServices(io: Io): LabServices {
   }
 
   const services: LabServices = {
-    ...cloudServices(() => services),
     ...clientServices(() => services),
     io,
     home,
@@ -78,8 +77,6 @@ export function createServices(io: Io): LabServices {
     hasSubmitted: () => existsSync(submittedMarker(home)),
     isClusterConfigured: () => import('./cluster-archive.ts').then(({ usesCluster }) => usesCluster(services)),
 
-    images: () => import('./harbor.ts').then(({ openImages }) => openImages(services)),
-
     newerVersion: () => import('./version-check.ts').then(({ newerVersion }) => newerVersion(services)),
 
     checkVersion: () => import('./version-check.ts').then(({ checkVersion }) => checkVersion(services)),
@@ -106,6 +103,8 @@ export function createServices(io: Io): LabServices {
 
     emulator: () =>
       import('./emulator-service.ts').then(({ createEmulatorService }) => createEmulatorService({ io, home })),
+
+    storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services)),
 
     doctor: (onChange) => import('./doctor.ts').then(({ diagnose }) => diagnose(services, onChange)),
 
@@ -140,24 +139,5 @@ function clientServices(services: () => LabServices): Pick<LabServices, 'client'
     },
 
     actor: async () => (await services().client()).whoAmI(),
-  };
-}
-
-type CloudService = 'checkLogin' | 'storage' | 'billingExport' | 'buckets';
-
-/** The parts that contact Google Cloud. */
-function cloudServices(services: () => LabServices): Pick<LabServices, CloudService> {
-  return {
-    async checkLogin(project) {
-      const { checkLogin } = await import('./google-api.ts');
-      await checkLogin({ io: services().io, settings: await services().settings() }, project);
-    },
-
-    storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services())),
-
-    billingExport: () => import('./billing.ts').then(({ openBillingExport }) => openBillingExport(services())),
-
-    buckets: (project, pendingJob) =>
-      import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services(), project, pendingJob)),
   };
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkBucketLocations, type BucketFindings } from '../../src/app/buckets.ts';
+import { checkBucketLocations, observeInTime, type BucketFindings } from '../../src/app/buckets.ts';
 import type { BucketStatus } from '../../src/app/ports.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import { parse } from '../manifest/fake-files.ts';
@@ -32,11 +32,9 @@ async function check(
   );
   assert.ok('buckets' in result, JSON.stringify(result));
   const asked: string[] = [];
-  const found = await checkBucketLocations(result.buckets, {
-    async observe(bucket) {
-      asked.push(bucket);
-      return answers[bucket] ?? { kind: 'unknown', reason: 'unheard of.' };
-    },
+  const found = await checkBucketLocations(result.buckets, async (names) => {
+    asked.push(...names);
+    return names.map((bucket) => answers[bucket] ?? { kind: 'unknown', reason: 'unheard of.' });
   });
   return { lines: formatProblems('j.yaml', [...found.problems, ...found.warnings]), asked, found };
 }
@@ -109,7 +107,9 @@ test('the check does not wait for a server that never answers', async () => {
   );
   assert.ok('buckets' in result);
   const silent = { observe: () => new Promise<BucketStatus>(() => {}) };
-  const { unchecked } = await checkBucketLocations(result.buckets, silent, 20);
+  const { unchecked } = await checkBucketLocations(result.buckets, (names) =>
+    Promise.all(names.map((name) => observeInTime(silent, name, 20))),
+  );
   assert.match(unchecked ?? '', /Could not check .*: no answer within/);
 });
 

@@ -1,12 +1,17 @@
 /** `jobman billing`: an export and a ledger in, text and exit code out. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { BillingExportData, BillingPeriod } from '../../src/app/billing-export.ts';
+import type { BillingExport, BillingExportData, BillingPeriod } from '../../src/app/billing-export.ts';
+import type { Client } from '../../src/app/client.ts';
+import { createCloudClient } from '../../src/app/cloud-client.ts';
+import type { ClientParts } from '../../src/app/store-client.ts';
+import type { UsageRow } from '../../src/reports/usage.ts';
+import { aMember } from '../support/builders.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { hour } from '../../src/core/model/time.ts';
 import type { BilledRow } from '../../src/reports/billing.ts';
 import { usageRow } from '../support/builders.ts';
-import { jobman } from './support/harness.ts';
+import { jobman, now } from './support/harness.ts';
 
 const table = 'lab.costs.gcp_billing_export_v1_010101_F0FFF0_10X10X';
 
@@ -37,32 +42,39 @@ const storage = billed({
 const from = Date.UTC(2026, 10, 18);
 const usage = [usageRow({ from, until: from + 3 * hour, pricePerHourUsd: 8 })];
 
+/** The method of the client in this process, over that ledger and that export. */
+function billingClient(ledger: readonly UsageRow[], exported: BillingExport | null): Pick<Client, 'billing'> {
+  const clouds = async () => ({ installation: 'abc123', billing: async () => exported });
+  const parts = { clouds, store: { usage: async () => ledger }, now: () => now };
+  return createCloudClient(async () => aMember('alice'), parts as object as ClientParts);
+}
+
 function billing(argv: readonly string[], data: Partial<BillingExportData> | Error | null = {}, columns?: number) {
   const periods: BillingPeriod[] = [];
   return jobman(['billing', ...argv], {
     usage,
     ...(columns === undefined ? {} : { terminal: { columns, rows: 24 } }),
-    services: {
-      billingExport: async () =>
-        data === null
-          ? null
-          : {
-              table,
-              read: async (period) => {
-                periods.push(period);
-                if (data instanceof Error) throw data;
-                return {
-                  rows: [billed(), storage],
-                  firstUsageAt: Date.UTC(2026, 9, 22),
-                  exportedAt: Date.UTC(2026, 10, 21, 5),
-                  unreadableRows: 0,
-                  bytesRead: 34_200_000,
-                  bytesCharged: 35_000_000,
-                  ...data,
-                };
-              },
+    client: billingClient(
+      usage,
+      data === null
+        ? null
+        : {
+            table,
+            read: async (period) => {
+              periods.push(period);
+              if (data instanceof Error) throw data;
+              return {
+                rows: [billed(), storage],
+                firstUsageAt: Date.UTC(2026, 9, 22),
+                exportedAt: Date.UTC(2026, 10, 21, 5),
+                unreadableRows: 0,
+                bytesRead: 34_200_000,
+                bytesCharged: 35_000_000,
+                ...data,
+              };
             },
-    },
+          },
+    ),
   }).then((ended) => ({ ...ended, periods }));
 }
 
@@ -153,10 +165,8 @@ test('without an export it shows the estimate and how to make one', async () => 
 });
 
 test('without an export it names the usage that the estimate leaves out', async () => {
-  const { out, err } = await jobman(['billing'], {
-    usage: [usageRow({ from, simulated: true }), usageRow({ job: '000002', from, source: 'hosts' })],
-    services: { billingExport: async () => null },
-  });
+  const left = [usageRow({ from, simulated: true }), usageRow({ job: '000002', from, source: 'hosts' })];
+  const { out, err } = await jobman(['billing'], { client: billingClient(left, null) });
   assert.match(out, /\nNo usage of TPUs at Google\.\n$/);
   assert.match(err, /^Left out: simulated TPUs and jobs on your machines\. Their usage: jobman cost$/m);
 });

@@ -404,14 +404,14 @@ suite('login', () => {
 
   test('names the commands that log in', async () => {
     const checkLogin = () => Promise.reject(new JobmanError('no login', exitCode.unreachable));
-    const { code, err } = await jobman(['login'], { services: { checkLogin } });
+    const { code, err } = await jobman(['login'], { client: { checkLogin } });
     assert.equal(code, 5);
     assert.match(err, /There is no login to Google Cloud\.\n.*gcloud auth application-default login/);
   });
 
   test('indents every line of the answer of gcloud', async () => {
     const noLogin = new JobmanError('no login', exitCode.unreachable, ['ERROR: no account\nPlease run:\n\n  $ gcloud']);
-    const { err } = await jobman(['login'], { services: { checkLogin: () => Promise.reject(noLogin) } });
+    const { err } = await jobman(['login'], { client: { checkLogin: () => Promise.reject(noLogin) } });
     assert.match(err, /\n {2}ERROR: no account\n {2}Please run:\n {4}\$ gcloud\n {2}gcloud auth application-default/);
   });
 });

@@ -148,8 +148,6 @@ const worlds: Readonly<Record<string, Partial<Services>>> = {
     cluster: refusal,
     isClusterConfigured: async () => true,
     clusterSettings: refusal,
-    images: refusal,
-    buckets: refusal,
     workers: refusal,
     controller: refusal,
     emulator: refusal,

@@ -293,6 +293,15 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
     call: async (client) => ((await client.listCleanable()).length > 0 ? canary : ''),
   },
 
+  billing: {
+    kind: 'list',
+    reveals: noActor,
+    call: (client) => client.billing({ by: [], since: noon, until: noon + 24 * hour }),
+  },
+  images: { kind: 'none', because: 'the images of a registry belong to no job' },
+  image: { kind: 'none', because: 'as images' },
+  checkLogin: { kind: 'none', because: 'about the login of this machine' },
+  bucketStatuses: { kind: 'none', because: 'the locations of buckets belong to no job' },
   tpus: { kind: 'none', because: 'the clouds show them to each login, and the list shows the jobs' },
   quota: { kind: 'none', because: 'as tpus' },
   knownQuota: { kind: 'none', because: 'as tpus' },
@@ -356,6 +365,9 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
       quotaCache: noQuotaCache,
       settings: { project: null, grants: [], forgottenProjects: [] },
       installation: 'abc123',
+      billing: async () => null,
+      checkLogin: () => Promise.resolve(),
+      bucketsOf: () => ({ observe: async () => ({ kind: 'unlocated' }) }),
       async releaseOrphan({ resource }) {
         appendFileSync(join(home, 'released'), resource);
         return { kind: 'done' };

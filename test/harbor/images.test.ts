@@ -4,6 +4,9 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { clusterSettingsOf } from '../../src/app/cluster/settings.ts';
+import { createCloudClient } from '../../src/app/cloud-client.ts';
+import type { ClientParts } from '../../src/app/store-client.ts';
+import { aMember } from '../support/builders.ts';
 import { openImages } from '../../src/wiring/harbor.ts';
 import { jobman, createCliHarness } from '../cli/support/harness.ts';
 import { openWorld, type World } from '../support/world.ts';
@@ -75,8 +78,9 @@ async function openRegistry(
         home: world.home,
         clusterSettings: async () => ({ settings: merged, sources: new Map() }),
       };
-      const services = { images: () => openImages({ ...createCliHarness().services, ...own }, hasty) };
-      return jobman(args, { now: () => now + later, services });
+      const registry = () => openImages({ ...createCliHarness().services, ...own }, hasty);
+      const { images, image } = createCloudClient(async () => aMember('alice'), { registry } as object as ClientParts);
+      return jobman(args, { now: () => now + later, client: { images, image } });
     },
   };
 }

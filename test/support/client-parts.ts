@@ -26,6 +26,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     isControllerRunning: () => Promise.resolve(true),
     pools: () => Promise.resolve([{ name: 'localhost', slots: 2, gpus: null }]),
     clouds: unavailable('clouds'),
+    registry: unavailable('registry'),
     workerRoutes: unavailable('workers'),
     workerMeter: unavailable('workers'),
     openStepRunner: unavailable('workers'),

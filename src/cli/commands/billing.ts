@@ -1,8 +1,6 @@
-import { readBilling } from '../../app/billing.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatList, formatTime } from '../../app/format.ts';
 import { day, type Instant } from '../../core/model/time.ts';
-import type { BillingGrouping } from '../../reports/billing.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { billingCsv, billingLines, billingNotes, billingObjects } from '../render/billing.ts';
 import { columnsOf } from '../screen.ts';
@@ -14,28 +12,19 @@ export async function billing(cli: Cli, flags: BillingFlags & GlobalFlags): Prom
   if (flags.csv === true && cli.json) throw usageError('--csv and --json exclude each other.');
   const { services, io } = cli;
   const now = io.now();
-  const period = periodOf(flags, now);
-  const billing = await services.billingExport();
-  const by = groupingsOf(flags.by ?? [], billing !== null);
-  const [client, installation] = await Promise.all([services.client(), services.installationId()]);
-  const answer = await readBilling({ billing, client, installation, now }, { by, ...period });
+  const given = flags.by ?? [];
+  const answer = await (await services.client()).billing({ by: given, ...periodOf(flags, now) });
+  const { by } = answer.report;
   if (cli.json) cli.printJsonLines(billingObjects(answer));
   else if (flags.csv === true) cli.printAll(billingCsv(answer));
   else cli.printAll(billingLines(answer, now, columnsOf(io.stdout)));
-  const ignored = (flags.by ?? []).filter((one) => !by.includes(one));
+  const ignored = given.filter((one) => !by.includes(one));
   if (ignored.length > 0)
     cli.note(
       `An estimate has no services and no SKUs, so the rows are by ${formatList(by)}, not by ${formatList(ignored)}.`,
     );
   for (const note of billingNotes(answer, now)) cli.note(note);
   return exitCode.ok;
-}
-
-/** An estimate knows no services and no SKUs. */
-function groupingsOf(given: readonly BillingGrouping[], hasExport: boolean): readonly BillingGrouping[] {
-  const by = [...new Set(given)].filter((one) => hasExport || (one !== 'service' && one !== 'sku'));
-  if (by.length > 0) return by;
-  return given.length > 0 ? ['job'] : ['day'];
 }
 
 /** Whole days in UTC. Throws JobmanError for a period that has no time before now. */

@@ -131,7 +131,7 @@ function formatCreated({ id, name }: JobRow): string {
 
 async function checkLogin({ services }: Cli, project: string): Promise<void> {
   try {
-    await services.checkLogin(project);
+    await (await services.client()).checkLogin(project);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     throw new JobmanError(`Nothing was created: ${error.message}`, error.code, [

@@ -7,22 +7,17 @@ import { columnsOf } from '../screen.ts';
 import { minute, second } from '../../core/model/time.ts';
 
 export async function images(cli: Cli, flags: { readonly refresh?: boolean | undefined }): Promise<number> {
-  const port = await cli.services.images();
-  try {
-    const found = await port.list({ refresh: flags.refresh === true });
-    const { value: rows, fetchedAt } = found;
-    if (cli.json) cli.printJsonLines(rows.map((row) => ({ ...row, fetchedAt })));
-    else if (rows.length > 0) {
-      const now = cli.io.now();
-      const table = [['IMAGE', 'UPDATED', 'TAGS'], ...rows.map((row) => cells(row, now))];
-      cli.printAll(aligned(table, ['left', 'right', 'left'], columnsOf(cli.io.stdout)));
-    }
-    if (!cli.json) cli.note(`${pluralize(rows.length, 'image')} on ${port.server}`);
-    noteAge(cli, found);
-    return exitCode.ok;
-  } finally {
-    port.close();
+  const found = await (await cli.services.client()).images({ refresh: flags.refresh === true });
+  const { value: rows, fetchedAt, server } = found;
+  if (cli.json) cli.printJsonLines(rows.map((row) => ({ ...row, fetchedAt })));
+  else if (rows.length > 0) {
+    const now = cli.io.now();
+    const table = [['IMAGE', 'UPDATED', 'TAGS'], ...rows.map((row) => cells(row, now))];
+    cli.printAll(aligned(table, ['left', 'right', 'left'], columnsOf(cli.io.stdout)));
   }
+  if (!cli.json) cli.note(`${pluralize(rows.length, 'image')} on ${server}`);
+  noteAge(cli, found);
+  return exitCode.ok;
 }
 
 function cells({ name, updatedAt, tags }: ImageRow, now: number): readonly string[] {
@@ -45,16 +40,12 @@ export async function imageDetails(
   if (image === undefined || (flags.image !== undefined && argument !== undefined)) {
     throw usageError('Which image? jobman image-details -i <name>', ['`jobman images` shows them.']);
   }
-  const port = await cli.services.images();
-  try {
-    const found = await port.details(image, { refresh: flags.refresh === true });
-    if (cli.json) cli.printJson({ ...found.value, server: port.server, fetchedAt: found.fetchedAt });
-    else cli.io.stdout.write(`${linesOf(cli, found.value, port.server).join('\n')}\n`);
-    noteAge(cli, found);
-    return exitCode.ok;
-  } finally {
-    port.close();
-  }
+  const found = await (await cli.services.client()).image(image, { refresh: flags.refresh === true });
+  const { value: details, fetchedAt, server } = found;
+  if (cli.json) cli.printJson({ ...details, server, fetchedAt });
+  else cli.io.stdout.write(`${linesOf(cli, details, server).join('\n')}\n`);
+  noteAge(cli, found);
+  return exitCode.ok;
 }
 
 function linesOf({ io, screen }: Cli, details: ImageDetails, server: string): readonly string[] {

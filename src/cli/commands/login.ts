@@ -8,7 +8,7 @@ export async function login(cli: Cli): Promise<number> {
   const { tpu } = await cli.services.settings();
   const project = tpu.project === null || tpu.project === 'emulator' ? null : tpu.project;
   try {
-    await cli.services.checkLogin(project ?? anyProject);
+    await (await cli.services.client()).checkLogin(project ?? anyProject);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     throw new JobmanError('There is no login to Google Cloud.', exitCode.unreachable, [
