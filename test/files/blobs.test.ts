@@ -1,7 +1,9 @@
 /** Blobs in a folder: what is stored, how it is found damaged, and what a full disk or a kill leaves. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { BlobError, StoreError } from '../../src/app/errors.ts';
@@ -9,6 +11,7 @@ import { digestOf } from '../../src/catalogue/digest.ts';
 import type { Blob } from '../../src/app/ports.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
 import { day } from '../../src/core/model/time.ts';
+import { root } from '../support/root.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 const blobOf = (text: string): Blob => {
@@ -123,4 +126,37 @@ test('a full disk leaves nothing of an upload, and is named', async (t) => {
   } finally {
     spawnSync('umount', [home]);
   }
+});
+
+test('after a kill in an upload a file with the name of a digest has its content', async (t) => {
+  const home = temporaryFolder(t);
+  const program = `
+    const { createBlobs } = await import('${join(root, 'src/files/blobs.ts')}');
+    const { digestOf } = await import('${join(root, 'src/catalogue/digest.ts')}');
+    console.log('ready');
+    for (let round = 0; ; round += 1) {
+      const contents = Array.from({ length: 30 }, () => Buffer.from(String(Math.random()).repeat(5_000)));
+      await createBlobs(${JSON.stringify(home)}).put(contents.map((content) => ({ digest: digestOf(content), content })));
+    }`;
+  for (let kills = 0; kills < 5; kills += 1) {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await once(child.stdout, 'data');
+    await new Promise((resolve) => setTimeout(resolve, 40 * (kills + 1)));
+    child.kill('SIGKILL');
+    await once(child, 'close');
+  }
+  const files = readdirSync(join(home, 'blobs'), { recursive: true, withFileTypes: true }).filter((one) =>
+    one.isFile(),
+  );
+  const named = files.filter(({ name }) => /^[0-9a-f]{64}$/.test(name));
+  assert.ok(named.length > 0);
+  for (const { parentPath, name } of named)
+    assert.equal(
+      createHash('sha256')
+        .update(readFileSync(join(parentPath, name)))
+        .digest('hex'),
+      name,
+    );
 });
