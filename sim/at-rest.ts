@@ -8,6 +8,7 @@ import { zoneOf } from './cloud.ts';
 import type { ControllerProcess } from './controllers.ts';
 import type { InvariantChecker } from './invariants.ts';
 import type { WallClock } from './faults.ts';
+import { isGivenUp } from './invariants/context.ts';
 import { isAlive } from './world.ts';
 import type { World } from './world.ts';
 
@@ -102,14 +103,18 @@ function isHidden(world: World, job: Job): boolean {
   );
 }
 
-/** A program of a removed job that only we can end, on a worker that has answered lately. */
+/**
+ * A program of a removed job that only we can end, on a worker that has answered lately. A later pass of the removed job
+ * forgets the silence of a worker, so the world decides whether it was given up.
+ */
 function hasLeftoverRun(world: World, job: Job): boolean {
   if (job.allocations.some(({ unreachableAt }) => unreachableAt !== null)) return false;
   return world.runs.some(
     (one) =>
       one.job === job.id &&
       isAlive(one) &&
-      (one.host.machine === world.controllerMachine || one.host.machine.isPersistent),
+      (one.host.machine === world.controllerMachine || one.host.machine.isPersistent) &&
+      !isGivenUp({ world: () => world }, one, job),
   );
 }
 

@@ -169,7 +169,7 @@ export function newLedger(job: Job, events: readonly Event[], now: number): Ledg
 }
 
 /** On a persistent machine, on a host that has been silent for ten graces. */
-export function isGivenUp(scene: CheckContext, { host }: Run, job: Job): boolean {
+export function isGivenUp(scene: Pick<CheckContext, 'world'>, { host }: Run, job: Job): boolean {
   const { now } = scene.world().timeline;
   const unreachableFor = host.outage === null ? 0 : now - host.outage.since;
   return host.machine.isPersistent && unreachableFor >= 10 * job.spec.recovery.unreachableGraceMs * 0.9;
