@@ -10,7 +10,6 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { escapeLine, formatStatus } from '../../../app/format.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { formatUsage, readBookings } from '../../../lab/tpu-usage.ts';
-import { stageOf } from '../../../lab/lineage.ts';
 import { parseName } from '../../../lab/names.ts';
 import { directoryOf, type LabUser } from '../../../lab/users.ts';
 import type { LabJob } from '../../../lab/lab-store.ts';
@@ -18,14 +17,14 @@ import {
   configArguments,
   type LabRule,
   buildRunSpec,
-  retargetSpec,
   tpuInScript,
   tpusOfTypes,
   defaultRule,
   formatCommandLine,
 } from '../../../lab/run-spec.ts';
 import { type LabTpu, shortName, tpuFromName } from '../../../lab/tpus.ts';
-import { bookingFor, createLabJob, finishStart, sheetOf, tpuSpecContext } from '../create-lab-job.ts';
+import { reportStart, tpuSpecContext } from '../create-lab-job.ts';
+import { moveRun, restartRun, startRun, type StartParts } from '../../../lab/start-run.ts';
 import { type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser } from '../resolve-user.ts';
 import { resolveTpu, type ClaimContext, type ClaimRequest, claimTpu, readUsage, withTpus } from '../claim-tpu.ts';
@@ -60,7 +59,7 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
       monitor,
       commandLine: formatCommandLine(tpu.name, configs),
     });
-    const { id, window } = await createLabJob(cli, parts.client, {
+    const started = await startRun(startParts(cli, parts), {
       user,
       spec,
       manifest: `# Created by: tpu run ${tpu.name} ${user.name} dir=${number}\n# ${spec.command.userScript ?? ''}\n`,
@@ -79,17 +78,13 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
       notes,
     });
     const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
-    printStarted(cli, { window, id, action: `runs ${directory} on ${where}` });
+    await reportStart(cli, parts.client, started, `runs ${directory} on ${where}`);
     return startMonitor(cli, args, user);
   });
 }
 
-export function printStarted(
-  cli: TpuCli,
-  { window, id, action }: { readonly window: number; readonly id: string; readonly action: string },
-): void {
-  if (cli.json) cli.printJson({ window, job: id });
-  else cli.printSentence(`Window ${window}: job ${id} ${action}`);
+function startParts({ lab, io }: TpuCli, { client }: ClaimContext): StartParts {
+  return { client, lab, now: () => io.now() };
 }
 
 function codeDirectory(user: LabUser, number: number): string {
@@ -229,49 +224,26 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
     );
   const claim = await claimTpu(cli, parts, { ...request, job: labJob.job });
   await claim.prepare();
-  const { replaces } = claim;
-  const attempt = view.attempts.length + 1;
-  const lab = { attempt, replaces, booking: bookingFor(user, claim, null), ...(await sheetOf(cli)) };
-  const answer = await client.sendCommand(labJob.job, startMode, { onBehalfOf: user.name, replaces, lab });
-  if (!answer.ok) throw new JobmanError(answer.message, answer.exitCode);
-  const window = await finishStart(cli, client, { id: labJob.job, attempt, tpu: tpu.name, replaces });
+  const started = await restartRun(startParts(cli, parts), { ...request, claim });
   const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
-  printStarted(cli, {
-    window,
-    id: labJob.job,
-    action: `${formatAction(startMode, number)} on ${where}`,
-  });
+  await reportStart(cli, client, started, `${formatAction(startMode, number)} on ${where}`);
 }
 
-/** Creates a job with this one as its parent. If this one is under way, the user confirms, and the new job ends it. */
+/** If the job is under way, the user confirms its end. */
 async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: RestartRequest): Promise<void> {
-  const { startMode, user, window: number, labJob, view, tpu } = request;
+  const { startMode, window: number, labJob, view, tpu } = request;
   const isOver = isFinishedPhase(view.phase);
   const { namePrefix } = await cli.lab.site();
-  const newest = view.attempts.at(-1)?.attempt ?? 1;
   const otherEffects = isOver
     ? []
     : [`window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)} and would be killed`];
   const claim = await claimTpu(cli, parts, { ...request, otherEffects });
-  const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
+  const context = (await tpuSpecContext(cli))(tpu, claim.zone);
   await claim.prepare();
-  const spec = retargetSpec(view.spec, specContext, labJob);
-  const { job: parent, user: _user, ...same } = labJob;
-  const job = (await cli.lab.store.jobStates(user.name, [parent])).find(({ id }) => id === parent);
-  const { id, window } = await createLabJob(cli, parts.client, {
-    user,
-    spec,
-    manifest: `# Created by: tpu ${startMode} windows=${number} tpu=${tpu.name} ${user.name}\n`,
-    labJob: {
-      ...same,
-      tpu: tpu.name,
-      parent: { job: parent, attempt: newest, startMode },
-      baseStage: startMode === 'resume' && job !== undefined ? stageOf(labJob, job, newest) + 1 : 0,
-    },
-    claim: isOver ? claim : { ...claim, replaces: [...claim.replaces, parent] },
-    notes: null,
-  });
-  printStarted(cli, { window, id, action: `${formatAction(startMode, number)} on ${shortName(tpu.name, namePrefix)}` });
+  const to = { tpu: tpu.name, window: number, context };
+  const started = await moveRun(startParts(cli, parts), { ...request, claim }, to);
+  const where = shortName(tpu.name, namePrefix);
+  await reportStart(cli, parts.client, started, `${formatAction(startMode, number)} on ${where}`);
 }
 
 function formatAction(startMode: RestartMode, number: number): string {
