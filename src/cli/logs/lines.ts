@@ -207,8 +207,7 @@ function wholeCharacters(bytes: Buffer): number {
   for (let back = 1; back <= 3 && back < bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
     if ((byte & 0xc0) === 0x80) continue;
-    const size = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return size > back ? bytes.length - back : bytes.length;
+    return characterSize(byte) > back ? bytes.length - back : bytes.length;
   }
   return bytes.length;
 }
@@ -220,11 +219,21 @@ export function decode(bytes: Buffer): string {
 
 function decodeMixed(bytes: Buffer): string {
   let text = '';
+  let valid = 0;
   for (let at = 0; at < bytes.length;) {
-    const start = at;
-    const size = [1, 2, 3, 4].find((one) => start + one <= bytes.length && isUtf8(bytes.subarray(start, start + one)));
-    at += size ?? 1;
-    text += size === undefined ? `\\x${hexDigits(bytes[start] ?? 0, 2)}` : bytes.toString('utf8', start, at);
+    const byte = bytes[at] ?? 0;
+    const next = at + characterSize(byte);
+    const isValid = byte < 0x80 || (next <= bytes.length && isUtf8(bytes.subarray(at, next)));
+    if (!isValid) {
+      text += `${bytes.toString('utf8', valid, at)}\\x${hexDigits(byte, 2)}`;
+      valid = at + 1;
+    }
+    at = isValid ? next : at + 1;
   }
-  return text;
+  return text + bytes.toString('utf8', valid);
+}
+
+/** Of the character that begins with this byte. */
+function characterSize(byte: number): number {
+  return byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
 }
