@@ -180,29 +180,28 @@ export function createAdmission(options: {
     );
   }
 
-  function admitNow(): void {
+  /** Wakes the other jobs that are admitted now. */
+  function admitNow(caller?: Job): void {
     const tracked = [...jobs.values()];
+    const before = admitted;
     admitted = admit(withTpus(options.pools, tracked), demandsOf(tracked, admitted), usageOf(tracked), options.now());
+    for (const id of admitted.keys()) if (!before.has(id) && id !== caller?.id) options.wake(id);
   }
 
   return {
     admit(job: Job): Pick<Observation, 'admitted' | 'slots'> {
-      // The backoff of a job that is not admitted may be over.
-      if (needsSlot(job) && (track(job) || !admitted.has(job.id))) admitNow();
+      // The backoff of a job that is not admitted may be over, and a client may have taken the slot from this one.
+      if (needsSlot(job) && (track(job) || !admitted.has(job.id))) admitNow(job);
       const slots = job.spec.capacity.kind === 'hosts' ? admitted.get(job.id) : undefined;
       return { admitted: isAdmitted(admitted, job), ...(slots !== undefined && slots.length > 0 && { slots }) };
     },
     update(job: Job): void {
-      if (!needsSlot(job) || !track(job)) return;
-      const before = admitted;
-      admitNow();
-      for (const id of admitted.keys()) if (!before.has(id) && id !== job.id) options.wake(id);
+      if (needsSlot(job) && track(job)) admitNow(job);
     },
     /** Call it once, with all unfinished jobs: a job that waits for a slot has no due time. */
     load(unfinished: readonly Job[]): void {
       for (const job of unfinished) if (needsSlot(job)) track(job);
       admitNow();
-      for (const id of admitted.keys()) options.wake(id);
     },
   };
 }

@@ -2,8 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClockWatch, createSchedule, hasJumped, createWorkqueue } from '../../src/controller/schedule.ts';
+import {
+  createAdmission,
+  createClockWatch,
+  createSchedule,
+  hasJumped,
+  createWorkqueue,
+} from '../../src/controller/schedule.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
+import { aJob, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
 
 const noon = Date.UTC(2026, 0, 1, 12);
 
@@ -121,4 +128,17 @@ test('after stop nothing begins any more, and whenIdle waits for the running pas
   await end('a');
   await idle;
   assert.deepEqual(begun, ['a']);
+});
+
+test('a job that waits for a TPU is woken, also when a client has taken it from the job that used it', () => {
+  const woken: string[] = [];
+  const admission = createAdmission({ pools: [], wake: (id) => woken.push(id), now: () => noon + hour });
+  const made = aJob(tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' }));
+  const using = { ...withAttempts(made, [{}], [runningAttempt]), id: '000001' };
+  const startRequest = made.startRequest && { ...made.startRequest, waitsForTpu: true as const };
+  admission.load([using, { ...made, id: '000002', startRequest }]);
+  woken.length = 0;
+  // As the next pass loads it after `delete --force`.
+  admission.admit({ ...using, removed: true, desired: 'deleted' });
+  assert.deepEqual(woken, ['000002']);
 });
