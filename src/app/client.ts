@@ -199,6 +199,7 @@ export interface ResumedFromView {
 export interface HostPath {
   /** The name of the machine. */
   readonly host: string;
+  /** Absolute on that machine. */
   readonly path: string;
 }
 
