@@ -94,6 +94,7 @@ function specParts(
 
 function formatSecret(ref: SecretRef): string {
   if (ref.kind === 'localFile') return `from ${ref.path}`;
+  if (ref.kind === 'setting') return `of the setting ${ref.setting}`;
   if (ref.kind === 'named') return `${ref.secret} of the store`;
   return ref.variable === undefined ? 'of the job' : `from the variable ${ref.variable}`;
 }

@@ -155,7 +155,7 @@ async function compareStepFiles(
   for (const path of [...new Set([...(before ?? []), ...(after ?? [])].map(([to]) => to))].toSorted()) {
     const [one, other] = [before?.get(path), after?.get(path)];
     const [from, to] = [one, other].map((file) => (file === undefined ? null : sourceOf(file)));
-    if (from !== to && (one?.kind === 'local' || other?.kind === 'local'))
+    if (from !== to && (one?.kind === 'secret' || other?.kind === 'secret'))
       differences.push({ ...valueOf(path), left: from, right: to });
     else if (from !== to) {
       const read = async (side: DiffSide, file: StepFile | undefined) =>
@@ -173,7 +173,7 @@ function valueOf(key: string): Pick<ValueDifference, 'kind' | 'section' | 'key'>
 }
 
 function sourceOf(file: StepFile): string {
-  if (file.kind === 'local') return `copy of ${file.from}`;
+  if (file.kind === 'secret') return `a secret: ${JSON.stringify(file.secret)}`;
   return file.kind === 'blob' ? file.blob : digestOf(Buffer.from(file.base64, 'base64'));
 }
 

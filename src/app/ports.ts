@@ -500,7 +500,7 @@ export interface SecretStore {
    * A file of this machine with the value. Throws JobmanError with the command that repairs it: 3 without it, 1 if other
    * users may read it.
    */
-  fileOf(job: Job, ref: SecretRef): string;
+  fileOf(job: Pick<Job, 'id' | 'owner'>, ref: SecretRef): string;
   /** The value. Throws as `fileOf`, and JobmanError (1) if it cannot be read. */
   read(job: Job, ref: SecretRef): Promise<Uint8Array>;
 }

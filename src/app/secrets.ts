@@ -123,7 +123,7 @@ export function jobSecretValues(
 
 /** For a start of an existing job: its program would fail on the worker, after the wait for capacity. */
 export async function requireSecretsAtStart({ secrets }: Pick<ClientParts, 'secrets'>, job: Job): Promise<void> {
-  const refs = secretRefsOf(job.spec);
+  const refs = secretRefsOf(job.spec).filter(({ kind }) => kind === 'named' || kind === 'job');
   if (refs.length === 0) return;
   const store = await secrets();
   for (const ref of refs) {

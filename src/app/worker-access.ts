@@ -4,10 +4,16 @@
 
 import type { Duplex } from 'node:stream';
 import { lastAllocation, type Allocation, type Job } from '../core/model/job.ts';
-import { isOnThisMachine, type TpuSpec } from '../core/model/spec.ts';
+import { isOnThisMachine, type SecretRef } from '../core/model/spec.ts';
 import type { OnBehalf } from './client.ts';
 import { exitCode, JobmanError, messageOf } from './errors.ts';
 import type { AllocationRef } from './ports.ts';
+
+/** A reference to a private key, with the job that it belongs to. */
+export interface LoginKey {
+  readonly job: Pick<Job, 'id' | 'owner'>;
+  readonly secret: SecretRef;
+}
 
 /** The login to one worker over SSH, without secrets. */
 export interface WorkerLogin {
@@ -17,7 +23,7 @@ export interface WorkerLogin {
   readonly port: number | null;
   readonly user: string | null;
   /** The private key, which the terminal must have: null for the key of jobman, or the user's own keys of a host. */
-  readonly privateKey: TpuSpec['privateKey'];
+  readonly privateKey: LoginKey | null;
   /** The name under which the terminal pins the host key. A recreated worker has another. */
   readonly pinName: string;
   /** The worker must show one of these keys (`type base64`). If empty, the first key is pinned. */

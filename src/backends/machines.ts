@@ -39,7 +39,6 @@ export interface ScriptParts {
   readonly root: (ref: WorkerRef) => string;
   /** Appends output of a setup step; an empty chunk if the step has ended without output. */
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
-  readonly readFile: (path: string) => Promise<Uint8Array>;
   readonly blobs: Pick<Blobs, 'read'>;
   readonly workdirCopyFolder?: (job: Job, snapshot: number) => string;
   readonly readSecret: SecretStore['read'];
@@ -169,7 +168,7 @@ async function runStep(
   if (!isStepKey(step.key)) return refused(worker, `its key is not a valid file name: ${step.key}`);
   let files: readonly StepFileBytes[];
   try {
-    files = await readStepFiles(parts, step);
+    files = await readStepFiles(parts, job, step);
   } catch (error) {
     if (error instanceof BlobError) return refused(worker, error.message.replace(/\.$/u, ''));
     return failed(worker, `it needs a file on this machine: ${messageOf(error)}`);
@@ -232,18 +231,18 @@ async function runStep(
   );
 }
 
-async function readStepFiles(parts: ScriptParts, step: SetupStep): Promise<readonly StepFileBytes[]> {
+async function readStepFiles(parts: ScriptParts, job: Job, step: SetupStep): Promise<readonly StepFileBytes[]> {
   return Promise.all(
-    step.files.map(async (file) => ({ to: file.to, mode: file.mode, bytes: await readStepFile(parts, file) })),
+    step.files.map(async (file) => ({ to: file.to, mode: file.mode, bytes: await readStepFile(parts, job, file) })),
   );
 }
 
-async function readStepFile({ readFile, blobs }: ScriptParts, file: StepFile): Promise<Uint8Array> {
+async function readStepFile({ readSecret, blobs }: ScriptParts, job: Job, file: StepFile): Promise<Uint8Array> {
   switch (file.kind) {
     case 'inline':
       return Buffer.from(file.base64, 'base64');
-    case 'local':
-      return readFile(file.from);
+    case 'secret':
+      return readSecret(job, file.secret);
     case 'blob':
       try {
         return await blobs.read(file.blob);

@@ -8,16 +8,19 @@ import { asFileName } from '../app/format.ts';
 import type { SecretStore, StoredSecret } from '../app/ports.ts';
 import { quote } from '../catalogue/shell.ts';
 import type { Job } from '../core/model/job.ts';
-import { secretNamePattern, type SecretRef } from '../core/model/spec.ts';
+import { secretNamePattern, type SecretRef, type SecretSetting } from '../core/model/spec.ts';
 import type { UserName } from '../core/model/user.ts';
-import { folderOf, secretFile } from './job-folder.ts';
+import { folderOf, jobFolder, secretFile } from './job-folder.ts';
 import { fileStateOf, makeFolder, readRegularFile, writeAtomically } from './files.ts';
 
 export function secretsFolder(home: string, owner: UserName): string {
   return join(home, 'secrets', asFileName(owner));
 }
 
-export function createSecretStore(home: string): SecretStore {
+/** The absolute path that the setting has; null if it is not set. */
+export type SettingFile = (setting: SecretSetting) => string | null;
+
+export function createSecretStore(home: string, settingFile: SettingFile = () => null): SecretStore {
   const fileOf = (owner: UserName, name: string): string => {
     if (!secretNamePattern.test(name)) throw new Error(`${name} cannot name a secret`);
     return join(secretsFolder(home, owner), name);
@@ -81,10 +84,16 @@ export function createSecretStore(home: string): SecretStore {
     },
   };
 
-  function secretFileOf(job: Job, ref: SecretRef): string {
+  function secretFileOf(job: Pick<Job, 'id' | 'owner'>, ref: SecretRef): string {
     if (ref.kind === 'localFile') return ref.path;
+    if (ref.kind === 'setting') {
+      const path = settingFile(ref.setting);
+      if (path !== null) return path;
+      throw new JobmanError(`the setting ${ref.setting} names no file`, exitCode.notFound);
+    }
     const { secret } = ref;
-    const file = ref.kind === 'named' ? fileOf(job.owner, secret) : secretFile(folderOf(home, job), secret);
+    const file =
+      ref.kind === 'named' ? fileOf(job.owner, secret) : secretFile(jobFolder(home, job.owner, job.id), secret);
     let mode: number | undefined;
     try {
       mode = statSync(file, { throwIfNoEntry: false })?.mode;
@@ -105,11 +114,12 @@ export function createSecretStore(home: string): SecretStore {
 /** The unfinished file of `writeAtomically`. */
 const draftPattern = /\.[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
 
-function describe({ id, owner }: Job, ref: SecretRef): string {
+function describe({ id, owner }: Pick<Job, 'id' | 'owner'>, ref: SecretRef): string {
   if (ref.kind === 'localFile') return `the file ${ref.path} of a secret`;
+  if (ref.kind === 'setting') return `the file of the setting ${ref.setting}`;
   return `the secret ${ref.secret} of ${ref.kind === 'named' ? owner : `job ${id}`}`;
 }
 
-function repairCommand({ id }: Job, ref: Exclude<SecretRef, { readonly kind: 'localFile' }>): string {
+function repairCommand({ id }: Pick<Job, 'id'>, ref: Extract<SecretRef, { readonly kind: 'named' | 'job' }>): string {
   return `jobman secret set ${ref.secret}${ref.kind === 'job' ? ` --job ${Number(id)}` : ''}`;
 }

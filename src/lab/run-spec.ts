@@ -202,7 +202,7 @@ export function persistentTpuSpec(
     networkTags: [],
     metadata: {},
     remoteUser: site.remoteUser,
-    privateKey: site.privateKey,
+    privateKey: site.privateKey === null ? null : { kind: 'setting', setting: 'lab.privateKey' },
     pricePerHourUsd: null,
   };
 }

@@ -156,11 +156,11 @@ export function siteSetups(site: Pick<Site, 'shares'>, zone: string, hasKey: boo
 
 /** As setup steps of a job. */
 export function siteSteps(site: Pick<Site, 'shares' | 'wandbKeyFile'>, zone: string): readonly SetupStep[] {
-  const { wandbKeyFile: from } = site;
-  return siteSetups(site, zone, from !== null).map((setup) => {
+  return siteSetups(site, zone, site.wandbKeyFile !== null).map((setup) => {
     const { step: name, script, timeoutMs } = setup;
-    const needsKey = setup === wandbSetup && from !== null;
-    const files: readonly StepFile[] = needsKey ? [{ kind: 'local', from, to: remoteKeyPath, mode: 0o600 }] : [];
+    const secret = { kind: 'setting', setting: 'lab.wandbKeyFile' } as const;
+    const key: StepFile = { kind: 'secret', secret, to: remoteKeyPath, mode: 0o600 };
+    const files = setup === wandbSetup ? [key] : [];
     const hash = createHash('sha256').update(JSON.stringify([name, script, files]));
     return { name, key: hash.digest('hex').slice(0, 16), ...script, files, timeoutMs };
   });

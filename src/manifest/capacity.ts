@@ -15,7 +15,8 @@ import {
   ownHost,
 } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
-import { readNamedFile, localPath, type ManifestContext } from './files.ts';
+import { readNamedFile, readTextFile, localPath, type ManifestContext } from './files.ts';
+import { readLoginKey } from './setup-modules.ts';
 import type { Section } from './keys.ts';
 import type { Sections } from './sections.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -115,7 +116,8 @@ function readTpu(
   const ownership = tpu.ownership ?? (tpu.adopt === true ? 'persistent' : 'ephemeral');
   checkTpuKeys(sections, tpu);
   const alternatives = readAlternatives(sections, tpu, own, project);
-  const loginKey = sections.read('ssh')?.private_key;
+  const login = readLoginKey(sections, context);
+  const publicKey = readLoginPublicKey(sections.read('ssh')?.private_key, context);
 
   // The request needs these values before the node has its full name, so they get the name as written.
   const withNodeName = (text: string): string => text.replaceAll(nodeNamePlaceholder, name);
@@ -130,7 +132,8 @@ function readTpu(
     networkTags: [...new Set((tpu.tags ?? []).map(withNodeName))],
     metadata: Object.fromEntries(Object.entries(tpu.metadata ?? {}).map(([key, value]) => [key, withNodeName(value)])),
     remoteUser,
-    privateKey: loginKey === undefined ? null : localPath(loginKey, context.folder, context.home),
+    privateKey: login?.privateKey ?? null,
+    ...(publicKey !== null && { publicKey }),
     // A queued request is not refused: without a limit on the wait, the next alternative would never be tried.
     ...(alternatives.length > 0 && { alternatives, alternativesWaitMs: tpu.alternatives_wait ?? 15 * minute }),
     // Absent keys stay absent, so that a stored spec is as short as its manifest.
@@ -144,6 +147,14 @@ function readTpu(
       validForMs: tpu.valid_until,
     }),
   };
+}
+
+/** The line of the `.pub` file next to the key; null without one, because the project's metadata may have it already. */
+function readLoginPublicKey(written: string | undefined, { files, folder, home }: ManifestContext): string | null {
+  if (written === undefined || written.startsWith('secret:')) return null;
+  const read = readTextFile(files, `${localPath(written, folder, home)}.pub`, 64 * 1024);
+  const line = 'text' in read ? read.text.trim() : '';
+  return line === '' || line.includes('\n') ? null : line;
 }
 
 type TpuSection = Section<'tpu'>;

@@ -113,19 +113,32 @@ export function readSecrets(
 }
 
 function readSecret(sections: Sections, at: Path, name: string, from: string, context: ManifestContext): SecretRef {
-  const named = /^secret:(.*)$/.exec(from)?.[1]?.trim();
-  if (named !== undefined) {
-    checkSecretName(sections, at, named, context);
-    return { kind: 'named', secret: named };
-  }
+  const named = readNamedSecret(sections, at, from, context);
+  if (named !== null) return named;
   const variable = variableOf(name, from);
   const missing =
     variable === undefined ? missingFileMessage(from, context) : missingVariableMessage(variable, context);
   if (missing !== undefined) sections.missingHere(at, missing);
   if (variable !== undefined) return { kind: 'job', secret: name, variable };
-  const path = localPath(from, context.folder, context.home);
-  // No client sends the secrets of an imported job.
-  return context.purpose === 'check' ? { kind: 'localFile', path } : { kind: 'job', secret: name };
+  return fileRef(localPath(from, context.folder, context.home), name, context);
+}
+
+/** `create` stores the file under that name. No client sends the secrets of an imported job. */
+export function fileRef(path: string, secret: SecretName, { purpose }: ManifestContext): SecretRef {
+  return purpose === 'check' ? { kind: 'localFile', path } : { kind: 'job', secret };
+}
+
+/** Null for another source than `secret:NAME`. */
+export function readNamedSecret(
+  sections: Sections,
+  at: Path,
+  written: string,
+  context: ManifestContext,
+): { readonly kind: 'named'; readonly secret: SecretName } | null {
+  const secret = /^secret:(.*)$/.exec(written)?.[1]?.trim();
+  if (secret === undefined) return null;
+  checkSecretName(sections, at, secret, context);
+  return { kind: 'named', secret };
 }
 
 /** Undefined for a file. */
@@ -144,12 +157,15 @@ export interface SecretSource {
 /** The sources of the job's own secrets. */
 export function secretSources(
   sections: Sections,
-  spec: Pick<JobSpec, 'command'>,
+  spec: JobSpec,
   { folder, home }: Pick<ManifestContext, 'folder' | 'home'>,
 ): readonly SecretSource[] {
-  const written = sections.read('job')?.secrets ?? {};
+  const { private_key: login, identities = [] } = sections.read('ssh') ?? {};
+  const keys = identities.map(({ private_key: key }, index) => [`ssh.identities.${index}`, key] as const);
+  const variables = sections.read('job')?.secrets ?? {};
+  const written = new Map([...Object.entries(variables), ['ssh.private_key', login] as const, ...keys]);
   return secretNamesOf(spec, 'job').map((secret): SecretSource => {
-    const text = written[secret] ?? '';
+    const text = written.get(secret) ?? '';
     const variable = variableOf(secret, text);
     if (variable !== undefined) return { secret, from: { kind: 'environment', variable } };
     return { secret, from: { kind: 'file', path: localPath(text, folder, home) } };

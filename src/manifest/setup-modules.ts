@@ -14,8 +14,16 @@ import type {
   VenvModule,
 } from '../setup/modules.ts';
 import { mountsOf, bucketNameOf } from './buckets.ts';
-import { fileProblem, readNamedFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
-import { readJobFiles } from './job-files.ts';
+import {
+  fileProblem,
+  readNamedFile,
+  readTextFile,
+  leavesHome,
+  localPath,
+  remotePath,
+  type ManifestContext,
+} from './files.ts';
+import { fileRef, readJobFiles, readNamedSecret } from './job-files.ts';
 import type { CacheSection, Section, ModuleName } from './keys.ts';
 import { environmentNames, type EnvironmentName } from './keys/environments.ts';
 import type { Sections } from './sections.ts';
@@ -40,41 +48,83 @@ export function readModules(
 function readSsh(sections: Sections, context: ManifestContext): SshModule | undefined {
   const ssh = sections.read('ssh');
   if (ssh === undefined) return undefined;
-  const keyFile = (at: Path, path: string | undefined): string | null => {
-    if (path === undefined) return null;
-    const file = localPath(path, context.folder, context.home);
-    // Keys are read when a worker is set up, perhaps hours later, so a missing one is reported now.
-    const problem = fileProblem(context.files.inspect(file));
-    if (problem !== undefined) sections.missingHere(at, `the key file ${file} ${problem}`);
-    return file;
-  };
-  const login = keyFile(['ssh', 'private_key'], ssh.private_key);
+  const login = readLoginKey(sections, context);
   const keys: SshKey[] = [];
   const configEntries: string[] = [];
   // Older form: one key pair, with which the workers log in to each other.
-  const loginPublicKey = keyFile(['ssh', 'tpu_public_key'], ssh.tpu_public_key);
+  const loginPublicKey = readPublicKey(sections, ['ssh', 'tpu_public_key'], ssh.tpu_public_key, context);
   if (loginPublicKey !== null && login !== null) {
-    keys.push({ privateKey: login, publicKey: loginPublicKey, isAuthorized: true });
-    configEntries.push(sliceSshEntry(basename(login)));
+    keys.push({ ...login, publicKey: loginPublicKey, isAuthorized: true });
+    configEntries.push(sliceSshEntry(login.file));
   } else if (loginPublicKey !== null && !['private_key', 'tpu_private_key'].some((key) => sections.has(['ssh', key])))
     sections.problem(['ssh', 'tpu_public_key'], 'requires ssh.private_key, the other half of the key');
+  const written = new Map<string, string>();
   for (const [index, identity] of (ssh.identities ?? []).entries()) {
     const at = (key: string): Path => ['ssh', 'identities', index, key];
-    const publicKey = keyFile(at('public_key'), identity.public_key);
-    const privateKey = keyFile(at('private_key'), identity.private_key);
-    if (privateKey === null) continue;
-    keys.push({ privateKey, publicKey, isAuthorized: privateKey === login });
+    const publicKey = readPublicKey(sections, at('public_key'), identity.public_key, context);
+    const isLogin = identity.private_key !== undefined && identity.private_key === ssh.private_key;
+    const key = isLogin
+      ? login
+      : readPrivateKey(sections, at('private_key'), identity.private_key, `ssh.identities.${index}`, context);
+    if (key === null) continue;
+    const source = keySource(identity.private_key ?? '', context);
+    const other = written.get(key.file);
+    if (other !== undefined && other !== source) {
+      const message = `two keys have the name ${key.file} and would overwrite each other in ~/.ssh of the workers`;
+      sections.problem(['ssh', 'identities'], message);
+    }
+    written.set(key.file, source);
+    keys.push({ ...key, publicKey, isAuthorized: isLogin });
     if (identity.config_entry !== undefined) configEntries.push(identity.config_entry);
-  }
-  const duplicate = keys.find(({ privateKey }) =>
-    keys.some((other) => basename(other.privateKey) === basename(privateKey) && other.privateKey !== privateKey),
-  );
-  if (duplicate !== undefined) {
-    const message = `two keys have the name ${basename(duplicate.privateKey)} and would overwrite each other in ~/.ssh of the workers`;
-    sections.problem(['ssh', 'identities'], message);
   }
   return { name: 'ssh', keys, configEntries };
 }
+
+type PrivateKey = Pick<SshKey, 'file' | 'privateKey'>;
+
+/** The key with which jobman logs in; null for its own. */
+export function readLoginKey(sections: Sections, context: ManifestContext): PrivateKey | null {
+  const written = sections.read('ssh')?.private_key;
+  return readPrivateKey(sections, ['ssh', 'private_key'], written, 'ssh.private_key', context);
+}
+
+/** The path of its file, or the reference to a secret. */
+function keySource(written: string, { folder, home }: ManifestContext): string {
+  return written.startsWith('secret:') ? written : localPath(written, folder, home);
+}
+
+/** A path, or `secret:NAME`. `secret` is the name under which `create` stores the file. */
+function readPrivateKey(
+  sections: Sections,
+  at: Path,
+  written: string | undefined,
+  secret: string,
+  context: ManifestContext,
+): PrivateKey | null {
+  if (written === undefined) return null;
+  const named = readNamedSecret(sections, at, written, context);
+  if (named !== null) return { file: named.secret, privateKey: named };
+  const path = localPath(written, context.folder, context.home);
+  const problem = fileProblem(context.files.inspect(path));
+  if (problem !== undefined) sections.missingHere(at, `the key file ${path} ${problem}`);
+  return { file: basename(path), privateKey: fileRef(path, secret, context) };
+}
+
+function readPublicKey(
+  sections: Sections,
+  at: Path,
+  written: string | undefined,
+  { files, folder, home }: ManifestContext,
+): SshKey['publicKey'] {
+  if (written === undefined) return null;
+  const path = localPath(written, folder, home);
+  const read = readTextFile(files, path, maxPublicKeyBytes);
+  if ('text' in read) return { file: basename(path), text: read.text };
+  sections.missingHere(at, `the key file ${path} ${read.reason}`);
+  return null;
+}
+
+const maxPublicKeyBytes = 64 * 1024;
 
 /** The addresses inside a slice begin with 10. */
 function sliceSshEntry(file: string): string {

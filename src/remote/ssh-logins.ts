@@ -7,6 +7,7 @@ import type { SshHost, WorkerLogin } from '../app/worker-access.ts';
 import { quote } from '../catalogue/shell.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { makeFolder } from '../files/files.ts';
+import { createSecretStore, type SettingFile } from '../files/secret-store.ts';
 import type { SshConfig } from './ssh-config.ts';
 import { createHostKeys, ensureOwnKey } from './ssh-keys.ts';
 import type { SshPool, SshTarget, SshTransport } from './ssh.ts';
@@ -19,7 +20,13 @@ const connectTimeout: Duration = 15 * second;
 const serverAliveInterval: Duration = 15 * second;
 
 /** Methods throw JobmanError if the key of the login cannot be used. */
-export function createSshLogins({ home, pool }: { readonly home: string; readonly pool: SshPool }) {
+export function createSshLogins(options: {
+  readonly home: string;
+  readonly pool: SshPool;
+  readonly settingFile?: SettingFile | undefined;
+}) {
+  const { home, pool } = options;
+  const secrets = createSecretStore(home, options.settingFile);
   const pins = createHostKeys(home);
   let ownKey: Promise<string> | undefined;
 
@@ -46,7 +53,8 @@ export function createSshLogins({ home, pool }: { readonly home: string; readonl
 
   async function targetOf(login: WorkerLogin): Promise<SshTarget> {
     const { worker: _, privateKey, addKey, ...address } = login;
-    const keyFile = privateKey ?? (login.verifiesKnownHosts === true ? null : await ownKeyOrNull(login));
+    const ownKey = login.verifiesKnownHosts === true ? () => null : () => ownKeyOrNull(login);
+    const keyFile = privateKey === null ? await ownKey() : secrets.fileOf(privateKey.job, privateKey.secret);
     return { ...address, keyFile, ...(addKey === null ? {} : { existing: { addKey } }) };
   }
 

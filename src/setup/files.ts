@@ -3,7 +3,6 @@ import { minute } from '../core/model/time.ts';
 import type { FilesModule, SshKey, SshModule } from './modules.ts';
 import { quote } from '../catalogue/shell.ts';
 import { createStep } from './script.ts';
-import { basename } from 'node:path/posix';
 import type { SetupStep, StepFile } from '../core/model/spec.ts';
 import { workdirKey } from '../core/model/job.ts';
 
@@ -30,25 +29,25 @@ export function filesStep(module: FilesModule): SetupStep {
 export function sshStep(module: SshModule): SetupStep {
   const entries = module.configEntries.map((entry) => dedent(entry).trimEnd()).filter((entry) => entry !== '');
   const config = entries.length === 0 ? '' : `${entries.join('\n\n')}\n`;
-  const publicKeys = module.keys.flatMap(({ publicKey }) => (publicKey === null ? [] : [publicKey]));
+  const publicKeys = module.keys.flatMap(({ publicKey }) => (publicKey === null ? [] : [publicKey.file]));
   const authorized = module.keys.flatMap(({ publicKey, isAuthorized }) =>
-    isAuthorized && publicKey !== null ? [publicKey] : [],
+    isAuthorized && publicKey !== null ? [publicKey.file] : [],
   );
-  const inFolder = (files: readonly string[]) => files.map((file) => quote(basename(file))).join(' ');
+  const inFolder = (files: readonly string[]) => files.map((file) => quote(file)).join(' ');
   const apply = [
     'set -eu',
     'umask 077',
     'mkdir -p "$HOME/.ssh"',
     'chmod 700 "$HOME/.ssh"',
     'cd "$HOME/.ssh"',
-    ...(module.keys.length === 0 ? [] : [`chmod 600 -- ${inFolder(module.keys.map(({ privateKey }) => privateKey))}`]),
+    ...(module.keys.length === 0 ? [] : [`chmod 600 -- ${inFolder(module.keys.map(({ file }) => file))}`]),
     ...(publicKeys.length === 0 ? [] : [`chmod 644 -- ${inFolder(publicKeys)}`]),
     ...(authorized.length === 0 ? [] : [authorizeKeys(authorized)]),
     ...(config === '' ? [] : [includeConfig]),
   ].join('\n');
   return createStep({
     name: 'ssh',
-    // The keys may change on this machine while the step stays the same, so every setup copies them.
+    // A secret may get another value while the step stays the same, so every setup copies the keys.
     check: null,
     apply: `${apply}\n`,
     files: [...module.keys.flatMap(keyFiles), ...(config === '' ? [] : [configFile(config)])],
@@ -56,14 +55,11 @@ export function sshStep(module: SshModule): SetupStep {
   });
 }
 
-function keyFiles(key: SshKey): readonly StepFile[] {
-  const keyFile = (from: string, mode: number): StepFile => ({
-    kind: 'local',
-    from,
-    to: `~/.ssh/${basename(from)}`,
-    mode,
-  });
-  return [keyFile(key.privateKey, 0o600), ...(key.publicKey === null ? [] : [keyFile(key.publicKey, 0o644)])];
+function keyFiles({ file, privateKey, publicKey }: SshKey): readonly StepFile[] {
+  const key: StepFile = { kind: 'secret', secret: privateKey, to: `~/.ssh/${file}`, mode: 0o600 };
+  if (publicKey === null) return [key];
+  const base64 = Buffer.from(publicKey.text).toString('base64');
+  return [key, { kind: 'inline', base64, to: `~/.ssh/${publicKey.file}`, mode: 0o644 }];
 }
 
 function configFile(config: string): StepFile {
@@ -73,7 +69,7 @@ function configFile(config: string): StepFile {
 function authorizeKeys(files: readonly string[]): string {
   return `touch authorized_keys
 chmod 600 authorized_keys
-for file in ${files.map((file) => quote(`./${basename(file)}`)).join(' ')}; do
+for file in ${files.map((file) => quote(`./${file}`)).join(' ')}; do
   key=$(cat "$file")
   if ! grep -qxF -- "$key" authorized_keys; then
     # The last line may have no line end.

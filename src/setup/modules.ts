@@ -1,5 +1,7 @@
 // Modules: parsed requests of a manifest for the setup of a worker. steps.ts turns them into scripts.
 
+import type { SecretRef } from '../core/model/spec.ts';
+
 export type SetupModule = FilesModule | SshModule | GcsfuseModule | EnvironmentModule;
 
 export interface VariableNames {
@@ -28,8 +30,10 @@ export interface SshModule {
 }
 
 export interface SshKey {
-  readonly privateKey: string;
-  readonly publicKey: string | null;
+  /** Its file in ~/.ssh of the workers. */
+  readonly file: string;
+  readonly privateKey: SecretRef;
+  readonly publicKey: { readonly file: string; readonly text: string } | null;
   /** Workers accept a login with this key, so that they reach each other. Needs the public half. */
   readonly isAuthorized: boolean;
 }

@@ -4,7 +4,6 @@ import { folderOf, workdirFolder } from '../files/job-folder.ts';
 import { hostRoot } from '../remote/run-folder.ts';
 import { openSshPool } from './ssh-pool.ts';
 import { hostsOf } from '../app/hosts.ts';
-import { readFile } from 'node:fs/promises';
 import { callAt } from '../app/concurrency.ts';
 import { withoutDatabasePassword } from '../app/database-url.ts';
 import type { Backend, Clock, LogFiles, WorkerRef } from '../app/ports.ts';
@@ -22,6 +21,7 @@ import { createMachines, withThisMachine } from '../backends/machines.ts';
 import { createSecretStore } from '../files/secret-store.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { createBlobs } from '../files/blobs.ts';
+import { settingFiles } from './secrets.ts';
 import { createTpuBackend } from './tpu.ts';
 
 export interface BackendParts {
@@ -42,11 +42,10 @@ export interface Backends {
 
 export function createBackends(parts: BackendParts): Backends {
   const { io, home, clock, logFiles } = parts;
+  const secrets = createSecretStore(home, settingFiles(parts));
   const stepLog = logFiles.appendStepLog.bind(logFiles);
-  const secrets = createSecretStore(home);
   const shared = {
     appendStepLog: stepLog,
-    readFile: (path: string) => readFile(path),
     readSecret: secrets.read.bind(secrets),
     blobs: createBlobs(home),
     now: () => clock.now(),

@@ -1,6 +1,5 @@
 // TPU: the backend for jobs and the lab's TPU operations, both over Google's API and SSH, built from settings.
 
-import { readFile } from 'node:fs/promises';
 import { createBlobs } from '../files/blobs.ts';
 import { folderOf, workdirFolder } from '../files/job-folder.ts';
 import { createSecretStore } from '../files/secret-store.ts';
@@ -23,6 +22,7 @@ import type { Site } from '../lab/site.ts';
 import type { TpuOperations } from '../lab/tpu-operations.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
 import type { BackendParts } from './backends.ts';
+import { settingFiles } from './secrets.ts';
 import { formatEmulatorStarted, ensureEmulator, type EmulatorEndpoint } from './emulator-service.ts';
 import { createTpuApis, type TpuApis } from './google-api.ts';
 import { openSshPool } from './ssh-pool.ts';
@@ -37,7 +37,9 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
   const { io, home, clock, logFiles } = parts;
   const now = () => clock.now();
   const { workers, apiFor, runningApiFor, close } = openTpuWorkers(parts);
-  const login = { home, user: io.user };
+  const settingFile = settingFiles(parts);
+  const secrets = createSecretStore(home, settingFile);
+  const login = { home, user: io.user, settingFile };
   return {
     workers,
     backend: {
@@ -46,8 +48,7 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         findTransport: (ref) => workers.findTransport(ref),
         root: (ref) => remoteRoot(ref.job),
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
-        readFile: (path) => readFile(path),
-        readSecret: (job, ref) => createSecretStore(home).read(job, ref),
+        readSecret: (job, ref) => secrets.read(job, ref),
         blobs: createBlobs(home),
         workdirCopyFolder: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
         now,
@@ -66,7 +67,8 @@ export function openTpuWorkers(parts: Pick<BackendParts, 'io' | 'home' | 'settin
   const pool = openSshPool(parts);
   const { apiFor, runningApiFor } = apis;
   const sshAccessFor = createSshAccess({ io, home, settings, apis });
-  const workers = createTpuWorkers({ home, user: io.user, pool, apiFor, now, sshAccessFor });
+  const settingFile = settingFiles(parts);
+  const workers = createTpuWorkers({ home, user: io.user, pool, apiFor, now, sshAccessFor, settingFile });
   return { workers, apiFor, runningApiFor, close: () => pool.close() };
 }
 
@@ -89,7 +91,8 @@ export async function openTpuOperations(
   const { apiFor } = apis;
   const pool = openSshPool(services);
   const sshAccessFor = createSshAccess({ io, home, settings, apis });
-  const routes = createSshRoutes({ home, pool, apiFor, now, sshAccessFor });
+  const settingFile = settingFiles({ io, home, settings });
+  const routes = createSshRoutes({ home, pool, apiFor, now, sshAccessFor, settingFile });
   return createTpuOperations({
     routes,
     closeRoutes: () => pool.close(),

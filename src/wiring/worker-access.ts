@@ -28,10 +28,11 @@ import { databaseOf } from './paths.ts';
 
 /** Over the relay, else over own connections. Throws JobmanError if the job has no machines. */
 export async function openWorkers(
-  { home, io }: Pick<Services, 'home' | 'io'>,
+  services: Pick<Services, 'home' | 'io' | 'settings'>,
   ticketFor: (options: TicketOptions) => Promise<WorkerTicket>,
   connection: 'shared' | 'own',
 ): Promise<WorkerAccess> {
+  const { home, io } = services;
   const ticket = await ticketFor({ logins: connection === 'own' });
   const relay = connection === 'shared' ? await connectRelay(relaySocket(home), io.version) : undefined;
   let pool: SshPool | undefined;
@@ -40,15 +41,19 @@ export async function openWorkers(
 
   /** Loaded when a connection is needed. */
   async function openLogins() {
-    const [{ createSshLogins }, { openSshPool }, { allocation, logins }] = await Promise.all([
+    const [{ createSshLogins }, { openSshPool }, { settingFiles }, { allocation, logins }] = await Promise.all([
       import('../remote/ssh-logins.ts'),
       import('./ssh-pool.ts'),
+      import('./secrets.ts'),
       ticket.logins === null ? ticketFor({ logins: true }) : ticket,
     ]);
     if (allocation !== ticket.allocation)
       throw new JobmanError(`Job ${ticket.job} has moved to other workers.`, exitCode.unreachable);
     pool = openSshPool({ io, home });
-    return { logins, ...createSshLogins({ home, pool }) };
+    return {
+      logins,
+      ...createSshLogins({ home, pool, settingFile: settingFiles({ io, home, settings: await services.settings() }) }),
+    };
   }
 
   async function loginOf(worker: number): Promise<WorkerLogin> {

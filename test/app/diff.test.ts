@@ -116,7 +116,8 @@ test('files of setup steps: lines that differ, size of a file on one side, mode 
     contents.set(digestOf(Buffer.from(text)), Buffer.from(text));
     return { kind: 'blob', to, mode, blob: digestOf(Buffer.from(text)) } as const;
   };
-  const key = { kind: 'local', to: '~/.key', from: '/home/ada/key', mode: 0o600 } as const;
+  const secret = { kind: 'named', secret: 'deploy' } as const;
+  const key = { kind: 'secret', to: '~/.key', secret, mode: 0o600 } as const;
   const differences = await compareSides(
     side({ stepFiles: [file('~/train.py', 'a\nb\n'), file('~/same', 'x'), key] }),
     side({ stepFiles: [file('~/train.py', 'a\nc\n', 0o755), file('~/same', 'x'), file('~/new.py', 'x\ny\n')] }),
@@ -131,7 +132,7 @@ test('files of setup steps: lines that differ, size of a file on one side, mode 
     'files ~/train.py',
     'files mode of ~/train.py',
   ]);
-  assert.match(JSON.stringify(differences[0]), /"left":"copy of \/home\/ada\/key","right":null/);
+  assert.match(JSON.stringify(differences[0]), /"left":"a secret: .*deploy.*","right":null/);
   assert.match(JSON.stringify(differences[1]), /"left":null,"right":"4 bytes, SHA-256 /);
   assert.match(JSON.stringify(differences[2]), /-b\\n\+c/);
   assert.match(JSON.stringify(differences[3]), /"left":"644","right":"755"/);

@@ -79,7 +79,7 @@ test('the example of the first generation means what its manual says', () => {
   assert.equal(capacity.startupScript, null);
   assert.deepEqual(capacity.networkTags, ['jobman', 'experiment']);
   assert.deepEqual(capacity.metadata, { owner: 'ada', purpose: 'testing jobman' });
-  assert.equal(capacity.privateKey, '/u/ada/.ssh/id_rsa');
+  assert.deepEqual(capacity.privateKey, { kind: 'localFile', path: '/u/ada/.ssh/id_rsa' });
   assert.deepEqual(stepNames(spec), ['gcsfuse', 'ssh', 'docker'], 'the order of setup.modules');
   assert.deepEqual(spec.command.workers, [0]);
   assert.equal(spec.command.userScript, 'pip show jax\npip show flax\n');
@@ -91,7 +91,7 @@ test('the example of the second generation means what its manual says; conda and
   assert.deepEqual(stepNames(spec), ['ssh', 'gcsfuse', 'docker']);
   assert.deepEqual(spec.recovery.rules, presets['loop: true'], 'starts again after every exit');
   assert.ok(spec.capacity.kind === 'tpu');
-  assert.equal(spec.capacity.privateKey, '/nobody/.ssh/id_rsa');
+  assert.deepEqual(spec.capacity.privateKey, { kind: 'localFile', path: '/nobody/.ssh/id_rsa' });
   for (const part of [
     /export HOME=\/home\/zephyr\n/,
     /--workdir \/home\/zephyr/,

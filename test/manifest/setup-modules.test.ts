@@ -32,7 +32,8 @@ test('setup.modules chooses and orders', () => {
 test('a login key counts whether or not the workers are given keys', () => {
   const { capacity } = specOf(tpu(`${all}setup: {modules: [venv]}\n`), { files }).spec;
   assert.ok(capacity.kind === 'tpu');
-  assert.equal(capacity.privateKey, '/home/ada/.ssh/id');
+  assert.deepEqual(capacity.privateKey, { kind: 'job', secret: 'ssh.private_key' });
+  assert.equal(capacity.publicKey, 'x');
 });
 
 test('with one environment nothing has to be chosen, with several something must be', () => {
@@ -81,8 +82,8 @@ test('the older form of the ssh section makes the workers reach each other', () 
   const { spec } = specOf(tpu('ssh: {tpu_private_key: ~/.ssh/id, tpu_public_key: ~/.ssh/id.pub}\n'), { files });
   const [ssh] = spec.steps;
   assert.deepEqual(ssh?.files.slice(0, 2), [
-    { kind: 'local', from: '/home/ada/.ssh/id', to: '~/.ssh/id', mode: 0o600 },
-    { kind: 'local', from: '/home/ada/.ssh/id.pub', to: '~/.ssh/id.pub', mode: 0o644 },
+    { kind: 'secret', secret: { kind: 'job', secret: 'ssh.private_key' }, to: '~/.ssh/id', mode: 0o600 },
+    { kind: 'inline', base64: Buffer.from('x').toString('base64'), to: '~/.ssh/id.pub', mode: 0o644 },
   ]);
   const config = ssh?.files[2];
   assert.ok(config?.kind === 'inline');
@@ -103,6 +104,25 @@ test('identities are copied with their lines for ssh_config', () => {
     ['~/.ssh/git', '~/.ssh/jobman_config'],
   );
   assert.equal((spec.steps[0]?.apply ?? '').includes('authorized_keys'), false);
+});
+
+test('a key is a named secret, or a file that the client sends', () => {
+  const text = tpu(
+    'ssh:\n  private_key: secret:login\n  identities: [{private_key: ~/.ssh/git}, {private_key: secret:login}]\n',
+  );
+  const { spec } = specOf(text, { files });
+  assert.ok(spec.capacity.kind === 'tpu');
+  assert.deepEqual(spec.capacity.privateKey, { kind: 'named', secret: 'login' });
+  assert.deepEqual(
+    spec.steps[0]?.files.map((file) => [file.to, file.kind === 'secret' && file.secret]),
+    [
+      ['~/.ssh/git', { kind: 'job', secret: 'ssh.identities.0' }],
+      ['~/.ssh/login', { kind: 'named', secret: 'login' }],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(spec), /home\/ada/);
+  const imported = specOf(text, { files, purpose: 'check' }).spec.steps[0]?.files[0];
+  assert.deepEqual(imported?.kind === 'secret' && imported.secret, { kind: 'localFile', path: '/home/ada/.ssh/git' });
 });
 
 test('a key that is missing here is a problem for create and a warning for a check', () => {

@@ -15,7 +15,6 @@ import { openWorld } from '../support/world.ts';
 
 const common = {
   appendStepLog: () => Promise.resolve(),
-  readFile: () => Promise.reject(new Error('no files')),
   blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
   readSecret: () => Promise.reject(new Error('no secret is needed')),
   now: Date.now,

@@ -1,7 +1,7 @@
 /** The machine that jobman runs on as a worker: natively, and through the shell scripts of remote hosts. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -61,7 +61,6 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
     appendStepLog: async (_job, step, _worker, chunk) => {
       if (chunk.length > 0) host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
-    readFile: async (path) => readFileSync(path),
     blobs: createBlobs(host.jobmanHome),
     readSecret: () => Promise.reject(new Error('no secret is needed')),
     addPeriodicCheck(call) {
@@ -80,7 +79,6 @@ const machinesOver = (transport: Transport, stepLog: string[]) =>
     appendStepLog: async (_job, step, _worker, chunk) => {
       if (chunk.length > 0) stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
-    readFile: async (path) => readFileSync(path),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     readSecret: () => Promise.reject(new Error('no secret is needed')),
     now: Date.now,

@@ -26,7 +26,6 @@ export interface MirrorTask {
 function machinesFor(task: MirrorTask): MachinePort {
   const common = {
     appendStepLog: () => Promise.resolve(),
-    readFile: () => Promise.reject(new Error('no files')),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     readSecret: () => Promise.reject(new Error('no secret is needed')),
     now: Date.now,

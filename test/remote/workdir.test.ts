@@ -60,7 +60,6 @@ function openGround(t: TestContext) {
       log.push(Buffer.from(chunk).toString());
       return Promise.resolve();
     },
-    readFile: () => Promise.reject(new Error('no file is needed')),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     readSecret: () => Promise.reject(new Error('no secret is needed')),
     workdirCopyFolder: (_job, snapshot) => join(world.folder, 'copies', String(snapshot)),

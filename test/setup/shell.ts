@@ -80,7 +80,7 @@ export function openHost(
 
 function bytesOf(file: StepFile, contents: readonly Uint8Array[]): Uint8Array {
   if (file.kind === 'inline') return Buffer.from(file.base64, 'base64');
-  if (file.kind === 'local') return Buffer.from(`key ${file.from}\n`);
+  if (file.kind === 'secret') return Buffer.from(`key ${JSON.stringify(file.secret)}\n`);
   const content = contents.find((one) => digestOf(one) === file.blob);
   if (content === undefined) throw new Error(`no content is ${file.blob}`);
   return content;

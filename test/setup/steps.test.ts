@@ -52,11 +52,17 @@ test('files are there afterwards with their bytes, and a change is noticed', (t)
 test('keys get their modes, siblings are let in, and the config of others stays', (t) => {
   const host = openHost(t);
   const key: SshKey = {
-    privateKey: '/home/ada/.ssh/id_rsa',
-    publicKey: '/home/ada/.ssh/id_rsa.pub',
+    file: 'id_rsa',
+    privateKey: { kind: 'job', secret: 'ssh.private_key' },
+    publicKey: { file: 'id_rsa.pub', text: 'ssh-rsa KEY\n' },
     isAuthorized: true,
   };
-  const odd: SshKey = { privateKey: "/home/ada/o'dd key", publicKey: null, isAuthorized: false };
+  const odd: SshKey = {
+    file: "o'dd key",
+    privateKey: { kind: 'named', secret: 'odd' },
+    publicKey: null,
+    isAuthorized: false,
+  };
   const step = sshStep({
     name: 'ssh',
     keys: [key, odd],
@@ -67,7 +73,7 @@ test('keys get their modes, siblings are let in, and the config of others stays'
   host.write('~/.ssh/authorized_keys', 'ssh-rsa OTHER');
   for (const round of [1, 2]) {
     assert.equal(host.step(step).code, 0, `round ${round}`);
-    assert.equal(readFileSync(ssh('authorized_keys'), 'utf8'), 'ssh-rsa OTHER\nkey /home/ada/.ssh/id_rsa.pub\n');
+    assert.equal(readFileSync(ssh('authorized_keys'), 'utf8'), 'ssh-rsa OTHER\nssh-rsa KEY\n');
     assert.equal(readFileSync(ssh('config'), 'utf8'), 'Include ~/.ssh/jobman_config\nHost mine\n  User me\n');
     assert.equal(readFileSync(ssh('jobman_config'), 'utf8'), "Host 10.*\n  User x\n\nHost it's\n  User 100%\n");
   }

@@ -168,6 +168,21 @@ function storeSuite(name: string, open: OpenPair): void {
       const { job } = await store.insert(ada({ spec: version1 as unknown as JobSpec }));
       const expected = { ...localSpec(), command: { ...command, secrets: secretsOf[2] } };
       assert.deepEqual((await other.load(job.id))?.job.spec, expected);
+      const key = { from: '/home/ada/id', to: '~/.ssh/id', mode: 0o600 };
+      const [step] = tpuSpec().steps;
+      const keyed = (spec: object, capacityKey: unknown, file: object) => ({
+        ...tpuSpec(),
+        ...spec,
+        capacity: { ...tpuSpec().capacity, privateKey: capacityKey },
+        steps: [{ ...step, files: [{ ...file, to: key.to, mode: key.mode }] }],
+      });
+      const keyed1 = keyed({ version: 1 }, key.from, { kind: 'local', from: key.from }) as unknown as JobSpec;
+      const localKey = { kind: 'localFile', path: key.from };
+      const { job: withKey } = await store.insert(ada({ spec: keyed1 }));
+      assert.deepEqual(
+        (await other.load(withKey.id))?.job.spec,
+        keyed({}, localKey, { kind: 'secret', secret: localKey }),
+      );
       const { jobs } = await other.list({ maxFinished: null });
       assert.equal(jobs[0]?.spec.version, 2);
     });

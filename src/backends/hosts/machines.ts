@@ -25,7 +25,6 @@ export interface LocalMachinesOptions {
   readonly userHome: string;
   readonly now: () => Instant;
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
-  readonly readFile: (path: string) => Promise<Uint8Array>;
   readonly blobs: Pick<Blobs, 'read'>;
   readonly readSecret: SecretStore['read'];
   /** Schedules checks of followed runs that no file event announces; by default every ten seconds. */
@@ -47,7 +46,6 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     run: (_ref, request) => runLocalScript(request, { env, cwd: options.userHome }),
     root: (ref) => quote(localRoot(home, ref.job, ref.worker)),
     appendStepLog: options.appendStepLog,
-    readFile: options.readFile,
     blobs: options.blobs,
     readSecret: options.readSecret,
     workdirCopyFolder: (job, snapshot) => workdirFolder(folderOfJob(home, job), snapshot),

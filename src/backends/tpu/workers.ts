@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { WorkerLogin } from '../../app/worker-access.ts';
+import type { LoginKey, WorkerLogin } from '../../app/worker-access.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
 import type { Host } from '../../core/model/job.ts';
@@ -10,6 +10,7 @@ import type { TpuSpec } from '../../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import { createHostKeys, ensureOwnKey, ownKeyFile } from '../../remote/ssh-keys.ts';
 import { isHostName } from '../../remote/ssh-config.ts';
+import type { SettingFile } from '../../files/secret-store.ts';
 import { createSshLogins } from '../../remote/ssh-logins.ts';
 import type { SshPool, SshTransport } from '../../remote/ssh.ts';
 import type { TransportResult } from '../../remote/transport.ts';
@@ -26,13 +27,14 @@ export function createTpuWorkers(options: TpuWorkersOptions) {
 
   function machinesOf(ref: AllocationRef): WorkerHosts {
     const spec = tpuSpecOf(ref);
+    const { id, owner } = ref.job;
     return {
       name: ref.allocation.name,
       location: locationOf(ref),
       nodeIds: nodeIds(ref),
       hosts: ref.allocation.hosts ?? [],
       user: loginUser(spec, options),
-      privateKey: spec.privateKey,
+      privateKey: spec.privateKey === null ? null : { job: { id, owner }, secret: spec.privateKey },
       isExisting: spec.ownership === 'persistent',
       pinPrefix: pinPrefix(ref),
     };
@@ -80,6 +82,7 @@ export interface SshRoutesOptions {
   /** Rejects with a message if the access is unknown now (the TPU emulator does not run). */
   readonly sshAccessFor: (project: string) => Promise<SshAccess>;
   readonly now: () => Instant;
+  readonly settingFile?: SettingFile | undefined;
 }
 
 export interface WorkerHosts {
@@ -90,7 +93,7 @@ export interface WorkerHosts {
   readonly hosts: readonly Host[];
   readonly user: string;
   /** Null means jobman's own key. */
-  readonly privateKey: TpuSpec['privateKey'];
+  readonly privateKey: LoginKey | null;
   /** True for a TPU that exists apart from jobs. It may know only its user's keys, so these are tried too. */
   readonly isExisting: boolean;
   /** Prefix of the names of its pinned host keys, before the worker's number. A recreated TPU has another prefix. */
@@ -201,9 +204,10 @@ function parseHostKeys(attributes: GuestAttributes | undefined): readonly string
 export interface LoginOptions {
   readonly home: string;
   readonly user: string;
+  readonly settingFile?: SettingFile | undefined;
 }
 
-type LoginSpec = Pick<TpuSpec, 'remoteUser' | 'privateKey'>;
+type LoginSpec = Pick<TpuSpec, 'remoteUser' | 'privateKey' | 'publicKey'>;
 
 function loginUser(spec: LoginSpec, { user }: LoginOptions): string {
   return spec.remoteUser ?? user;
@@ -215,7 +219,11 @@ function loginUser(spec: LoginSpec, { user }: LoginOptions): string {
  */
 export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promise<string> {
   const keys = [await ownPublicKey(options.home)];
-  if (spec.privateKey !== null) keys.push(...(await readPublicKey(spec.privateKey)));
+  const { privateKey, publicKey } = spec;
+  const file = privateKey?.kind === 'localFile' ? privateKey.path : null;
+  const setting = privateKey?.kind === 'setting' ? (options.settingFile?.(privateKey.setting) ?? null) : null;
+  if (publicKey !== undefined) keys.push(publicKey);
+  for (const path of [file, setting]) if (path !== null) keys.push(...(await readPublicKey(path)));
   // `USER:TYPE KEY COMMENT`, one line each.
   return keys.map((key) => `${loginUser(spec, options)}:${key}`).join('\n');
 }

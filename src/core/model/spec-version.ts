@@ -1,15 +1,25 @@
 // Spec version: the specs that earlier versions have stored, in the format of this one. A stored spec is never rewritten,
 // because it is the record of what its owner created.
 
-import { ownHost, type CommandSpec, type HostsSpec, type JobSpec, type SecretRef, type TpuSpec } from './spec.ts';
+import {
+  ownHost,
+  type CommandSpec,
+  type HostsSpec,
+  type JobSpec,
+  type SecretRef,
+  type SetupStep,
+  type StepFile,
+  type TpuSpec,
+} from './spec.ts';
 
 /** A spec or an outline as some version has stored it. */
 export type StoredSpec = JobSpec | SpecOfVersion1;
 
 /** Version 1 names files and folders of the machine that created the job. */
-type SpecOfVersion1 = Omit<JobSpec, 'version' | 'capacity' | 'command'> & {
+type SpecOfVersion1 = Omit<JobSpec, 'version' | 'capacity' | 'steps' | 'command'> & {
   readonly version: 1;
-  readonly capacity: TpuSpec | LocalSpecOfVersion1;
+  readonly capacity: (Omit<TpuSpec, 'privateKey'> & { readonly privateKey: string | null }) | LocalSpecOfVersion1;
+  readonly steps: readonly (Omit<SetupStep, 'files'> & { readonly files: readonly StepFileOfVersion1[] })[];
   readonly command: Omit<CommandSpec, 'secrets'> & { readonly secrets?: Readonly<Record<string, SecretOfVersion1>> };
 };
 
@@ -27,20 +37,40 @@ type SecretOfVersion1 =
  */
 export const launcherLine = 'jobman_launcher=(/bin/sh "$JOBMAN_HOME/program")';
 
+/** `local`: a key of the owner. */
+type StepFileOfVersion1 =
+  | Exclude<StepFile, { readonly kind: 'secret' }>
+  | { readonly kind: 'local'; readonly from: string; readonly to: string; readonly mode: number };
+
 /** The same job in the format of this version. */
 export function upgradeSpec(stored: StoredSpec): JobSpec {
   if (stored.version !== 1) return stored;
-  const { capacity, command } = stored;
-  return { ...stored, version: 2, capacity: upgradeCapacity(capacity), command: upgradeCommand(command) };
+  const { capacity, steps, command } = stored;
+  return {
+    ...stored,
+    version: 2,
+    capacity: upgradeCapacity(capacity),
+    steps: steps.map((step) => ({ ...step, files: step.files.map(upgradeStepFile) })),
+    command: upgradeCommand(command),
+  };
 }
 
 /** In version 1 the script has the path of the program that created the job. An upgrade may have moved it. */
 const frozenLauncher = /^(# Created by tpu run\b[^\n]*\n)jobman_launcher=\([^\n]*\)$/m;
 
 function upgradeCapacity(capacity: SpecOfVersion1['capacity']): JobSpec['capacity'] {
-  if (capacity.kind === 'tpu') return capacity;
+  if (capacity.kind === 'tpu') {
+    const { privateKey } = capacity;
+    return { ...capacity, privateKey: privateKey === null ? null : { kind: 'localFile', path: privateKey } };
+  }
   const { kind: _kind, workdir: _workdir, ...rest } = capacity;
   return { kind: 'hosts', hosts: [ownHost], ...rest };
+}
+
+function upgradeStepFile(file: StepFileOfVersion1): StepFile {
+  if (file.kind !== 'local') return file;
+  const { from, to, mode } = file;
+  return { kind: 'secret', secret: { kind: 'localFile', path: from }, to, mode };
 }
 
 function upgradeCommand({ secrets, ...stored }: SpecOfVersion1['command']): CommandSpec {

@@ -108,8 +108,10 @@ export interface TpuSpec {
   readonly metadata: Readonly<Record<string, string>>;
   /** Login on the workers. Null: the user that jobman runs as. */
   readonly remoteUser: string | null;
-  /** Private key file for that login, absolute. Null: jobman's own key. */
-  readonly privateKey: string | null;
+  /** Private key for that login. Null: jobman's own key. */
+  readonly privateKey: SecretRef | null;
+  /** Its public half, for the machines that the job creates. Absent: not known. */
+  readonly publicKey?: string;
   /** US dollars per hour while it is ready, estimated at creation. Null if no price is known. */
   readonly pricePerHourUsd: number | null;
   /** Date of the table of that price (`2026-08-01`), or `settings`. Absent: without a price, and in older records. */
@@ -185,7 +187,7 @@ export interface SetupStep {
   readonly key: string;
   readonly check: string | null;
   readonly apply: string;
-  /** Files that the worker needs first. Private keys are read from this machine when needed and never stored here. */
+  /** Files that the worker needs first. */
   readonly files: readonly StepFile[];
   /** Number of the working directory copy that the worker needs first. Absent: none. */
   readonly workdirCopy?: number;
@@ -194,7 +196,7 @@ export interface SetupStep {
 }
 
 export type StepFile =
-  | { readonly kind: 'local'; readonly from: string; readonly to: string; readonly mode: number }
+  | { readonly kind: 'secret'; readonly secret: SecretRef; readonly to: string; readonly mode: number }
   | { readonly kind: 'blob'; readonly blob: Digest; readonly to: string; readonly mode: number }
   | { readonly kind: 'inline'; readonly base64: string; readonly to: string; readonly mode: number };
 
@@ -248,22 +250,32 @@ export const secretNamePattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 
 /**
  * A reference to the value of a secret, which is in the secret store and never in a spec. `named`: a secret of the job's
- * owner. `job`: a secret of the job itself, whose value `create` has stored. `localFile`: a file of the controller's
- * machine; only in a spec that was stored as version 1, or imported.
+ * owner. `job`: a secret of the job itself, whose value `create` has stored. `setting`: the file that a setting of the
+ * installation names. `localFile`: a file of the controller's machine; only in a spec that was stored as version 1, or
+ * imported.
  */
 export type SecretRef =
   | { readonly kind: 'named'; readonly secret: SecretName }
   /** `variable`: its source at `create`, which no program in the background inherits. Absent: a file. */
   | { readonly kind: 'job'; readonly secret: SecretName; readonly variable?: string }
+  | { readonly kind: 'setting'; readonly setting: SecretSetting }
   | { readonly kind: 'localFile'; readonly path: string };
 
+export type SecretSetting = 'lab.privateKey' | 'lab.wandbKeyFile';
+
 /** Every secret that the job needs. */
-export function secretRefsOf({ command }: Pick<JobSpec, 'command'>): readonly SecretRef[] {
-  return Object.values(command.secrets ?? {});
+export function secretRefsOf({ command, capacity, steps }: SecretSpec): readonly SecretRef[] {
+  return [
+    ...Object.values(command.secrets ?? {}),
+    ...(capacity.kind === 'tpu' && capacity.privateKey !== null ? [capacity.privateKey] : []),
+    ...steps.flatMap(({ files }) => files.flatMap((file) => (file.kind === 'secret' ? [file.secret] : []))),
+  ];
 }
 
+type SecretSpec = Pick<JobSpec, 'command' | 'capacity' | 'steps'>;
+
 /** The names of those of one kind, without repeats. */
-export function secretNamesOf(spec: Pick<JobSpec, 'command'>, kind: 'named' | 'job'): readonly SecretName[] {
+export function secretNamesOf(spec: SecretSpec, kind: 'named' | 'job'): readonly SecretName[] {
   const names = secretRefsOf(spec).flatMap((ref) => (ref.kind === kind ? [ref.secret] : []));
   return [...new Set(names)];
 }

@@ -31,11 +31,15 @@ export const ssh = {
   description: 'SSH keys: the key for the login of jobman, and keys to copy to the workers.',
   defaultText: "jobman's own key, and no keys on the workers",
   kind: section({
-    private_key: key(path(), 'Private key file on this machine, with which jobman logs in to the workers.', {
-      defaultText: "jobman's own key",
-      example: '~/.ssh/id_rsa',
-      aliases: ['tpu_private_key'],
-    }),
+    private_key: key(
+      path(),
+      'Private key with which jobman logs in to the workers: a file on this machine, or `secret:NAME`.',
+      {
+        defaultText: "jobman's own key",
+        example: '~/.ssh/id_rsa',
+        aliases: ['tpu_private_key'],
+      },
+    ),
     tpu_public_key: key(
       path(),
       'Public half of `private_key`. If set, jobman copies both halves to the workers, so that they can log in to each other.',
@@ -44,7 +48,7 @@ export const ssh = {
     identities: {
       kind: listOf(
         section({
-          private_key: key(path(), 'Private key file on this machine.', {
+          private_key: key(path(), 'Private key: a file on this machine, or `secret:NAME`.', {
             isRequired: true,
             example: '~/.ssh/id_ed25519_github',
           }),

@@ -115,7 +115,9 @@ suite('the way to a worker', () => {
 
   test('is its inner address where it has no other, and as the manifest says', async (t) => {
     const bench = await openBench(t);
-    await bench.workers.findTransport(workerRef(1, { spec: { remoteUser: 'bob', privateKey: '/keys/lab' } }));
+    await bench.workers.findTransport(
+      workerRef(1, { spec: { remoteUser: 'bob', privateKey: { kind: 'localFile', path: '/keys/lab' } } }),
+    );
     const [target] = bench.targets;
     assert.equal(
       `${target?.user}@${target?.host} ${target?.keyFile} ${target?.pinName}`,
@@ -279,7 +281,10 @@ suite('the system’s ssh', () => {
     const bench = await openBench(t);
     const privateKey = join(bench.world.folder, 'my key 100%d');
     writeFileSync(privateKey, '');
-    const config = understood(await bench.sshArgv(workerRef(1, { spec: { privateKey } }), []), bench.world);
+    const config = understood(
+      await bench.sshArgv(workerRef(1, { spec: { privateKey: { kind: 'localFile', path: privateKey } } }), []),
+      bench.world,
+    );
     assert.equal(config.get('stricthostkeychecking'), 'accept-new');
     assert.match(config.get('identityfile') ?? '', /my key 100%%?d$/);
   });
@@ -326,7 +331,8 @@ suite('the lines of ssh-keys', () => {
     const { folder, home } = openWorld(t);
     const privateKey = join(folder, 'lab');
     writeFileSync(`${privateKey}.pub`, 'ssh-rsa BBBB carol@lab\n');
-    const { capacity } = tpuRef({ spec: { remoteUser: 'bob', privateKey } }).job.spec;
+    const { capacity } = tpuRef({ spec: { remoteUser: 'bob', privateKey: { kind: 'localFile', path: privateKey } } })
+      .job.spec;
     assert.equal(capacity.kind, 'tpu');
     const lines = (await sshKeyLines(capacity, { home, user: 'alice' })).split('\n');
     assert.equal(lines.length, 2);
@@ -337,7 +343,7 @@ suite('the lines of ssh-keys', () => {
   test('do without a public half that is not there, or is none', async (t) => {
     const { folder, home } = openWorld(t);
     const privateKey = join(folder, 'lab');
-    const { capacity } = tpuRef({ spec: { privateKey } }).job.spec;
+    const { capacity } = tpuRef({ spec: { privateKey: { kind: 'localFile', path: privateKey } } }).job.spec;
     assert.equal(capacity.kind, 'tpu');
     const first = await sshKeyLines(capacity, { home, user: 'alice' });
     assert.match(first, /^alice:ssh-ed25519 \S+ jobman$/);

@@ -2,6 +2,7 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { findAccelerator } from '../../../catalogue/accelerators.ts';
+import type { SecretRef } from '../../../core/model/spec.ts';
 import { second, type Duration, type Instant, parseInstant } from '../../../core/model/time.ts';
 import { projectOf } from '../../../lab/run-spec.ts';
 import {
@@ -219,7 +220,7 @@ function workerHostsOf(
     nodeIds: [tpu.name],
     hosts,
     user: site.remoteUser ?? user,
-    privateKey: site.privateKey,
+    privateKey: site.privateKey === null ? null : { job: { id: '', owner: '' }, secret: labKey },
     isExisting: true,
     pinPrefix: pinPrefix(tpu.name, found.node.createTime),
   };
@@ -229,6 +230,8 @@ function workerHostsOf(
 function pinPrefix(name: string, createTime: string | undefined): string {
   return `desk-${name}-${parseInstant(createTime) ?? 0}-w`;
 }
+
+const labKey: SecretRef = { kind: 'setting', setting: 'lab.privateKey' };
 
 function readIfSucceeded<Read>(answer: WorkerAnswer, read: (worker: number, output: string) => Read): Read | undefined {
   return answer.kind === 'ended' && answer.code === 0 ? read(answer.worker, answer.output) : undefined;
