@@ -90,7 +90,7 @@ async function beReadyFor(command: string, { run }: Shell): Promise<void> {
     [/^jobman resume second$/, 'jobman list --name second', /stopped, holds v4-16/],
     [/^jobman cancel second$/, 'jobman list --name second', /running/],
     [/^jobman delete second$/, 'jobman list --name second', /cancelled/],
-    [/^jobman emulator preempt lab-tpu/, 'jobman logs 1', /epoch [5-9] of 90/],
+    [/^jobman emulator preempt lab-tpu/, 'jobman logs 2', /epoch [5-9] of 90/],
   ];
   for (const [pattern, probe, sign] of waits) {
     if (!pattern.test(command)) continue;

@@ -343,7 +343,8 @@ suite('TPUs by the tpu command', () => {
     const running = world.start(['tpu', 'apply', preempted]);
     await running.waitForOutput(/no capacity in the zone now; retry in/);
     await world.jobman(['emulator', 'clear']);
-    await running.waitForOutput(/setup after .*: mount-disk/);
+    // The next request follows after half a minute.
+    await running.waitForOutput(/setup after .*: mount-disk/, 90_000);
     const first = await node(preempted);
     await world.jobman(['emulator', 'preempt', preempted]);
     const { code, stdout, stderr } = await running.result;
