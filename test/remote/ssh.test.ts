@@ -18,6 +18,7 @@ test('what is not said has its usual value', () => {
     port: 22,
     user: 'me',
     keyFiles: [],
+    knownHosts: { name: 'near', files: [] },
     certificates: [],
     agent: '/run/agent',
     proxy: null,
