@@ -89,9 +89,7 @@ async function readIfExists(file: string): Promise<string | undefined> {
       throw new JobmanError(
         `The login key of jobman, ${file}, belongs to another user of this machine.`,
         exitCode.failed,
-        [
-          'Run the controller as that user, or set a key that the group can read: `ssh.private_key` in a manifest, `lab.privateKey` in the settings.',
-        ],
+        ['Run the controller as that user, or set a key that the group can read: `lab.privateKey` in the settings.'],
       );
     }
     throw error;
