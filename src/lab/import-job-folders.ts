@@ -100,8 +100,10 @@ function readJobFolder(
 
 export interface JobsImportOptions {
   readonly owner: string;
-  /** The manifest's spec and text, or the reason why it is unreadable. */
-  readonly readManifest: (config: string) => { readonly spec: JobSpec; readonly text: string } | string;
+  /** The manifest's spec and text, with the contents of the files that the spec names by digest; or why it is unreadable. */
+  readonly readManifest: (
+    config: string,
+  ) => { readonly spec: JobSpec; readonly text: string; readonly contents: readonly Uint8Array[] } | string;
   /** The id of the job if it was imported before, else null. */
   readonly existingId: (job: Pick<ImportedJob, 'owner' | 'createdAt'> & { readonly name: string }) => string | null;
   readonly now: Instant;
@@ -109,7 +111,13 @@ export interface JobsImportOptions {
 
 export interface JobsImportPlan {
   readonly lines: readonly ImportLine[];
-  readonly imports: readonly { readonly from: OldJobFolder; readonly job: ImportedJob; readonly subject: string }[];
+  readonly imports: readonly {
+    readonly from: OldJobFolder;
+    readonly job: ImportedJob;
+    readonly subject: string;
+    /** To store before the job. */
+    readonly contents: readonly Uint8Array[];
+  }[];
   readonly existing: readonly (Readonly<Record<'id' | 'owner' | 'subject', string>> & {
     readonly from: OldJobFolder;
   })[];
@@ -130,7 +138,7 @@ export function planJobsImport(
       lines.push({ kind: 'skip', subject, message: manifest });
       continue;
     }
-    const { spec, text } = manifest;
+    const { spec, text, contents } = manifest;
     const owner = from.user ?? defaultOwner;
     const createdAt = from.createdAt ?? now;
     const id = existingId({ owner, createdAt, name: spec.name });
@@ -157,7 +165,7 @@ export function planJobsImport(
       lab: null,
       window: null,
     };
-    imports.push({ from, job, subject });
+    imports.push({ from, job, subject, contents });
   }
   return { lines, imports, existing };
 }

@@ -27,7 +27,7 @@ const parts: JobsImportOptions = {
   owner: 'ada',
   now: noon,
   readManifest: (config) =>
-    config.includes('000004') ? 'its manifest cannot be read' : { spec: tpuSpec(), text: 'job: {}' },
+    config.includes('000004') ? 'its manifest cannot be read' : { spec: tpuSpec(), text: 'job: {}', contents: [] },
   existingId: () => null,
 };
 

@@ -4,6 +4,7 @@ import { lstatSync, readdirSync, readSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
+import { upload } from '../../app/upload.ts';
 import { withRegularFile } from '../../files/files.ts';
 import type { ImportLine } from '../../lab/import-old-data.ts';
 import {
@@ -45,6 +46,10 @@ async function applyImport(cli: Cli, root: string, plan: JobsImportPlan): Promis
   const services = cli.services as LabServices;
   const lab = await services.lab();
   try {
+    await upload(
+      await services.client(),
+      plan.imports.flatMap(({ contents }) => contents),
+    );
     const ids = await lab.store.applyChanges(plan.imports.map(({ job }) => ({ kind: 'add_job', job })));
     const home = await services.labHome();
     const lines: ImportLine[] = [];
@@ -91,7 +96,8 @@ async function importOptions({ io, services }: Cli, root: string, reader: Folder
         purpose: 'check',
       });
       if ('cluster' in result) return 'it is a job of a Kubernetes cluster';
-      if (!('problems' in result)) return { spec: result.spec, text: result.text ?? '' };
+      if (!('problems' in result))
+        return { spec: result.spec, text: result.text ?? '', contents: result.uploads.contents };
       const [first = '', ...others] = formatProblems('config.yaml', result.problems);
       const more =
         others.length === 0 ? '' : ` (and ${pluralize(others.length, 'problem')} more: jobman validate ${config})`;
