@@ -33,7 +33,7 @@ export function hasNoController({ processes }: RestContext): boolean {
 
 /** An owner's command takes effect within minutes, even if its wake-up was lost and the next pass is hours away. */
 export function checkCommandsTakeEffect({ world: { timeline }, checker }: RestContext, faultsStoppedAt: number): void {
-  for (const job of checker.jobs) {
+  for (const job of checker.jobs()) {
     const attempt = job.attempts.at(-1);
     if (job.desired === 'running' || job.removed || attempt === undefined) continue;
     if (attempt.ending !== null || attempt.endedAt !== null) continue;
@@ -62,7 +62,7 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
   // New capacity is not requested before this one is deleted.
   if (isHidden(world, job) && job.allocations.at(-1)?.requestedAt === null) return true;
   // It waits forever behind a program that never ends, which is correct.
-  if (waitsForSlot(job) && checker.jobs.some((other) => holdsSlot(other) && isAtRest(parts, other))) return true;
+  if (waitsForSlot(job) && checker.jobs().some((other) => holdsSlot(other) && isAtRest(parts, other))) return true;
   // The owner's command is not carried out yet.
   if (job.desired !== 'running' || job.startRequest !== null) return false;
   const attempt = job.attempts.at(-1);
@@ -122,7 +122,7 @@ function hasLeftoverRun(world: World, job: Job): boolean {
 export async function checkQuiet(parts: RestContext, isBroken: () => boolean): Promise<void> {
   const { world, checker, processes, wallClock } = parts;
   const { timeline } = world;
-  if (checker.jobs.some((job) => isHidden(world, job))) return;
+  if (checker.jobs().some((job) => isHidden(world, job))) return;
   const before = { ...checker.counts };
   // On a real machine the lock keeps a controller that only waits for the lease from running.
   const begun = processes.filter((life) => life.hasLease);
@@ -131,7 +131,7 @@ export async function checkQuiet(parts: RestContext, isBroken: () => boolean): P
   const length = 3 * minute;
   await timeline.run(timeline.now + length, isBroken);
   const { actions, commits, observations } = checker.counts;
-  const watched = checker.jobs.filter(
+  const watched = checker.jobs().filter(
     (job) => !job.removed && (job.finish === null || heldAllocations(job).length > 0),
   ).length;
   if (actions > before.actions) checker.fail(8, `at rest, ${actions - before.actions} actions began in three minutes`);

@@ -68,7 +68,7 @@ export interface InvariantChecker {
   job(id: string): Job;
   /** The world's time of the owner's last command about that job. */
   lastCommandAt(id: string): number;
-  readonly jobs: readonly Job[];
+  jobs(): readonly Job[];
   fail(invariant: InvariantNumber, message: string): void;
   checkAtRest(): void;
 }
@@ -84,7 +84,7 @@ export function createInvariantChecker(world: () => World, logCopies: () => LogC
       return context.violation;
     },
     counts,
-    get jobs() {
+    jobs() {
       return [...ledgers.values()].map((ledger) => ledger.job);
     },
     job: (id) => ledgerOf(id).job,

@@ -68,11 +68,11 @@ export function lookUp<Value>(map: ReadonlyMap<string, Value>, name: string): Va
 }
 
 export function jobsOf({ checker }: Lab, user: string): readonly Job[] {
-  return checker.jobs.filter(({ owner }) => owner === user);
+  return checker.jobs().filter(({ owner }) => owner === user);
 }
 
 export function holderOf({ checker, tpuOf }: Lab, tpu: string): Job | undefined {
-  return checker.jobs.find(({ id, finish }) => finish === null && tpuOf.get(id) === tpu);
+  return checker.jobs().find(({ id, finish }) => finish === null && tpuOf.get(id) === tpu);
 }
 
 // ------------------------------------------------------------------------------------------ `tpu __begin` and `tpu

@@ -252,7 +252,7 @@ function withSingleNumber(real: LabStore, fault: LabFault | undefined): LabStore
 /** Longest time of the programs of one unfinished job: it may fail as often as its budget allows. */
 function longestProgramTime(lab: Lab): number {
   const { checker, profiles } = lab;
-  const open = checker.jobs.filter(({ finish }) => finish === null);
+  const open = checker.jobs().filter(({ finish }) => finish === null);
   const lengths = open.map(({ id, spec }) => (spec.recovery.budget.failures + 1) * lookUp(profiles, id).duration);
   return Math.max(0, ...lengths);
 }
@@ -306,7 +306,7 @@ export async function runLab(options: LabOptions): Promise<LabResult> {
   let restingSince: number | null = null;
   await timeline.run(size.length + longestProgramTime(lab) + settleTimeout, () => {
     if (isBroken()) return true;
-    if (!checker.jobs.every(({ finish }) => finish !== null)) {
+    if (!checker.jobs().every(({ finish }) => finish !== null)) {
       restingSince = null;
       return false;
     }
@@ -314,7 +314,7 @@ export async function runLab(options: LabOptions): Promise<LabResult> {
     return timeline.now - restingSince > 10 * minute;
   });
   if (!isBroken() && restingSince === null) {
-    const late = checker.jobs.find(({ finish }) => finish === null);
+    const late = checker.jobs().find(({ finish }) => finish === null);
     checker.fail(10, `job ${late?.id} has not come to rest`);
   }
   if (!isBroken()) checker.checkAtRest();
@@ -328,10 +328,10 @@ export async function runLab(options: LabOptions): Promise<LabResult> {
     virtualMs: timeline.now,
     events: timeline.eventCount,
     jobs: profiles.size,
-    attempts: checker.jobs.reduce((sum, { attempts }) => sum + attempts.length, 0),
+    attempts: checker.jobs().reduce((sum, { attempts }) => sum + attempts.length, 0),
     programs: programs.all.length,
     controllers: controllers.processes.length,
-    verdicts: verdictsOf(checker.jobs),
+    verdicts: verdictsOf(checker.jobs()),
   };
 }
 

@@ -78,7 +78,7 @@ async function createRival(
   }
   await world.timeline.pause(hesitation);
   const job = await client.insertGuarded({ owner: 'rival', spec, manifest: '', at: clock.now() }, guard);
-  const broken = job === null ? null : brokenGuard(job, checker.jobs);
+  const broken = job === null ? null : brokenGuard(job, checker.jobs());
   if (broken !== null) checker.fail(18, `job ${job?.id}: ${broken}`);
   return job;
 }

@@ -251,7 +251,7 @@ function stopFaults(simulation: Simulation): void {
   cloudModel.faultRates = noFaults;
   world.forbiddenZones.delete(grantedLaterZone);
   // A job that avoids the only zone with capacity waits for the others, which get capacity in the end.
-  for (const { capacity } of checker.jobs.filter(mayAvoidZones).map(({ spec }) => spec)) {
+  for (const { capacity } of checker.jobs().filter(mayAvoidZones).map(({ spec }) => spec)) {
     for (let alternative = 0; alternative < alternativeCount(capacity); alternative += 1) {
       const at = capacityAt(capacity, alternative);
       if (at.kind !== 'tpu') continue;
@@ -284,7 +284,7 @@ async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean)
     checkCommandsTakeEffect(simulation, faultsStoppedAt);
     if (isBroken()) return true;
     const isReported = recipients.missing === undefined && recipients.isQuiet;
-    const isResting = isReported && checker.jobs.every((job) => isAtRest(simulation, job));
+    const isResting = isReported && checker.jobs().every((job) => isAtRest(simulation, job));
     if (profiles.size === 0 || hasNoController(simulation) || !isResting) {
       restingSince = null;
       return false;
@@ -295,7 +295,7 @@ async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean)
     return timeline.now - Math.max(restingSince, lastChangeOfMachines(world)) > 8 * minute;
   });
   if (!isBroken() && restingSince === null) {
-    const late = checker.jobs.find((job) => !isAtRest(simulation, job));
+    const late = checker.jobs().find((job) => !isAtRest(simulation, job));
     if (late === undefined && recipients.missing !== undefined)
       checker.fail(15, `not delivered: ${recipients.missing}`);
     const holds = late?.finish !== null && late?.removed === false;

@@ -183,7 +183,7 @@ const argumentsOf: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['42', evil],
   ],
   setup: [['42', evil]],
-  // Without a file, a terminal is asked for the value and nobody types it.
+  // Without a file, a terminal is asked for the value and no user types it.
   'secret set': [['42', '--file', 'm.yaml'], [evil], ['42', '--file', evil]],
   import: [[evil]],
 };
