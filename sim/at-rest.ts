@@ -131,9 +131,9 @@ export async function checkQuiet(parts: RestContext, isBroken: () => boolean): P
   const length = 3 * minute;
   await timeline.run(timeline.now + length, isBroken);
   const { actions, commits, observations } = checker.counts;
-  const watched = checker.jobs().filter(
-    (job) => !job.removed && (job.finish === null || heldAllocations(job).length > 0),
-  ).length;
+  const watched = checker
+    .jobs()
+    .filter((job) => !job.removed && (job.finish === null || heldAllocations(job).length > 0)).length;
   if (actions > before.actions) checker.fail(8, `at rest, ${actions - before.actions} actions began in three minutes`);
   if (commits > before.commits + 1)
     checker.fail(8, `at rest, the database was written ${commits - before.commits} times`);

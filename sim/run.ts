@@ -251,7 +251,10 @@ function stopFaults(simulation: Simulation): void {
   cloudModel.faultRates = noFaults;
   world.forbiddenZones.delete(grantedLaterZone);
   // A job that avoids the only zone with capacity waits for the others, which get capacity in the end.
-  for (const { capacity } of checker.jobs().filter(mayAvoidZones).map(({ spec }) => spec)) {
+  for (const { capacity } of checker
+    .jobs()
+    .filter(mayAvoidZones)
+    .map(({ spec }) => spec)) {
     for (let alternative = 0; alternative < alternativeCount(capacity); alternative += 1) {
       const at = capacityAt(capacity, alternative);
       if (at.kind !== 'tpu') continue;
