@@ -5,6 +5,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
+import { makeHome } from '../files/files.ts';
 import { homeLauncher, writeProgramFile } from '../files/program-file.ts';
 import { runProcess, type ProcessResult } from '../remote/process.ts';
 import { quote } from '../catalogue/shell.ts';
@@ -21,8 +22,17 @@ const cronMarker = '# jobman controller';
 /** Returns a message. Throws JobmanError if this machine has neither systemd nor cron. */
 export async function installService(installation: ServiceOptions): Promise<string> {
   const { io, home } = installation;
+  const hasSystemd = (await run(['systemctl', '--user', 'show-environment'])).exitCode === 0;
+  const crontab = hasSystemd ? undefined : await readCrontab();
+  if (!hasSystemd && crontab === undefined)
+    throw new JobmanError(
+      'This machine has neither a systemd user session nor cron to start the controller after a reboot.',
+      exitCode.failed,
+      ['The next jobman command that needs the controller starts it.'],
+    );
+  makeHome(home);
   writeProgramFile(home, io.launcher);
-  if ((await run(['systemctl', '--user', 'show-environment'])).exitCode === 0) {
+  if (crontab === undefined) {
     const unit = unitFile(io);
     await mkdir(join(unit, '..'), { recursive: true });
     await writeFile(unit, formatUnit(installation));
@@ -36,17 +46,8 @@ export async function installService(installation: ServiceOptions): Promise<stri
         : `\nIt stops at logout until an administrator runs: loginctl enable-linger ${io.user}`;
     return `Installed ${unit}; the controller runs now and after each reboot. Undo: jobman controller uninstall${warning}`;
   }
-  const crontab = await readCrontab();
-  if (crontab !== undefined) {
-    const lines = withoutOurLine(crontab, installation);
-    await writeCrontab([...lines, cronLine(installation)]);
-    return 'Added an @reboot line to your crontab: the controller starts after each reboot, and now with the next command that needs it. Undo: jobman controller uninstall';
-  }
-  throw new JobmanError(
-    'This machine has neither a systemd user session nor cron to start the controller after a reboot.',
-    exitCode.failed,
-    ['The next jobman command that needs the controller starts it.'],
-  );
+  await writeCrontab([...withoutOurLine(crontab, installation), cronLine(installation)]);
+  return 'Added an @reboot line to your crontab: the controller starts after each reboot, and now with the next command that needs it. Undo: jobman controller uninstall';
 }
 
 /** Safe to repeat. */
