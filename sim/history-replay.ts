@@ -6,6 +6,7 @@ import { correctBackoff, correctTime } from '../src/core/decide/clock.ts';
 import type { Allocation, AllocationFields, Attempt, ExitSeen, Job, TriedAlternative } from '../src/core/model/job.ts';
 import { foldLateTpu, foldRecreated, foldSlices, slicesIn } from '../src/core/model/ready-periods.ts';
 import type { LateTpu, ReadyPeriod, SliceState } from '../src/core/model/ready-periods.ts';
+import type { CapacitySpec } from '../src/core/model/spec.ts';
 import type { Instant } from '../src/core/model/time.ts';
 
 /** The fields of a job that its events must reproduce. */
@@ -28,8 +29,8 @@ type UntypedRecord = Record<string, unknown>;
 /** The times from which the attempt's backoff counts. */
 type Backoff = Pick<Attempt, 'createdAt' | 'movedAt' | 'notBeforeAt'>;
 
-/** Computes the state of a job from its history, oldest event first. */
-function replay(events: readonly Event[]): HistoryState {
+/** Computes the state of a job with that capacity from its history, oldest event first. */
+function replay(events: readonly Event[], { ownership }: CapacitySpec): HistoryState {
   const attempts: UntypedRecord[] = [];
   const allocations: UntypedRecord[] = [];
   let desired: Job['desired'] = 'running';
@@ -78,8 +79,7 @@ function replay(events: readonly Event[]): HistoryState {
         });
         break;
       case 'clock_set_back': {
-        const begun = correctAttemptTimes(attempts.at(-1), event.at);
-        for (const one of allocations) correctAllocationTimes(one, event.at, begun);
+        const begun = correctTimes(attempts, allocations, ownership, event.at);
         finish = correctFinishTime(finish, event.at, begun);
         break;
       }
@@ -254,16 +254,30 @@ function createdAttempt(event: Extract<Event, { readonly kind: 'attempt_created'
   return { ...attempt, ordinal, createdAt: at, startedAt: null, runningAt: null, ending: null, endedAt: null };
 }
 
-/** Corrects the times of the open attempt, if there is one. Returns the former time of its creation. */
-function correctAttemptTimes(attempt: UntypedRecord | undefined, now: Instant): Instant | undefined {
-  if (attempt?.['endedAt'] !== null) return undefined;
+/** Returns the former time of the creation of the open attempt, if there is one. */
+function correctTimes(
+  attempts: readonly UntypedRecord[],
+  allocations: readonly UntypedRecord[],
+  ownership: CapacitySpec['ownership'],
+  now: Instant,
+): Instant | undefined {
+  const open = attempts.find(({ endedAt }) => endedAt === null);
+  const begun = open?.['createdAt'] as Instant | undefined;
+  const kept = allocations.filter(({ goneAt }) => ownership === 'ephemeral' && goneAt === null);
+  for (const one of attempts)
+    if (one === open || kept.some(({ ordinal }) => ordinal === one['allocation'])) correctAttemptTimes(one, now, begun);
+  for (const one of allocations) correctAllocationTimes(one, now, begun);
+  return begun;
+}
+
+/** `begun` is the former time of the creation of the open attempt. */
+function correctAttemptTimes(attempt: UntypedRecord, now: Instant, begun: Instant | undefined): void {
   const { createdAt, movedAt, notBeforeAt } = attempt as unknown as Backoff;
   attempt['notBeforeAt'] = correctBackoff({ createdAt, notBeforeAt, ...(movedAt !== undefined && { movedAt }) }, now);
-  correctFields(attempt, ['createdAt', 'movedAt', 'startedAt', 'runningAt'], now, createdAt);
-  correctFields(attempt['ending'], ['startedAt'], now, createdAt);
+  correctFields(attempt, ['createdAt', 'movedAt', 'startedAt', 'runningAt', 'endedAt'], now, begun);
+  correctFields(attempt['ending'], ['startedAt'], now, begun);
   const { alternativesTried } = attempt;
-  if (Array.isArray(alternativesTried)) for (const one of alternativesTried) correctFields(one, ['at'], now, createdAt);
-  return createdAt;
+  if (Array.isArray(alternativesTried)) for (const one of alternativesTried) correctFields(one, ['at'], now, begun);
 }
 
 function correctAllocationTimes(allocation: UntypedRecord, now: Instant, attemptStart: Instant | undefined): void {
@@ -345,7 +359,7 @@ function withoutPattern({ pattern: _pattern, ...seen }: ExitSeen): Omit<ExitSeen
 
 /** Invariant 9: the events and the job agree, and each allocation fits its lifecycle. */
 export function historyMismatches(events: readonly Event[], job: Job): readonly string[] {
-  const replayed = canonical(replay(events));
+  const replayed = canonical(replay(events, job.spec.capacity));
   const recorded = canonical(recordedState(job));
   const differs =
     replayed === recorded ? [] : [`9 events reproduce the state: the events give ${replayed}, the job has ${recorded}`];

@@ -5,8 +5,9 @@ import { test } from 'node:test';
 import { phaseOf } from '../../src/core/decide/phase.ts';
 import { spentUsd } from '../../src/core/decide/spending.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
-import { hour, minute, second } from '../../src/core/model/time.ts';
+import { day, hour, minute, second } from '../../src/core/model/time.ts';
 import { usageOf } from '../../src/reports/usage.ts';
+import { historyMismatches } from '../../sim/history-replay.ts';
 import { local, spec, tpu, World } from './world.ts';
 
 const atFourDollars = { ...tpu, pricePerHourUsd: 4 };
@@ -99,6 +100,26 @@ test('a budget also ends the time for which a TPU is kept, with a warning before
     assert.equal(release.budget?.budgetUsd, 4);
     assert.equal(phaseOf(world.job), how);
   }
+});
+
+test('after the clock was set back, the time of a kept TPU counts from then on, for its budget and as kept', () => {
+  const world = running(4, { finish: { capacity: 'keep', keepForMs: null } });
+  world.exitAll(0);
+  world.runUntilIdle();
+  passUntil(world, world.now + 30 * minute);
+  world.now -= day;
+  const setBackAt = world.now;
+  world.runUntilIdle();
+  passUntil(world, setBackAt + 50 * minute);
+  assert.equal(world.job.allocations[0]?.releasedAt, null);
+  const charged = usageOf(world.job).filter(({ pricePerHourUsd }) => pricePerHourUsd !== 0);
+  assert.deepEqual(
+    charged.map(({ use, until }) => [use, until]),
+    [['kept', null]],
+  );
+  passUntil(world, setBackAt + 62 * minute);
+  assert.notEqual(world.job.allocations[0]?.releasedAt, null);
+  assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
 // ------------------------------------------------------------------------------------------ budgets of the owner

@@ -4,7 +4,7 @@
 
 import { withoutEvents, withEvents } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
-import { openAttempt, withLifecycle } from '../model/job.ts';
+import { allocationOf, openAttempt, withLifecycle } from '../model/job.ts';
 import type { Allocation, Attempt, Job } from '../model/job.ts';
 import type { Observation, Observed } from '../model/observation.ts';
 import { second } from '../model/time.ts';
@@ -24,7 +24,10 @@ export function correctTimes(job: Job, now: Instant): Change {
   const next: Job = {
     ...job,
     allocations: job.allocations.map((one) => correctedAllocation(one, correct)),
-    attempts: job.attempts.map((one) => correctedAttempt(one, correct, now)),
+    attempts: job.attempts.map((one) => {
+      const { ownership, goneAt } = allocationOf(job, one.allocation);
+      return correctedAttempt(one, correct, now, ownership === 'ephemeral' && goneAt === null);
+    }),
     finish: job.finish && corrected(job.finish, ['at'], correct),
   };
   return isAhead ? withEvents(next, now, { kind: 'clock_set_back' }) : withoutEvents(job);
@@ -88,17 +91,20 @@ function correctedAllocation(allocation: Allocation, correct: TimeCorrection): A
   });
 }
 
-/** After its end an attempt may still have processes to stop, but no wait counts from its other times. */
-function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instant): Attempt {
+/**
+ * After its end an attempt may still have processes to stop. While the job keeps its allocation, budgets count from its
+ * creation, and the usage of the allocation after its end. Nothing else counts from its other times.
+ */
+function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instant, isKept: boolean): Attempt {
   const { ending, alternativesTried } = attempt;
   const stopping = {
     ...attempt,
     failures: attempt.failures.map((one) => corrected(one, ['lastAt'], correct)),
     ending: ending && corrected(ending, ['stopRequestedAt'], correct),
   };
-  if (attempt.endedAt !== null) return stopping;
+  if (attempt.endedAt !== null && !isKept) return stopping;
   return {
-    ...corrected(stopping, ['createdAt', 'movedAt', 'startedAt', 'runningAt'], correct),
+    ...corrected(stopping, ['createdAt', 'movedAt', 'startedAt', 'runningAt', 'endedAt'], correct),
     ending: stopping.ending && corrected(stopping.ending, ['startedAt'], correct),
     ...(alternativesTried && { alternativesTried: alternativesTried.map((one) => corrected(one, ['at'], correct)) }),
     notBeforeAt: correctBackoff(attempt, now),
