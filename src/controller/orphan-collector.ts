@@ -6,7 +6,7 @@ import { messageOf } from '../app/errors.ts';
 import { locationPrefix, type AllocationRef, type CapacityPort, type Orphan } from '../app/ports.ts';
 import { capacityOf, type Job } from '../core/model/job.ts';
 import { alternativeOf } from '../core/model/spec.ts';
-import { minute, type Instant } from '../core/model/time.ts';
+import { minute, type Duration, type Instant } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import {
   createMissing,
@@ -54,9 +54,12 @@ export function createOrphanCollector(
 ) {
   const { store, clock, mayAct } = options;
   let dueAt = clock.now();
-  /** Until then a late request may take effect. Based on the store, so that a new controller knows it too. */
+  /**
+   * Until then a late request may take effect, or a second collection may confirm that a resource is gone. Based on the
+   * store, so that a new controller knows it too.
+   */
   let lateRequestsUntil: Instant = 0;
-  const missing = createMissing();
+  const missing = createMissing(() => collectAgain(delayAfterRelease));
   const usage = createOrphanUsage({ ...options, missing });
 
   async function locations(began: Instant): Promise<readonly OrphanLocation[]> {
@@ -83,8 +86,13 @@ export function createOrphanCollector(
   }
 
   function collectSoon(): void {
+    collectAgain(maxRequestDelay);
+  }
+
+  /** The controller does not exit as idle for that time. */
+  function collectAgain(stay: Duration): void {
     dueAt = Math.min(dueAt, clock.now() + delayAfterRelease);
-    lateRequestsUntil = clock.now() + maxRequestDelay;
+    lateRequestsUntil = Math.max(lateRequestsUntil, clock.now() + stay);
   }
 
   /** False when a resource must be released and this controller lacks the lease. */

@@ -22,8 +22,10 @@ export function createOrphanUsage({ store, mayAct, epoch, missing }: OrphanUsage
     async record(prefix: string, found: readonly Orphan[], now: Instant): Promise<void> {
       if (!mayAct()) return;
       for (const orphan of joinSlices(found)) await recordOrphanUsage(store, orphan, orphan.slices ?? [], now, epoch());
-      for (const { job, allocation, source, project, location } of await store.usage({ since: now })) {
-        if (source !== 'tpu' || prefix !== `projects/${project}/locations/${location}/`) continue;
+      for (const { job, allocation, ownership, use, until, project, location } of await store.usage({ since: now })) {
+        // Only an open ready period can end, and the list has no persistent capacity.
+        if (ownership === 'persistent' || use === 'waiting' || until !== null) continue;
+        if (prefix !== `projects/${project}/locations/${location}/`) continue;
         const isThere = isAmong(found, { job, allocation });
         const missedAt = missing.since(`${prefix}${job}/${allocation}`, isThere, now);
         const at = { job, allocation, resource: prefix };
@@ -33,16 +35,21 @@ export function createOrphanUsage({ store, mayAct, epoch, missing }: OrphanUsage
   };
 }
 
-/** Remembers when a collection first missed each resource, because one list may be partial. */
-export function createMissing() {
+/**
+ * Remembers when a collection first missed each resource, because one list may be partial. `onMissed` arranges for the
+ * second collection.
+ */
+export function createMissing(onMissed: () => void) {
   const missed = new Map<string, Instant>();
   return {
     /** The first of two collections that missed it; undefined before the second. Then it is forgotten. */
     since(key: string, isThere: boolean, now: Instant): Instant | undefined {
       const missedAt = missed.get(key);
       if (isThere) missed.delete(key);
-      else if (missedAt === undefined || now < missedAt) missed.set(key, now);
-      else if (now >= missedAt + delayAfterRelease) {
+      else if (missedAt === undefined || now < missedAt) {
+        missed.set(key, now);
+        onMissed();
+      } else if (now >= missedAt + delayAfterRelease) {
         missed.delete(key);
         return missedAt;
       }
