@@ -118,6 +118,7 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
       ) {
         return unknown('503 the list failed', clock.now());
       }
+      world.listedAt.set(zoneOf(first), timeline.now);
       const orphans = world.machines.flatMap((machine): Orphan[] => {
         if (machine.zone !== zoneOf(first)) return [];
         const { labels } = machine;

@@ -94,6 +94,7 @@ export function createInvariantChecker(world: () => World, logCopies: () => LogC
       context.faultsStoppedAt = world().timeline.now;
     },
     clockJumped(length) {
+      context.clockOffset += length;
       if (length > 0) context.clockJumps.push(world().timeline.now);
       else context.wasClockSetBack = true;
     },

@@ -138,6 +138,8 @@ export interface World {
   /** The longest time for which our own connection to all hosts was cut. */
   longestNetworkCut: number;
   networkCutUntil: number;
+  /** By zone, the time of the last list of everything with our label. */
+  readonly listedAt: Map<string, number>;
   /** Time at which the disk with the copies last had space again. */
   diskFullUntil: number;
   /**
@@ -183,6 +185,7 @@ export function createWorld(
     ...zones,
     longestNetworkCut: 0,
     networkCutUntil: -Infinity,
+    listedAt: new Map(),
     diskFullUntil: -Infinity,
     trustedMachines: new Map(),
     log: (line) => log(`${String(timeline.now).padStart(8)} ${line}`),

@@ -1,11 +1,12 @@
 // Checks of capacity: invariants 1, 3, 6, 12 and 13.
 
-import type { Allocation, Job } from '../../src/core/model/job.ts';
+import { lateAllocations, type Allocation, type Job } from '../../src/core/model/job.ts';
+import { readyPeriodsOf } from '../../src/core/model/ready-periods.ts';
 import { hour, second, minute } from '../../src/core/model/time.ts';
 import { zoneOf } from '../cloud.ts';
 import { findMachine, lastPrintedAt, isAlive, runName } from '../world.ts';
 import type { Machine, Run } from '../world.ts';
-import { isGivenUp, maxDrainTime, maxReplyTime, slotCount } from './context.ts';
+import { epoch, isGivenUp, maxDrainTime, maxReplyTime, slotCount } from './context.ts';
 import type { CheckContext, Ledger } from './context.ts';
 import type { AllocationRef } from '../../src/app/ports.ts';
 import { alternativesOf, operationOf } from '../../src/core/model/spec.ts';
@@ -138,19 +139,25 @@ export function hasReason(context: CheckContext, ledger: Ledger, machine: Machin
 
 /** True if the budget of the job, or its owner's for all jobs, may be used up. An hour of a machine costs a dollar. */
 function hasUsedBudget(context: CheckContext, { id, spec }: Job): boolean {
-  const { machines, timeline, ownerBudgetUsd } = context.world();
+  const { ledgers, clockOffset } = context;
+  const { timeline, ownerBudgetUsd } = context.world();
+  const now = epoch + timeline.now + clockOffset;
   const { budgetUsd = Infinity } = spec.limits;
   if (budgetUsd === Infinity && ownerBudgetUsd === null) return false;
   // The time of a jump counts as ready time.
   if (context.clockJumps.length > 0) return true;
-  const hours = (ofJob: (job: string) => boolean): number => {
-    const periods = machines.flatMap(({ labels, readyPeriods }) =>
-      labels !== null && ofJob(labels.job) ? readyPeriods : [],
+  // Not the machines' own time: until its end is observed, which takes minutes, a machine counts as ready. Invariant 16
+  // compares the two.
+  const hours = (ofJob: (job: Job) => boolean): number => {
+    const jobs = [...ledgers.values()].map((ledger) => ledger.job).filter(ofJob);
+    const allocations = jobs.flatMap((job) => job.allocations).flatMap((one) => [one, ...lateAllocations(one)]);
+    return (
+      allocations
+        .flatMap(readyPeriodsOf)
+        .reduce((sum, { from, until }) => sum + Math.max(0, (until ?? now) - from), 0) / hour
     );
-    return periods.reduce((sum, { from, until }) => sum + ((until ?? timeline.now) - from), 0) / hour;
   };
-  // A machine may count as ready for some minutes after its end, while nothing is observed.
-  return hours((job) => job === id) >= budgetUsd * 0.5 || hours(() => true) >= (ownerBudgetUsd ?? Infinity) * 0.5;
+  return hours((job) => job.id === id) >= budgetUsd * 0.9 || hours(() => true) >= (ownerBudgetUsd ?? Infinity) * 0.9;
 }
 
 /**

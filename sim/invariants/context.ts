@@ -103,6 +103,8 @@ export interface CheckContext {
   readonly clockJumps: number[];
   /** It has jumped backward. Only a pass records that in a job's history. */
   wasClockSetBack: boolean;
+  /** The controllers' clock minus the world's. */
+  clockOffset: number;
   /** Start of the calm; null in the storm. */
   faultsStoppedAt: number | null;
   /** The first invariant that was broken; nothing after it counts. */
@@ -120,6 +122,7 @@ export function createCheckContext(world: () => World, logCopies: () => LogCopie
     ledgers,
     clockJumps: [],
     wasClockSetBack: false,
+    clockOffset: 0,
     faultsStoppedAt: null,
     violation: null,
     fail(invariant, message) {

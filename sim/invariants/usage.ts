@@ -54,7 +54,7 @@ function checkStretches(context: CheckContext, job: Job, isClockKept: boolean): 
   }
 }
 
-/** Orphan collection observes an orphan only while a controller runs, which may have exited. */
+/** Of a job that was removed by force, only orphan collection observes machines, and no controller waits for that. */
 function checkReadyNow(
   context: CheckContext,
   name: string,
@@ -63,8 +63,12 @@ function checkReadyNow(
   ours: readonly Machine[],
 ): void {
   const isCharged = periods.some(({ until }) => until === null);
-  const isReady = ours.some(({ state }) => state === 'ready');
-  if (isReady && !isCharged) context.fail(16, `${name} is ready, and the ledger does not charge it`);
+  const ready = ours.filter(({ state }) => state === 'ready');
+  const isReady = ready.length > 0;
+  const isUnseen = ({ zone, readyPeriods }: Machine): boolean =>
+    (readyPeriods.at(-1)?.from ?? 0) > (context.world().listedAt.get(zone) ?? -Infinity);
+  const isExcused = isForceRemoved(job) && ready.every(isUnseen);
+  if (isReady && !isCharged && !isExcused) context.fail(16, `${name} is ready, and the ledger does not charge it`);
   if (isCharged && !isReady && !isForceRemoved(job))
     context.fail(16, `${name} is not ready, and the ledger charges it`);
 }
@@ -77,7 +81,7 @@ function checkReadyTime(
 ): void {
   const { now } = context.world().timeline;
   const truth = ours.reduce((sum, { readyPeriods }) => sum + totalOf(readyPeriods, now), 0);
-  const recorded = totalOf(periods, epoch + now);
+  const recorded = totalOf(periods, epoch + now + context.clockOffset);
   if (Math.abs(recorded - truth) > maxLag)
     context.fail(16, `${name} was ready for ${truth} ms, and the ledger has ${recorded} ms`);
 }
