@@ -149,7 +149,10 @@ export function createLocalPort(clock: Clock, world: World): CapacityPort {
     backend: 'hosts' satisfies BackendName,
     observe: async (refs) => {
       await world.timeline.pause(1);
-      return refs.map(() => known<AllocationStatus>({ state: 'ready', detail: 'here', workers: 1 }, clock.now()));
+      return refs.map(({ job: { spec } }) => {
+        const workers = spec.capacity.kind === 'hosts' ? spec.capacity.hosts.length : 1;
+        return known<AllocationStatus>({ state: 'ready', detail: 'here', workers }, clock.now());
+      });
     },
     request: done,
     release: done,

@@ -20,7 +20,7 @@ import { diskFullError } from './outputs.ts';
 import type { LogCopies, Disk } from './outputs.ts';
 import { createMachinePort } from './hosts.ts';
 import type { HostPortOptions } from './hosts.ts';
-import { slotCount } from './invariants.ts';
+import { simulatedHosts } from './invariants.ts';
 import type { InvariantChecker } from './invariants.ts';
 import type { Recipients } from './notifications.ts';
 import { createProcess } from './process.ts';
@@ -143,7 +143,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       holder: simulated.name,
       version: '0.0.0',
       holdsLock: certain,
-      pools: [{ name: ownHost, slots: slotCount, gpus: null }],
+      pools: simulatedHosts,
       keptPasses: { days: 7, count: 2_000 },
       grants: world.ownerBudgetUsd === null ? [] : [{ budgetUsd: world.ownerBudgetUsd, budgetPeriod: 'day' }],
       idleExitMs: minute,

@@ -3,6 +3,7 @@
 import type { MachinePort, TailReceiver, TailRequest, WorkerRef } from '../src/app/ports.ts';
 import { known, unknown } from '../src/core/model/observation.ts';
 import type { Observed, OutcomeResult, RunStatus, WorkerStatus } from '../src/core/model/observation.ts';
+import { isOnOwnHost } from '../src/backends/hosts/hosts.ts';
 import { belongsTo, zoneOf } from './cloud.ts';
 import type { PortOptions } from './cloud.ts';
 import { brokenStep } from './jobs.ts';
@@ -97,7 +98,7 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
 }
 
 function isLocal(ref: WorkerRef): boolean {
-  return ref.worker === 'controller' || ref.job.spec.capacity.kind === 'hosts';
+  return isOnOwnHost(ref);
 }
 
 export function killFromOutside(
@@ -112,6 +113,10 @@ export function killFromOutside(
 function reachableHost(parts: HostPortOptions, ref: WorkerRef): Host | undefined {
   const { world, cloudModel } = parts;
   if (isLocal(ref)) return world.controllerMachine.hosts[0];
+  if (ref.job.spec.capacity.kind === 'hosts') {
+    const [host] = world.gpuMachine.hosts;
+    return host?.isUp !== true || host.outage !== null || cloudModel.isNetworkCut ? undefined : host;
+  }
   const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
   if (machine === undefined || !belongsTo(machine, ref) || cloudModel.isNetworkCut) return undefined;
   const host = machine.hosts[Number(ref.worker)];

@@ -44,7 +44,7 @@ import { createCheckContext, machineOf, newLedger } from './invariants/context.t
 import type { InvariantNumber, Ledger, CheckContext, Violation } from './invariants/context.ts';
 import type { Run, World } from './world.ts';
 
-export { epoch, invariants, slotCount } from './invariants/context.ts';
+export { epoch, invariants, simulatedHosts } from './invariants/context.ts';
 export type { InvariantNumber, Violation } from './invariants/context.ts';
 
 export interface InvariantChecker {

@@ -39,18 +39,23 @@ export interface PlannedJob {
   readonly at: number;
 }
 
-/** The jobs of one world: between one and four, most of them on cloud machines. */
+/** The jobs of one world: between one and four, in most worlds on cloud machines. */
 export function drawJobs(chance: Chance): readonly PlannedJob[] {
   const jobs = chance.pick([1, 1, 2, 2, 3, 4]);
-  // A fork, so that every other world stays the same.
-  const isSharing = jobs > 1 && chance.fork('shared TPU').yes(0.15);
-  return Array.from({ length: jobs }, (_, index) => drawJob(chance.fork(`job ${index}`), index, isSharing));
+  // Forks, so that every other world stays the same.
+  const sharesTpu = jobs > 1 && chance.fork('shared TPU').yes(0.15);
+  const sharesHosts = chance.fork('shared hosts').yes(0.08);
+  const shared = sharesTpu ? 'persistent' : sharesHosts ? 'local' : null;
+  // More jobs than slots, and one after the other, so that slots are given while others are in use.
+  const count = shared === 'local' ? 4 : jobs;
+  return Array.from({ length: count }, (_, index) => drawJob(chance.fork(`job ${index}`), index, shared));
 }
 
 /** The workers of the persistent TPU that all jobs of some worlds share. */
 const sharedWorkers = 2;
 
-export function drawJob(chance: Chance, index: number, isSharing: boolean): PlannedJob {
+/** `shared`: the capacity for which all jobs of the world compete, one persistent TPU or the hosts. */
+export function drawJob(chance: Chance, index: number, shared: 'persistent' | 'local' | null): PlannedJob {
   const drawnKind = chance.pick([
     'ephemeral',
     'ephemeral',
@@ -60,9 +65,9 @@ export function drawJob(chance: Chance, index: number, isSharing: boolean): Plan
     'persistent',
     'local',
   ] as const);
-  const kind = isSharing ? 'persistent' : drawnKind;
+  const kind = shared ?? drawnKind;
   const drawnWorkers = kind === 'local' ? 1 : chance.pick([1, 1, 2, 2, 3, 4]);
-  const workers = isSharing ? sharedWorkers : drawnWorkers;
+  const workers = shared === 'persistent' ? sharedWorkers : drawnWorkers;
   const runsOn = kind !== 'local' && chance.yes(0.15) ? 'controller' : 'workers';
   const preset = chance.pick([
     'pre',
@@ -87,7 +92,7 @@ export function drawJob(chance: Chance, index: number, isSharing: boolean): Plan
     name: `job-${index}`,
     tags: [],
     capacity: withAlternatives(
-      drawCapacity(chance, kind, isSharing ? 'shared' : `${index}`),
+      drawCapacity(chance, kind, shared === null ? `${index}` : 'shared'),
       chance.fork('alternatives'),
     ),
     steps: [
@@ -128,8 +133,9 @@ export function drawJob(chance: Chance, index: number, isSharing: boolean): Plan
       ? { capacity: 'keep', keepForMs: chance.pick([null, 5 * minute]) }
       : { capacity: 'release', keepForMs: null, ...(chance.yes(0.1) && { holdOnFailureMs: 4 * minute }) },
   };
+  const { capacity } = spec;
   const profile: JobProfile = {
-    workers,
+    workers: capacity.kind === 'hosts' ? capacity.hosts.length : workers,
     behaviors,
     duration: chance.between(20, 240) * second,
     linePeriod,
@@ -137,7 +143,8 @@ export function drawJob(chance: Chance, index: number, isSharing: boolean): Plan
     leavesNoTrace: chance.fork('trace').yes(0.03),
     seed: chance.between(0, 2 ** 31),
   };
-  const at = chance.yes(0.7) ? 0 : chance.between(0, 5 * minute);
+  const isAtOnce = chance.yes(0.7) && shared !== 'local';
+  const at = isAtOnce ? 0 : chance.between(0, 5 * minute);
   return { spec: withOperation(spec, chance.fork('operation')), profile, at };
 }
 
@@ -211,7 +218,10 @@ function drawBehaviors(chance: Chance): readonly ProgramBehavior[] {
 }
 
 function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local', suffix: string): CapacitySpec {
-  if (kind === 'local') return { kind: 'hosts', ownership: 'persistent', hosts: [ownHost] };
+  if (kind === 'local') {
+    const hosts = chance.fork('hosts').pick([[ownHost], ['gpu1'], ['gpu1'], ['gpu1'], [ownHost, 'gpu1']]);
+    return { kind: 'hosts', ownership: 'persistent', hosts };
+  }
   return {
     kind: 'tpu',
     ownership: kind,

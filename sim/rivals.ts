@@ -25,7 +25,7 @@ export function drawRivals(chance: Chance): readonly Rival[] {
   const isForTpu = chance.yes(0.5);
   const at = chance.between(0, 300) * second;
   return Array.from({ length: chance.between(2, 5) }, (_, index) => {
-    const { spec, profile } = drawJob(chance.fork(`rival ${index}`), 10 + index, true);
+    const { spec, profile } = drawJob(chance.fork(`rival ${index}`), 10 + index, 'persistent');
     const {
       alternatives: _others,
       operation: _operation,

@@ -125,6 +125,8 @@ export interface World {
   readonly machines: Machine[];
   /** The machine that jobman itself runs on. */
   readonly controllerMachine: Machine;
+  /** Another machine of the users, which a job names `gpu1`. No cloud has it. */
+  readonly gpuMachine: Machine;
   /** Every run that ever existed. */
   readonly runs: Run[];
   /** The records of the newest start from the beginning in the checkpoint folders. */
@@ -169,15 +171,13 @@ export function createWorld(
   watchers: Watchers,
   zones: Pick<World, 'emptyZones' | 'forbiddenZones'> = { emptyZones: new Set(), forbiddenZones: new Set() },
 ): World {
-  const controllerMachine = newMachine({ name: 'controller', labels: null, isPersistent: true, workers: 1, at: 0 });
-  controllerMachine.state = 'ready';
-  controllerMachine.readyAt = 0;
-  for (const host of controllerMachine.hosts) host.isUp = true;
+  const controllerMachine = ownMachine('controller');
   return {
     timeline,
     chance,
     machines: [controllerMachine],
     controllerMachine,
+    gpuMachine: ownMachine('gpu1'),
     runs: [],
     checkpointRecords: new Map(),
     hasCapacity: true,
@@ -191,6 +191,15 @@ export function createWorld(
     log: (line) => log(`${String(timeline.now).padStart(8)} ${line}`),
     watchers,
   };
+}
+
+/** A machine that exists before and after every job. */
+function ownMachine(name: string): Machine {
+  const machine = newMachine({ name, labels: null, isPersistent: true, workers: 1, at: 0 });
+  machine.state = 'ready';
+  machine.readyAt = 0;
+  for (const host of machine.hosts) host.isUp = true;
+  return machine;
 }
 
 // ---------------------------------------------------------------------------------------------- machines

@@ -198,8 +198,10 @@ export function checkSetupBeforeStart(context: CheckContext, run: Run, ledger: L
       ? (context.world().machines.findLast((one) => one.name === ledger.job.allocations[run.allocation - 1]?.name)
           ?.hosts ?? [])
       : machine.hosts;
-  for (const host of hosts) {
-    const { proofs } = folderOf(host, run.job, `${host.worker}`);
+  // An own machine is one host of several, whose number in its machine is not that of the worker.
+  const isOwn = ledger.job.spec.capacity.kind === 'hosts';
+  for (const host of isOwn ? [run.host] : hosts) {
+    const { proofs } = folderOf(host, run.job, isOwn ? run.worker : `${host.worker}`);
     for (const step of ledger.job.spec.steps) {
       const proven = [...proofs].filter((proof) => proof.startsWith(`${run.allocation}/${step.key}/`));
       // The observation before the start cannot contain a restart of just now. If the command starts on that host, the

@@ -1,12 +1,12 @@
 // Checks of capacity: invariants 1, 3, 6, 12 and 13.
 
-import { lateAllocations, type Allocation, type Job } from '../../src/core/model/job.ts';
+import { lateAllocations, type Allocation, type Job, type Slot } from '../../src/core/model/job.ts';
 import { readyPeriodsOf } from '../../src/core/model/ready-periods.ts';
 import { hour, second, minute } from '../../src/core/model/time.ts';
 import { zoneOf } from '../cloud.ts';
 import { findMachine, lastPrintedAt, isAlive, runName } from '../world.ts';
 import type { Machine, Run } from '../world.ts';
-import { epoch, isGivenUp, maxDrainTime, maxReplyTime, slotCount } from './context.ts';
+import { epoch, isGivenUp, maxDrainTime, maxReplyTime } from './context.ts';
 import type { CheckContext, Ledger } from './context.ts';
 import type { AllocationRef } from '../../src/app/ports.ts';
 import { alternativesOf, operationOf } from '../../src/core/model/spec.ts';
@@ -263,10 +263,9 @@ function isAvoided(job: Job, alternative: number): boolean {
   return left.has(zones[alternative]) && zones.some((zone) => !left.has(zone));
 }
 
-// ------------------------------------------------------------------------------------------ 13: this machine never
-// runs more jobs at once than it has slots, nor a persistent TPU more than one
+// ------------------------------------------------------------------------------------------ 13: no two running jobs
+// share a slot of a host or one of its GPUs, nor a persistent TPU
 
-/** At most as many local jobs have a live program at once as there are slots, and one job of each persistent TPU. */
 export function checkLiveJobs(context: CheckContext, job: Job): void {
   if (!usesPersistentTpu(job)) return;
   const tpu = persistentTpuOf(job.spec.capacity);
@@ -275,17 +274,29 @@ export function checkLiveJobs(context: CheckContext, job: Job): void {
       context.fail(13, `jobs ${other.id} and ${job.id} both use ${tpu}`);
 }
 
+/** The live programs of jobs on one host have a slot each, with GPUs of its own. */
 export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void {
-  if (job.spec.capacity.kind !== 'hosts') return checkSharedTpu(scene, run, job);
-  const alive = new Set(
-    scene
-      .world()
-      .runs.filter((one) => one === run || isAlive(one))
-      .filter((one) => scene.ledgerOf(one.job).job.spec.capacity.kind === 'hosts')
-      .map((one) => one.job),
-  );
-  if (alive.size > slotCount)
-    scene.fail(13, `${runName(run)} starts as one of ${alive.size}, but there are ${slotCount} slots`);
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'hosts') {
+    checkSharedTpu(scene, run, job);
+    return;
+  }
+  const own = slotOf(scene, run);
+  for (const other of scene.world().runs) {
+    if (other.job === run.job || !isAlive(other) || other.host !== run.host) continue;
+    const { job: otherJob } = scene.ledgerOf(other.job);
+    const isCounted = otherJob.spec.capacity.kind === 'hosts' && !otherJob.removed;
+    if (!isCounted || isGivenUp(scene, other, otherJob)) continue;
+    const taken = slotOf(scene, other);
+    const isShared = own === undefined || taken === undefined || own.slot === taken.slot;
+    if (isShared || own.gpus?.some((gpu) => taken.gpus?.includes(gpu)) === true)
+      scene.fail(13, `${runName(run)} starts in slot ${own?.slot}, in which ${runName(other)} is alive`);
+  }
+}
+
+function slotOf(scene: CheckContext, { job: id, attempt, worker }: Run): Slot | undefined {
+  const { job } = scene.ledgerOf(id);
+  return job.allocations[(job.attempts[attempt - 1]?.allocation ?? 0) - 1]?.slots?.[Number(worker)];
 }
 
 /** Another job may have a live program there only if it left the list, or on a host that was given up. */

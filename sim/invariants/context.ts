@@ -1,5 +1,7 @@
 // Check context: the world, the owners' commands and the database, against which the invariants are checked.
 
+import { ownHost } from '../../src/core/model/spec.ts';
+import type { Pool } from '../../src/core/policy/admission.ts';
 import type { AllocationRef } from '../../src/app/ports.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
@@ -41,8 +43,11 @@ export interface Violation {
 /** The controllers' time when the world begins. */
 export const epoch = Date.UTC(2026, 0, 1);
 
-/** Number of programs of this machine's own capacity that may run at once. */
-export const slotCount = 1;
+/** The machine of the controller, and another one. */
+export const simulatedHosts: readonly Pool[] = [
+  { name: ownHost, slots: 1, gpus: null },
+  { name: 'gpu1', slots: 2, gpus: 4 },
+];
 
 /** Longest time that a released machine is kept for the rest of its logs. */
 export const maxDrainTime = 15 * minute;
