@@ -169,6 +169,7 @@ printf '' 2>/dev/null >>"$dir/log" || give_up "cannot write to $root"
 printf '%39s\\n' '' >"$dir/exit.new" 2>/dev/null || give_up "cannot write to $root"
 read_clock
 read_ticks $$
+[ -n "$ticks" ] || give_up "the host has no /proc, so jobman could not see whether the program lives"
 printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || give_up "cannot write to $root"
 echo started
 exec >/dev/null 2>&1

@@ -1,6 +1,6 @@
 /** Jobs on machines of the user's own: real OpenSSH servers on loopback addresses, with the user's known_hosts. */
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { spawnSync } from 'node:child_process';
@@ -151,4 +151,34 @@ test('jobs on one host get slots with GPUs of their own and wait for one, and a 
   await world.waitForPhase(first, 'cancelled');
   await world.runOk(['cancel', third]);
   await world.waitForPhase(third, 'cancelled');
+});
+
+test('a host that reboots ends the attempt as unreachable, and the next one runs there after its setup', async (t) => {
+  const opened = await openHosts(t);
+  if (opened === undefined) return;
+  const { world, hosts, trust } = opened;
+  const [gpu1] = hosts;
+  trust();
+  writeFileSync(join(world.folder, 'words.txt'), 'words\n');
+  const program = 'echo "$(cat ~/words.txt) in $(cat "$JOBMAN_BOOT_ID_FILE")"; sleep 600';
+  const files = ['words.txt:~/words.txt'];
+  const id = await world.create(jobOn(world, ['gpu1'], program, { job: { files }, recovery: 'loop: failures' }));
+  assert.ok(await prints(world, id, 'words in boot-one'));
+
+  // A reboot ends every process, the launcher too. What is below /tmp, or mounted, is lost with it: here, a file of the setup.
+  rmSync(join(gpu1.home, 'words.txt'));
+  writeFileSync(gpu1.bootIdFile, 'boot-two\n');
+  for (const { pid } of processesOf(gpu1.world.env[testIdVariable] ?? '', gpu1.world.folder))
+    if (readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').some((one) => one.startsWith('JOBMAN_RUN=')))
+      sendSignal(pid, 'SIGKILL');
+  assert.ok(await prints(world, id, 'words in boot-two'));
+  const job = await world.show(id);
+  assert.deepEqual(reasonsOf(job), ['unreachable', null]);
+  assert.equal(job.attempts[0]?.evidence?.message, 'the program vanished on worker 0: the machine was restarted');
+  assert.deepEqual(
+    job.attempts.map(({ allocation }) => allocation),
+    [1, 1],
+  );
+  await world.runOk(['cancel', id]);
+  await world.waitForPhase(id, 'cancelled');
 });

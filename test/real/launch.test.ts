@@ -169,11 +169,28 @@ test('on a full disk a start fails and can be retried, and a program that fills 
   const filler = join(host.jobmanHome, 'filler');
   spawnSync('sh', ['-c', 'cat /dev/zero >"$1" 2>/dev/null', 'sh', filler]);
   const refused = await ground.machines.start(ground.ref, launchOf(1, 'echo never'));
-  assert.equal(refused.kind, 'failed', JSON.stringify(refused));
+  assert.ok(refused.kind === 'failed');
+  assert.match(refused.evidence.message, /cannot be written: ENOSPC/);
   spawnSync('rm', [filler]);
   assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, 'cat /dev/zero; exit 6')), { kind: 'done' });
   const run = await waitForRun(ground, 1, 'exited');
   assert.equal(run.state === 'exited' && run.exitCode, 6);
+});
+
+test('on a full disk, or without /proc, a host reached through a shell says why it starts nothing', async (t) => {
+  const host = openHost(t);
+  const startWhere = async (prepare: string): Promise<string> => {
+    const shell = ['unshare', '-m', 'sh', '-c', `${prepare} && exec sh -s`];
+    const machines = machinesOver(createLocalTransport({ env: host.env, cwd: host.home, shell }), host.stepLog);
+    const result = await machines.start(host.ref, launchOf(1, 'echo never'));
+    return result.kind === 'failed' ? result.evidence.message : JSON.stringify(result);
+  };
+  const canMount = spawnSync('unshare', ['-m', 'true']).status === 0;
+  if (!requireReal(t, 'leave to mount in a namespace', canMount)) return;
+  const root = rootIn(host.home, host.ref);
+  const fill = `mkdir -p ~/.jobman && mount -t tmpfs -o size=64k tmpfs ~/.jobman && mkdir -p '${root}' && { cat /dev/zero >~/.jobman/filler 2>/dev/null || :; }`;
+  assert.ok((await startWhere(fill)).startsWith(`worker 0 could not start the command: cannot write ${root}/`));
+  assert.match(await startWhere('mount -t tmpfs tmpfs /proc'), /^worker 0 could not start the command: the host has no \/proc/);
 });
 
 test('a program that ends while its disk is read-only has its exit code as soon as writes work again', async (t) => {

@@ -736,6 +736,15 @@ printf 'and no more'`;
     );
   });
 
+  on('a program that lives counts as running even if the boot id differs, and can be stopped', async (ground) => {
+    await start(ground, 1, 'exec sleep 600');
+    await waitForRun(ground, 1, 'running');
+    writeFileSync(ground.bootIdFile, 'boot-two\n');
+    assert.equal((await observe(ground)).runs[0]?.state, 'running');
+    assertDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    await waitForRun(ground, 1, 'vanished');
+  });
+
   on('after a reboot no proof counts, and the check decides', async (ground) => {
     const made = (name: string): string => join(ground.home, name);
     const lasting = stepOf('installed', '[ -e "$HOME/installed" ]', 'echo x >>"$HOME/installed"');
