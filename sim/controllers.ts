@@ -9,7 +9,7 @@ import { checkAction } from '../src/core/policy/permissions.ts';
 import type { CommandOptions, Verb } from '../src/core/decide/commands.ts';
 import type { Job } from '../src/core/model/job.ts';
 import type { Outcome, OutcomeResult } from '../src/core/model/observation.ts';
-import { ownHost, type SetupStep } from '../src/core/model/spec.ts';
+import type { SetupStep } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
 import type { Guard } from '../src/core/policy/guards.ts';
 import type { Actor } from '../src/core/model/user.ts';

@@ -22,6 +22,7 @@ import type { Digest } from '../catalogue/digest.ts';
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
+import type { PoolQueue } from '../core/policy/admission.ts';
 import type { ConfirmationToken, GuardReason } from '../core/policy/guards.ts';
 import type { JobActions } from '../core/policy/permissions.ts';
 import type { JobActivity } from './activity.ts';
@@ -676,6 +677,8 @@ export interface Client {
   /** The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4). */
   resolveName(name: string, purpose: RefPurpose): Promise<string>;
   list(query: ListQuery): Promise<JobList>;
+  /** This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots. */
+  hostQueues(): Promise<readonly PoolQueue[]>;
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   /**
    * The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers; without

@@ -20,6 +20,7 @@ import { hasBudget, possibleCapacity } from '../core/policy/grants.ts';
 import type { Plan } from './client.ts';
 import { checkRequest, withPrice, type GuardParts } from './confirmation.ts';
 import { formatBudgetLeft } from './grants.ts';
+import { readHostQueues, type QueueSources } from './host-queues.ts';
 import { formatBudget, formatConditions, formatStartFolder } from './phrases.ts';
 import { pluralize, formatDuration, formatPricePerHour, formatUsd, reasonPhrases } from './format.ts';
 import { hour } from '../core/model/time.ts';
@@ -28,7 +29,7 @@ const jobIdToken = '<job id>';
 
 /** For the owner that `readOwner` returns. */
 export async function planRequest(
-  parts: GuardParts,
+  parts: GuardParts & QueueSources,
   given: JobSpec,
   readOwner: () => Promise<UserName>,
 ): Promise<Plan> {
@@ -39,7 +40,21 @@ export async function planRequest(
   const { budgets, confirmation } = await checkRequest(parts, { owner, spec, job: null });
   const left = budgets.map((one) => formatBudgetLeft(one, owner, parts.now()));
   const reasons = confirmation?.reasons.map(({ token: _token, ...reason }) => reason) ?? [];
-  return { ...createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left), reasons };
+  const plan = createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left);
+  return { ...plan, requests: [...plan.requests, ...(await queueLines(parts, spec))], reasons };
+}
+
+/** The queues in which the job would have to wait. None if the database does not answer: a dry run works without one. */
+async function queueLines(sources: QueueSources, { capacity }: JobSpec): Promise<readonly string[]> {
+  const names: readonly string[] = capacity.kind === 'hosts' ? capacity.hosts : [];
+  if (names.length === 0) return [];
+  const queues = await readHostQueues(sources).catch(() => []);
+  return queues
+    .filter((queue) => names.includes(queue.pool) && queue.usedCount + queue.waiting.length >= queue.slots)
+    .map(
+      ({ pool, slots, usedCount, waiting }) =>
+        `a wait on ${formatHosts([pool])}: ${usedCount} of ${pluralize(slots, 'slot')} used, ${pluralize(waiting.length, 'job')} before this one`,
+    );
 }
 
 /** `budgetsLeft`: what is left of the owner's budgets, as phrases. */

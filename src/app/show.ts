@@ -2,7 +2,6 @@
 
 import { runsCommandHere } from '../core/model/spec.ts';
 import { capacityTraits } from '../core/decide/allocate.ts';
-import { queuePositionOf, waitsForSlot, type Pool, type QueuePosition } from '../core/policy/admission.ts';
 import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { ruleUseOf } from '../core/decide/recover.ts';
@@ -17,6 +16,7 @@ import { formatDuration } from './format.ts';
 import { currentCapacity } from '../core/policy/grants.ts';
 import { readOwnerSpending } from './grants.ts';
 import type { Grant } from '../core/policy/grants.ts';
+import { readQueuePosition, type QueueSources } from './host-queues.ts';
 import { hangEvidenceOf, lastOutput, workerViews } from './logs.ts';
 import type { JobFiles, LocalFolders, Store } from './ports.ts';
 import { progressOf } from './progress.ts';
@@ -31,11 +31,10 @@ import { createEndReader, type EndReader } from './file-ends.ts';
 import { isAbsolute, join } from 'node:path';
 
 /** The database, our copies of logs and folders of this machine. Nothing remote is observed. */
-export interface ViewSources {
+export interface ViewSources extends QueueSources {
   readonly store: Store;
   readonly files: JobFiles;
   readonly folders: LocalFolders;
-  readonly pools: () => Promise<readonly Pool[]>;
   readonly grants: () => Promise<readonly Grant[]>;
   readonly isControllerRunning: () => Promise<boolean>;
   readonly now: () => Instant;
@@ -79,13 +78,13 @@ export async function whyJob(sources: ViewSources, job: Job): Promise<Why> {
 }
 
 async function whyContextOf(sources: ViewSources, job: Job, read: EndReader): Promise<WhyContext> {
-  const { store, pools, now } = sources;
+  const { store, now } = sources;
   const failure = failedAttempt(job);
   const isUnfinished = job.finish === null;
   const [events, queuePosition, nextCheckAt, typicalWait, budgets, { jobs: quotaJobs }, isControllerRunning] =
     await Promise.all([
       store.events(job.id, 0),
-      queuePositionIn(store, pools, job),
+      readQueuePosition(sources, job),
       store.wakeAt(job.id),
       isUnfinished ? typicalWaitFor(store, job, now()) : null,
       limitingBudgets(sources, job),
@@ -127,18 +126,6 @@ function budgetViews(job: Job, limiting: readonly Budget[], now: Instant): reado
     ownerBudget: one.ownerBudget ?? null,
     usedUpAt: budgetEnd(one, now) ?? null,
   }));
-}
-
-/** Computed on demand: storing it would be a write for each job behind one that begins. */
-async function queuePositionIn(
-  store: Store,
-  pools: () => Promise<readonly Pool[]>,
-  job: Job,
-): Promise<QueuePosition | undefined> {
-  if (!waitsForSlot(job)) return undefined;
-  // A job that has left the list may hold its slot until its program has ended.
-  const [known, { jobs }] = await Promise.all([pools(), store.list({ maxFinished: 0, includeRemoved: true })]);
-  return queuePositionOf(known, jobs, job);
 }
 
 /** Null if no preemption is possible: nothing runs, the capacity is not preemptible, or the job is unreachable. */

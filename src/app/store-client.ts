@@ -93,6 +93,11 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
       return planRequest(parts, spec, async () => (await whoAmI()).user);
     },
 
+    async hostQueues() {
+      const { readHostQueues } = await import('./host-queues.ts');
+      return readHostQueues(parts);
+    },
+
     resolveName: async (name, purpose) => resolveName(store, name, ownNames(await whoAmI()), now(), purpose),
     changeCount: () => store.changeCount(),
 

@@ -811,8 +811,14 @@ export function clientSuite(implementation: OpenClient): void {
     assert.match(plan.command, /^on every worker:\npython3 train\.py$/);
     assert.match(plan.rules.join('\n'), /preset pre: 100 preemptions allowed\npreempted -> resume on a new allocation/);
     assert.match(plan.limits.join('\n'), /stopped with TERM, killed after 30s/);
+    assert.match((await fixture.client.plan(localSpec())).requests.join(), /a slot on this machine$/);
     assert.deepEqual(readdirSync(join(fixture.home, '..')).includes('home'), false, 'not even the home is made');
-    assert.match((await fixture.client.plan(localSpec())).requests.join(), /a slot on this machine/);
+    const slots = (await fixture.client.hostQueues())[0]?.slots ?? 0;
+    for (let job = 0; job <= slots; job += 1) await fixture.create(localSpec());
+    assert.match(
+      (await fixture.client.plan(localSpec())).requests.join('\n'),
+      new RegExp(`\na wait on this machine: 0 of ${slots} slots? used, ${slots + 1} jobs before this one$`),
+    );
   });
 
   test('reading an empty home finds no jobs and creates no file', async (t) => {

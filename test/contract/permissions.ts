@@ -313,6 +313,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   resolveName: { kind: 'none', because: 'the list shows every name with its id' },
   zones: { kind: 'none', because: 'the answers of the cloud belong to no job' },
   changeCount: { kind: 'none', because: 'a number' },
+  hostQueues: { kind: 'none', because: 'the ids of waiting jobs, which the list shows' },
   wake: { kind: 'none', because: 'only the role counts: a test of its own' },
   putBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
   hasBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },

@@ -5,7 +5,15 @@ import { test } from 'node:test';
 import { isPermanent, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
 import { hashFraction, minute, second, hour } from '../../src/core/model/time.ts';
 import { local, spec, tpu, World, freshJob, t0 } from './world.ts';
-import { admit, demandsOf, isAdmitted, queuePositionOf, usageOf, withTpus } from '../../src/core/policy/admission.ts';
+import {
+  admit,
+  demandsOf,
+  isAdmitted,
+  queuePositionOf,
+  queuesOf,
+  usageOf,
+  withTpus,
+} from '../../src/core/policy/admission.ts';
 import type { Admitted, Demand } from '../../src/core/policy/admission.ts';
 import { ownHost } from '../../src/core/model/spec.ts';
 import type { Job } from '../../src/core/model/job.ts';
@@ -150,6 +158,8 @@ test('a queue position: the used slots, and the jobs ahead', () => {
     { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 0, after: [] },
     { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 2, after: [] },
   ]);
+  const queue = { pool: 'localhost', slots: 2, usedCount: 1, waiting: ['000002', '000003', '000001'] };
+  assert.deepEqual(queuesOf(machine(2), jobs), [queue]);
 });
 
 test('a job waits for the end of the jobs that it replaces, also on other TPUs', () => {
@@ -191,6 +201,10 @@ test('a long backoff gives the slot up, and a short one keeps it', () => {
   const other = waiting('000002', t0);
   assert.deepEqual(admitJobs(1, [pausing('000001', 10 * minute), other], t0 + second), ['000002']);
   assert.deepEqual(admitJobs(1, [pausing('000001', 30 * second), other], t0 + second), ['000001']);
+  const usedCounts = [10 * minute, 30 * second].map(
+    (pause) => queuesOf(machine(1), [pausing('000001', pause), other])[0]?.usedCount,
+  );
+  assert.deepEqual(usedCounts, [0, 1], 'a list of the queue says the same');
 });
 
 test('after its backoff a job comes before later jobs, and after earlier start requests', () => {

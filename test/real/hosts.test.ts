@@ -159,19 +159,23 @@ test('a host that reboots ends the attempt as unreachable, and the next one runs
   const { world, hosts, trust } = opened;
   const [gpu1] = hosts;
   trust();
-  writeFileSync(join(world.folder, 'words.txt'), 'words\n');
-  const program = 'echo "$(cat ~/words.txt) in $(cat "$JOBMAN_BOOT_ID_FILE")"; sleep 600';
-  const files = ['words.txt:~/words.txt'];
+  writeFileSync(join(world.folder, 'input.txt'), 'input\n');
+  const program = 'echo "$(cat ~/input.txt) in $(cat "$JOBMAN_BOOT_ID_FILE")"; sleep 600';
+  const files = ['input.txt:~/input.txt'];
   const id = await world.create(jobOn(world, ['gpu1'], program, { job: { files }, recovery: 'loop: failures' }));
-  assert.ok(await prints(world, id, 'words in boot-one'));
+  assert.ok(await prints(world, id, 'input in boot-one'));
 
   // A reboot ends every process, the launcher too. What is below /tmp, or mounted, is lost with it: here, a file of the setup.
-  rmSync(join(gpu1.home, 'words.txt'));
+  rmSync(join(gpu1.home, 'input.txt'));
   writeFileSync(gpu1.bootIdFile, 'boot-two\n');
   for (const { pid } of processesOf(gpu1.world.env[testIdVariable] ?? '', gpu1.world.folder))
-    if (readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').some((one) => one.startsWith('JOBMAN_RUN=')))
+    if (
+      readFileSync(`/proc/${pid}/environ`, 'utf8')
+        .split('\0')
+        .some((one) => one.startsWith('JOBMAN_RUN='))
+    )
       sendSignal(pid, 'SIGKILL');
-  assert.ok(await prints(world, id, 'words in boot-two'));
+  assert.ok(await prints(world, id, 'input in boot-two'));
   const job = await world.show(id);
   assert.deepEqual(reasonsOf(job), ['unreachable', null]);
   assert.equal(job.attempts[0]?.evidence?.message, 'the program vanished on worker 0: the machine was restarted');

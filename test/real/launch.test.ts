@@ -190,7 +190,10 @@ test('on a full disk, or without /proc, a host reached through a shell says why 
   const root = rootIn(host.home, host.ref);
   const fill = `mkdir -p ~/.jobman && mount -t tmpfs -o size=64k tmpfs ~/.jobman && mkdir -p '${root}' && { cat /dev/zero >~/.jobman/filler 2>/dev/null || :; }`;
   assert.ok((await startWhere(fill)).startsWith(`worker 0 could not start the command: cannot write ${root}/`));
-  assert.match(await startWhere('mount -t tmpfs tmpfs /proc'), /^worker 0 could not start the command: the host has no \/proc/);
+  assert.match(
+    await startWhere('mount -t tmpfs tmpfs /proc'),
+    /^worker 0 could not start the command: the host has no \/proc/,
+  );
 });
 
 test('a program that ends while its disk is read-only has its exit code as soon as writes work again', async (t) => {

@@ -1,5 +1,4 @@
 import { ownHost } from '../../core/model/spec.ts';
-import { hostsOf } from '../../app/hosts.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { publishJobs, readQueue, type QueueReport } from '../../app/cluster/queue-source.ts';
 import type { QueueGroup, QueuePosition, QueueView } from '../../app/cluster/queue.ts';
@@ -32,38 +31,38 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
 
 /** Jobs that wait for a slot of a host or for a TPU. Prints nothing, and returns true, if `mayBeSilent` and none waits. */
 async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolean> {
-  const [client, settings] = await Promise.all([cli.services.client(), cli.services.settings()]);
-  const { rows } = await client.list({ phases: ['queued', 'provisioning', 'setup', 'running', 'stopping'] });
+  const client = await cli.services.client();
+  const [{ rows }, queues] = await Promise.all([
+    client.list({ phases: ['queued', 'provisioning', 'setup', 'running', 'recovering', 'stopping'] }),
+    client.hostQueues(),
+  ]);
   const oldestFirst = rows.toReversed();
-  const queues = hostsOf(settings).map(({ name, slots }) => {
-    const jobs = oldestFirst.filter(({ hosts }) => hosts.includes(name));
-    const waiting = jobs.filter(({ phase }) => phase === 'queued');
-    return { name, slotCount: slots, usedCount: jobs.length - waiting.length, waiting };
-  });
   const isOnHosts = ({ hosts }: JobRow): boolean => hosts.length > 0;
+  const waitsOnHosts = new Set(queues.flatMap((queue) => queue.waiting));
   const tpu = oldestFirst.filter((row) => !isOnHosts(row) && ['queued', 'provisioning'].includes(row.phase));
-  const waiting = [...oldestFirst.filter((row) => isOnHosts(row) && row.phase === 'queued'), ...tpu];
+  const waiting = [...oldestFirst.filter(({ id }) => waitsOnHosts.has(id)), ...tpu];
   if (mayBeSilent && waiting.length === 0) return true;
   const positionsOf = (row: JobRow) =>
-    queues.flatMap(({ name, waiting: jobs }) =>
-      jobs.includes(row) ? [{ host: name, position: jobs.indexOf(row) + 1 }] : [],
+    queues.flatMap(({ pool, waiting: jobs }) =>
+      jobs.includes(row.id) ? [{ host: pool, position: jobs.indexOf(row.id) + 1 }] : [],
     );
   if (cli.json) {
     cli.printJsonLines(
-      queues.map(({ name: host, waiting: jobs, ...counts }) => ({
+      queues.map(({ pool: host, slots: slotCount, usedCount, waiting: jobs }) => ({
         kind: 'slots' as const,
         host,
-        ...counts,
+        slotCount,
+        usedCount,
         waitingCount: jobs.length,
       })),
     );
     cli.printJsonLines(waiting.map((row) => ({ kind: 'queued' as const, positions: positionsOf(row), ...row })));
     return false;
   }
-  for (const { name, slotCount, usedCount, waiting: jobs } of queues) {
-    const host = name === ownHost ? 'This machine' : name;
+  for (const { pool, slots, usedCount, waiting: jobs } of queues) {
+    const host = pool === ownHost ? 'This machine' : pool;
     cli.printSentence(
-      `${host}: ${usedCount} of ${pluralize(slotCount, 'slot')} used, ${pluralize(jobs.length, 'job')} waiting.`,
+      `${host}: ${usedCount} of ${pluralize(slots, 'slot')} used, ${pluralize(jobs.length, 'job')} waiting.`,
     );
   }
   cli.printSentence(`TPUs: ${pluralize(tpu.length, 'job')} waiting.`);

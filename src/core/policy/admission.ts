@@ -155,6 +155,25 @@ function longBackoffEnd(job: Job): Instant | undefined {
   return attempt.notBeforeAt > since + shortBackoff ? attempt.notBeforeAt : undefined;
 }
 
+/** The jobs of one pool: the number of those that hold a slot, and the ids of those that wait, the next one first. */
+export interface PoolQueue {
+  readonly pool: string;
+  readonly slots: number;
+  readonly usedCount: number;
+  readonly waiting: readonly string[];
+}
+
+export function queuesOf(pools: readonly Pool[], jobs: readonly Job[]): readonly PoolQueue[] {
+  const usage = usageOf(jobs);
+  const demands = demandsOf(jobs).toSorted(compareDemands);
+  return pools.map(({ name, slots }) => ({
+    pool: name,
+    slots,
+    usedCount: usage.filter((one) => one.pools.includes(name)).length,
+    waiting: demands.flatMap((one) => (one.pools.includes(name) ? [one.job] : [])),
+  }));
+}
+
 /** The queue of one pool in which a job waits: its slots, the used ones, and the number of waiting jobs before this one. */
 export interface QueuePosition {
   readonly pool: string;

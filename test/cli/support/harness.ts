@@ -268,6 +268,11 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     setSecret: unavailable('secrets'),
     replaceJobSecret: unavailable('secrets'),
     deleteSecret: unavailable('secrets'),
+    hostQueues: async () => {
+      const own = jobs.filter(({ hosts, phase }) => hosts.includes('localhost') && !isFinishedPhase(phase));
+      const waiting = own.filter(({ phase }) => phase === 'queued').map(({ id }) => id);
+      return [{ pool: 'localhost', slots: 4, usedCount: own.length - waiting.length, waiting: waiting.toReversed() }];
+    },
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,
