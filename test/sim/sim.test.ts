@@ -38,7 +38,7 @@ for (const [name, invariant] of [
   ['start-before-setup', 5],
   ['end-without-event', 9],
   ['mirror-repeats', 11],
-  ['one-checkpoint-folder', 14],
+  ['foreign-checkpoints-count', 14],
   ['delivery-recorded-first', 15],
   ['pass-without-outcomes', 17],
   ['guard-not-rechecked', 18],
