@@ -663,6 +663,12 @@ export interface SecretView {
   readonly usedBy: readonly string[];
 }
 
+export interface BucketAnswer {
+  readonly statuses: readonly BucketStatus[];
+  /** What was started for the answer, for the user; null: nothing. */
+  readonly notice: string | null;
+}
+
 /**
  * The operations of one actor. Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs,
  * and 4 with the code `forbidden` for what the actor may not do. Reads write nothing.
@@ -804,11 +810,7 @@ export interface Client {
   /** Throws JobmanError (5) without a login to the cloud of the project. */
   checkLogin(project: string): Promise<void>;
   /** In the order of the names. Answers within seconds. `pendingSpec`: a new job, for which the TPU emulator is started. */
-  bucketStatuses(
-    project: string,
-    buckets: readonly string[],
-    pendingSpec: JobSpec | null,
-  ): Promise<readonly BucketStatus[]>;
+  bucketStatuses(project: string, buckets: readonly string[], pendingSpec: JobSpec | null): Promise<BucketAnswer>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   close(): Promise<void>;

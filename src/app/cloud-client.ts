@@ -130,7 +130,8 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Clie
       }
       const [own, { observeInTime }] = await Promise.all([cloudParts(), import('./buckets.ts')]);
       const port = own.bucketsOf(project);
-      return Promise.all(buckets.map((bucket) => observeInTime(port, bucket)));
+      const statuses = await Promise.all(buckets.map((bucket) => observeInTime(port, bucket)));
+      return { statuses, notice: parts.startNotice?.() ?? null };
     },
 
     async forgetOrphan(orphan) {

@@ -198,5 +198,9 @@ async function checkBuckets(
   // Loaded lazily: only a job with a bucket needs it.
   const { checkBucketLocations } = await import('../app/buckets.ts');
   const client = await cli.services.client();
-  return checkBucketLocations(buckets, (names) => client.bucketStatuses(project, names, pendingSpec));
+  return checkBucketLocations(buckets, async (names) => {
+    const { statuses, notice } = await client.bucketStatuses(project, names, pendingSpec);
+    if (notice !== null) cli.note(notice);
+    return statuses;
+  });
 }

@@ -31,6 +31,11 @@ export function createLocalClients(services: Services): (requested: UserName | n
     ));
   const { closeMeter, ...machines } = machineParts(services);
   let startMessages: string[] = [];
+  function startNotice(): string | null {
+    const notice = startMessages.join('\n');
+    startMessages = [];
+    return notice === '' ? null : notice;
+  }
   const parts: ClientParts = {
     store,
     notifications: store.notifications,
@@ -61,6 +66,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
       const { started, endpoint } = await ensureEmulator(io, home, spec);
       if (started) startMessages.push(formatEmulatorStarted(endpoint));
     },
+    startNotice,
     pools: async () => hostsOf(await services.settings()),
     grants: async () => (await services.settings()).grants,
     ...machines,
@@ -76,9 +82,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     async wakeController() {
       const { started, pid } = await (await services.controller()).start();
       if (started) startMessages.push(`Started the controller (process ${pid}). It runs in the background.`);
-      const message = startMessages.join('\n');
-      startMessages = [];
-      return message === '' ? null : message;
+      return startNotice();
     },
   };
 

@@ -345,7 +345,10 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     images: unavailable('registry'),
     image: unavailable('registry'),
     checkLogin: async () => undefined,
-    bucketStatuses: async (_project, buckets) => buckets.map(() => ({ kind: 'unlocated' })),
+    bucketStatuses: async (_project, buckets) => ({
+      statuses: buckets.map(() => ({ kind: 'unlocated' })),
+      notice: null,
+    }),
     tpus: unavailable('clouds'),
     forgetProject: unavailable('projects'),
     quota: unavailable('clouds'),
