@@ -663,7 +663,7 @@ export interface SecretView {
   readonly usedBy: readonly string[];
 }
 
-export interface BucketAnswer {
+interface BucketAnswer {
   readonly statuses: readonly BucketStatus[];
   /** What was started for the answer, for the user; null: nothing. */
   readonly notice: string | null;
