@@ -665,7 +665,7 @@ export interface SecretView {
 
 interface BucketAnswer {
   readonly statuses: readonly BucketStatus[];
-  /** What was started for the answer, for the user; null: nothing. */
+  /** A message for the user about a program that was started for the answer; null: none was. */
   readonly notice: string | null;
 }
 

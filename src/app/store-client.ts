@@ -51,7 +51,7 @@ export interface ClientParts {
   readonly grants: () => Promise<readonly Grant[]>;
   /** Starts what the cloud of a new job needs on this machine: the TPU emulator. */
   readonly prepareCloud?: (spec: JobSpec) => Promise<void>;
-  /** What `prepareCloud` has started since the last call, for the user; null: nothing. */
+  /** A message for the user about the programs that were started since the last call; null: none was. */
   readonly startNotice?: () => string | null;
   readonly pools: () => Promise<readonly Pool[]>;
   /** Loaded at the first ticket. */
