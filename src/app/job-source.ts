@@ -220,12 +220,11 @@ export interface JobSource {
 
 /** All bytes of a log from the first that is wanted, in blocks, until a read finds none. */
 export async function* logBytes(
-  source: Pick<JobSource, 'readLog'>,
-  job: FoundJob,
+  readLog: (id: string, from: number, maxBytes: number) => Promise<Pick<LogPart, 'bytes'>>,
   { id, from: begin }: Pick<JobLog, 'id' | 'from'>,
 ): AsyncIterable<Buffer> {
   for (let from = begin; ;) {
-    const { buffer, byteOffset, byteLength } = (await source.readLog(job, id, from, logBlockSize)).bytes;
+    const { buffer, byteOffset, byteLength } = (await readLog(id, from, logBlockSize)).bytes;
     if (byteLength === 0) return;
     from += byteLength;
     yield Buffer.from(buffer, byteOffset, byteLength);

@@ -4,7 +4,7 @@ import { isFinishedPhase } from '../core/decide/phase.ts';
 import { parseInstant, type Duration, type Instant } from '../core/model/time.ts';
 import type { Client, LogQuery, LogRef } from './client.ts';
 import { usageError } from './errors.ts';
-import { logBytes, type JobLog, type JobSource, type LogsQuery, type LogStep } from './job-source.ts';
+import { logBytes, type JobLog, type LogsQuery, type LogStep } from './job-source.ts';
 import { jobUpdates } from './job-updates.ts';
 import type { Io } from './services.ts';
 
@@ -153,14 +153,9 @@ async function offsetOfLast(client: Client, { job, id, size }: LogRef, lines: nu
 
 /** Of the first line that begins with a time from then on; the log's end without one. Only for a log with times. */
 async function offsetSince(client: Client, log: LogRef, since: Instant): Promise<number> {
-  const source: Pick<JobSource, 'readLog'> = { readLog: (_job, ...rest) => client.readLog(log.job, ...rest) };
   let offset = 0;
   let rest: Buffer = Buffer.alloc(0);
-  for await (const block of logBytes(
-    source,
-    { id: log.job, cluster: null, copy: null, note: null },
-    { id: log.id, from: 0 },
-  )) {
+  for await (const block of logBytes((...part) => client.readLog(log.job, ...part), { id: log.id, from: 0 })) {
     const bytes = Buffer.concat([rest, block]);
     let begin = 0;
     for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, begin)) {

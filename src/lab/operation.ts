@@ -1,12 +1,12 @@
 // Operations on a TPU of the lab: create, recreate, restart, prepare and delete. Each is a job without a command, so the
 // controller carries it out, and it continues whatever happens to the command that began it.
 
-import { createHash } from 'node:crypto';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { JobView } from '../app/client.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { JobSpec, RecoveryRule, SetupStep, TpuOperation, TpuSpec } from '../core/model/spec.ts';
 import { minute, second } from '../core/model/time.ts';
+import { keyedStep } from './site-setup.ts';
 import { formatTpuState, type FoundTpu, type KnownTpuState } from './tpu-operations.ts';
 import type { LabTpu } from './tpus.ts';
 
@@ -170,6 +170,5 @@ echo 'the worker did not reboot'
 exit 1
 `,
   };
-  const key = createHash('sha256').update(JSON.stringify(script)).digest('hex').slice(0, 16);
-  return { name: 'reboot', key, ...script, files: [], timeoutMs: 10 * minute };
+  return keyedStep({ name: 'reboot', files: [], timeoutMs: 10 * minute }, script);
 })();

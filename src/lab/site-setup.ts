@@ -161,9 +161,17 @@ export function siteSteps(site: Pick<Site, 'shares' | 'wandbKeyFile'>, zone: str
     const secret = { kind: 'setting', setting: 'lab.wandbKeyFile' } as const;
     const key: StepFile = { kind: 'secret', secret, to: remoteKeyPath, mode: 0o600 };
     const files = setup === wandbSetup ? [key] : [];
-    const hash = createHash('sha256').update(JSON.stringify([name, script, files]));
-    return { name, key: hash.digest('hex').slice(0, 16), ...script, files, timeoutMs };
+    return keyedStep({ name, files, timeoutMs }, script);
   });
+}
+
+/** The step with the key of its contents. */
+export function keyedStep(
+  step: Pick<SetupStep, 'name' | 'files' | 'timeoutMs'>,
+  script: Pick<SetupStep, 'check' | 'apply'>,
+): SetupStep {
+  const hash = createHash('sha256').update(JSON.stringify([step.name, script, step.files]));
+  return { ...step, ...script, key: hash.digest('hex').slice(0, 16) };
 }
 
 /** The key, or null. Throws JobmanError (2) if the file is unreadable or the value is not a key. */

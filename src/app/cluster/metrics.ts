@@ -16,7 +16,6 @@ export async function* podLogs(
 ): AsyncIterable<PodLog> {
   if (worker === 'controller') throw usageError('-w controller is not for a job in a cluster: its pods have numbers.');
   const logs = createClusterLogs(parts);
-  const source: Parameters<typeof logBytes>[0] = { readLog: (_job, ...part) => logs.readLog(record, ...part) };
   const pods: string[] = [];
   const query = { allPods: true, timestamps: true };
   for await (const step of logs.logs(record, () => Promise.resolve(''), query, new AbortController().signal)) {
@@ -26,7 +25,7 @@ export async function* podLogs(
       if (!pods.includes(log.pod.name)) pods.push(log.pod.name);
       const attempt = pods.indexOf(log.pod.name) + 1;
       if (wanted === undefined || wanted === attempt)
-        yield { attempt, worker, pieces: logBytes(source, record.found, log) };
+        yield { attempt, worker, pieces: logBytes((...part) => logs.readLog(record, ...part), log) };
     }
   }
   if (wanted !== undefined && wanted > pods.length)

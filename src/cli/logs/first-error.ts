@@ -118,7 +118,7 @@ async function firstErrorOf(
     pieces.push(...recent, piece);
   });
 
-  for await (const block of logBytes(source, job, log)) {
+  for await (const block of logBytes((...part) => source.readLog(job, ...part), log)) {
     splitter.push(block, 0);
     if (pieces.length > linesAfter + recent.length) break;
   }
