@@ -10,7 +10,8 @@ import { noon, tpuSpec } from '../support/builders.ts';
 const { job } = newJob({ id: '000001', installation: 'abc123', owner: 'ada', spec: tpuSpec(), at: noon });
 
 test('a delta turns one value into the other, and equal values have none', () => {
-  const value = fc.jsonValue({ noUnicodeString: false }) as fc.Arbitrary<Json>;
+  // A pass is stored as JSON, whose text has no -0.
+  const value = fc.jsonValue({ noUnicodeString: false }).map((one) => JSON.parse(JSON.stringify(one)) as Json);
   fc.assert(
     fc.property(value, value, (from, to) => {
       const delta = deltaOf(from, to);
