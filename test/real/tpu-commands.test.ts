@@ -311,11 +311,22 @@ suite('TPUs by the tpu command', () => {
     await onAll(nine, installNfs.replace('mount -t', 'sleep 5; mount -t'));
     settings({ zones: [zone], shares: [{ source: '10.0.0.2:/home', target: '/home-nfs' }] });
     const first = await node(nine);
+    const killController = (): boolean => {
+      try {
+        const { pid } = JSON.parse(readFileSync(join(world.home, 'controller.json'), 'utf8')) as {
+          readonly pid: number;
+        };
+        return process.kill(pid, 'SIGKILL');
+      } catch {
+        return false;
+      }
+    };
     const killed = async (verb: string) => {
       const running = world.start(['tpu', verb, nine, '--yes']);
       await running.waitForOutput(/Job \d+ \(.*\) runs in the background/);
       running.child.kill('SIGKILL');
-      process.kill(JSON.parse(readFileSync(join(world.home, 'controller.json'), 'utf8')).pid, 'SIGKILL');
+      // The command does not wait for the controller that it started, and the last one left its file behind.
+      await eventually(() => killController());
       await running.result.catch(() => undefined);
       const again = await tpu(verb, nine, '--yes');
       assert.equal(again.code, 0, again.stdout + again.stderr);
