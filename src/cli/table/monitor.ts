@@ -239,10 +239,10 @@ export const monitor = grouped('Monitor', [
   }),
   command({
     names: ['queue'],
-    summary: 'List the jobs that wait for capacity: local slots, TPUs, Kubernetes',
+    summary: 'List the jobs that wait for capacity: slots of hosts, TPUs, Kubernetes',
     usage: '[-n namespace | -A] [--context name] [--publish]',
     about:
-      'Local jobs wait for a slot on this machine, TPU jobs for capacity in their zone.\n\n' +
+      'Jobs on your own machines wait for a slot of each host, TPU jobs for capacity in their zone.\n\n' +
       'If a Kubernetes cluster is configured, the command also counts its active jobs by flavor and by the ' +
       'resources of one pod, and lists its waiting jobs with their positions. YOURS counts the jobs of ' +
       'your namespace.\n\n' +

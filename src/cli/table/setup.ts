@@ -71,17 +71,17 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['hosts', 'hosts list', 'hosts ls'],
-    summary: 'List the machines for local jobs: address, slots, GPUs',
+    summary: 'List your own machines: address, slots, GPUs',
     about:
-      'The first row is this machine; its slots are the setting local.slots. Manifests cannot name the others yet.',
+      'A manifest names them, as in `hosts: [gpu1]`. localhost is this machine; its slots are the setting local.slots.',
     examples: [['jobman hosts', 'this machine and the hosts of the settings']],
     load: async () => (await import('../commands/hosts.ts')).list,
   }),
   command({
     names: ['hosts add'],
-    summary: 'Add a machine that is reached by SSH to the settings',
+    summary: 'Add a machine that jobman reaches by SSH',
     usage: '<name> --ssh address [--slots n] [--gpus n]',
-    about: 'Nothing is installed on the machine. A wrong value changes nothing.',
+    about: 'Adds it to the settings; nothing is installed on the machine. A wrong value changes nothing.',
     examples: [
       ['jobman hosts add gpu1 --ssh gpu1.lab --gpus 4', 'four slots, each with one GPU'],
       ['jobman hosts add gpu2 --ssh ada@example.com:2222 --gpus 8 --slots 2', 'two slots, each with four GPUs'],
@@ -95,8 +95,8 @@ export const setup = grouped('Setup', [
     names: ['hosts remove', 'hosts rm'],
     summary: 'Remove a machine from the settings',
     usage: '<name>',
-    examples: [['jobman hosts remove gpu1', 'the machine itself is not changed']],
-    exitCodes: { 3: 'there is no host of this name' },
+    examples: [['jobman hosts remove gpu1', 'refused while a job uses the host; the machine itself is not changed']],
+    exitCodes: { 3: 'there is no host of this name', 4: 'a job uses the host' },
     args: [{ name: 'name', summary: 'Name of the host', needed: true, propose: hostNames }],
     load: async () => (await import('../commands/hosts.ts')).remove,
   }),
