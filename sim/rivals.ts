@@ -67,7 +67,7 @@ async function createRival(
   client: OwnerClient,
   { spec, hesitation }: Rival,
 ): Promise<Job | null> {
-  const guard = { grants, confirmed: [] };
+  const guard = { grants, request: '', confirmed: [] };
   const request = { owner: 'rival', spec, job: null };
   const now = clock.now();
   const facts = await store.guardFacts(factsNeeded(request, grants, now), now);

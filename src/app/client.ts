@@ -571,7 +571,7 @@ export interface CreatedJob {
   readonly warnings: readonly string[];
 }
 
-/** Nothing was stored. The same request with the tokens of all reasons is done, unless the facts have changed. */
+/** Nothing was stored. The same request with the tokens of all reasons is done once, unless the facts have changed. */
 export interface ConfirmationNeeded {
   readonly reasons: readonly ConfirmationRequired[];
   /** A sentence if tokens were given that do not cover every reason; null without any. */
@@ -590,7 +590,7 @@ export interface ConfirmationRequired {
   readonly remedy: string;
   /** True if no grant forbids it: a terminal asks, and a script prints the price and continues. */
   readonly mayProceed: boolean;
-  /** Confirms this reason as long as its facts are the same. Null if no confirmation helps: a budget is used up. */
+  /** Confirms this reason once, while its facts are the same. Null if no confirmation helps: a budget is used up. */
   readonly token: ConfirmationToken | null;
 }
 

@@ -40,11 +40,14 @@ export async function commitCommand(
 ): Promise<CommandResult & { readonly changed: boolean }> {
   const { store, now } = parts;
   const { id } = stored.job;
+  // The number of the copy is an effect of the request.
+  const { confirmed: _confirmed, workdirCopy: _copy, ...request } = options;
+  const text = JSON.stringify([actor.user, verb, request]);
   const outcome = await commitChange(parts, stored, async (job) => {
     const check = checkAction(job, verb, actor, options);
     if (check.answer !== 'allow') return { answer: refusedResult(job, check), change: null };
     const guarded = isStart(verb)
-      ? await checkRequest(parts, { owner: job.owner, spec: job.spec, job }, options.confirmed, options.replaces)
+      ? await checkRequest(parts, { owner: job.owner, spec: job.spec, job }, { ...options, text })
       : undefined;
     if (guarded !== undefined && guarded.confirmation !== null)
       return { answer: unconfirmedResult(job, guarded.confirmation), change: null };

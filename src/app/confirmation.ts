@@ -11,7 +11,6 @@ import type { Grant } from '../core/policy/grants.ts';
 import {
   checkGuard,
   factsNeeded,
-  type ConfirmationToken,
   type Guard,
   type GuardAnswer,
   type GuardedRequest,
@@ -21,7 +20,7 @@ import {
   type OtherJob,
 } from '../core/policy/guards.ts';
 import type { Price } from '../reports/prices.ts';
-import type { ConfirmationNeeded, ConfirmationRequired } from './client.ts';
+import type { CommandOptions, ConfirmationNeeded, ConfirmationRequired } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { firstJobs, formatList, pluralize } from './format.ts';
 import { formatBudgetLeft, formatBudgetSpent } from './grants.ts';
@@ -60,21 +59,30 @@ export async function withPrice(parts: Pick<GuardParts, 'pricePerHour'>, spec: J
   };
 }
 
-const noFacts: GuardFacts = { onTpu: [], onCheckpoints: [], held: [], spending: [] };
+const noFacts: GuardFacts = { onTpu: [], onCheckpoints: [], held: [], spending: [], newest: null };
 
-/** The reasons against the request now, which the transaction of the request checks again with the same guard. */
+/** `text` identifies the request with its actor, as in `Guard`. */
+export interface RequestToConfirm extends Pick<CommandOptions, 'confirmed' | 'replaces'> {
+  readonly text: string;
+}
+
+/**
+ * The reasons against the request now, which the transaction of the request checks again with the same guard. Null for a
+ * dry run, which uses no token.
+ */
 export async function checkRequest(
   parts: GuardParts,
   request: GuardedRequest,
-  confirmed: readonly ConfirmationToken[] = [],
-  replaces: readonly string[] = [],
+  given: RequestToConfirm | null,
 ): Promise<GuardAnswer & { readonly guard: Guard; readonly confirmation: ConfirmationNeeded | null }> {
   const [grants, now] = [await parts.grants(), parts.now()];
-  const guard = { grants, confirmed, replaces };
-  const needed = factsNeeded(request, grants, now);
+  const { text, confirmed = [], replaces = [] } = given ?? { text: '' };
+  const guard = { grants, request: text, confirmed, replaces };
+  const { newest, ...needed } = factsNeeded(request, grants, now);
   // A dry run reads no database if it needs none, so that it works without one.
   const isFree = needed.tpu === null && needed.checkpointStorage === null && !needed.held;
-  const facts = isFree && needed.periodStarts === null ? noFacts : await parts.store.guardFacts(needed, now);
+  const readsNothing = isFree && needed.periodStarts === null && (given === null || newest === null);
+  const facts = readsNothing ? noFacts : await parts.store.guardFacts({ ...needed, newest }, now);
   const answer = checkGuard(request, guard, facts, now);
   return { ...answer, guard, confirmation: await confirmationFor(parts, request, answer, confirmed.length > 0) };
 }
@@ -100,7 +108,7 @@ async function confirmationFor(
       ...describeReason(reason, request, now),
     })),
     notice: isRepeated
-      ? 'The confirmation does not cover this request: it was for another request, or the facts have changed since.'
+      ? 'The confirmation does not cover this request: it was used already, was for another request, or the facts have changed since.'
       : null,
   };
 }

@@ -34,7 +34,9 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owners, now());
   const guarded = { owner, spec, job: null };
   const { confirmed, replaces = [] } = request;
-  let check = await checkRequest(parts, guarded, confirmed, replaces);
+  const text = JSON.stringify([by, 'create', request.spec, replaces]);
+  const toConfirm = { text, replaces, ...(confirmed !== undefined && { confirmed }) };
+  let check = await checkRequest(parts, guarded, toConfirm);
   if (check.confirmation !== null) return { kind: 'confirmation_required', confirmation: check.confirmation };
   await requireBlobs(parts, spec);
   const draft = await folders.draft(owner, {
@@ -54,7 +56,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
         await reportEnds(parts, ends);
         break;
       }
-      check = await checkRequest(parts, guarded, confirmed, replaces);
+      check = await checkRequest(parts, guarded, toConfirm);
       if (check.confirmation === null) continue;
       await draft.discard();
       return { kind: 'confirmation_required', confirmation: check.confirmation };

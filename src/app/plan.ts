@@ -37,7 +37,7 @@ export async function planRequest(
   // Without a budget no database is read, so that a dry run works without one.
   const isLimited = hasBudget(await parts.grants(), possibleCapacity(spec), parts.now());
   const owner = isLimited ? await readOwner() : '';
-  const { budgets, confirmation } = await checkRequest(parts, { owner, spec, job: null });
+  const { budgets, confirmation } = await checkRequest(parts, { owner, spec, job: null }, null);
   const left = budgets.map((one) => formatBudgetLeft(one, owner, parts.now()));
   const reasons = confirmation?.reasons.map(({ token: _token, ...reason }) => reason) ?? [];
   const plan = createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left);

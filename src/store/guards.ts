@@ -31,7 +31,7 @@ export async function isTpuFree(db: Database, tpu: string): Promise<boolean> {
 
 /** See `Store.guardFacts`. */
 export async function readGuardFacts(db: Database, needed: FactsNeeded, now: Instant): Promise<GuardFacts> {
-  const { tpu, checkpointStorage: storage, held, periodStarts } = needed;
+  const { tpu, checkpointStorage: storage, held, periodStarts, newest } = needed;
   return {
     onTpu: tpu === null ? [] : await readJobsOnTpu(db, tpu),
     onCheckpoints:
@@ -43,7 +43,14 @@ export async function readGuardFacts(db: Database, needed: FactsNeeded, now: Ins
           ),
     held: held ? await readHeld(db) : [],
     spending: periodStarts === null ? [] : await readSpending(db, periodStarts, now),
+    newest: newest === null ? null : await readNewest(db, newest),
   };
+}
+
+async function readNewest(db: Database, { owner, name }: NonNullable<FactsNeeded['newest']>): Promise<string | null> {
+  const { rows } = await sql<{ number: number }>`
+    select number from job where name = ${name} and owner = ${owner} order by number desc limit 1`.execute(db);
+  return rows[0] === undefined ? null : idOf(rows[0].number);
 }
 
 /** False if the guard has a reason that is not confirmed. */

@@ -1,62 +1,123 @@
-// Confirmation tokens: each covers one reason against one request, while its facts are the same.
+// Confirmation tokens: each covers one reason against one request of one user, once, while its facts are the same.
 
 import assert from 'node:assert/strict';
-import type { CreateRequest } from '../../src/app/client.ts';
+import type { Client, ConfirmationNeeded } from '../../src/app/client.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import type { Grant } from '../../src/core/policy/grants.ts';
+import type { GuardReason } from '../../src/core/policy/guards.ts';
 import type { JobmanStore } from '../../src/store/store.ts';
-import { aMember, noon, tpuSpec } from '../support/builders.ts';
+import { aMember, localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { clientParts } from '../support/client-parts.ts';
+import { createConfirmed } from '../support/create-confirmed.ts';
 import { testStore } from '../support/stores.ts';
 import { openWorld, type Scope } from '../support/world.ts';
 
-function openClient(t: Scope, store: JobmanStore, grants: readonly Grant[]) {
+type Send = (client: Client, confirmed?: readonly string[]) => Promise<{ readonly confirmation?: ConfirmationNeeded }>;
+
+function openClients(t: Scope, store: JobmanStore, grants: { current: readonly Grant[] }) {
   const { home } = openWorld(t);
-  const parts = clientParts(home, store, { now: () => noon, grants: () => Promise.resolve(grants) });
-  return clientFor(async () => aMember('ada'), parts);
+  let now = noon;
+  const parts = clientParts(home, store, { now: () => (now += 1), grants: () => Promise.resolve(grants.current) });
+  return (user: string, role: 'member' | 'admin' = 'admin') => clientFor(async () => aMember(user, { role }), parts);
 }
 
-const chips = tpuSpec({}, { ownership: 'ephemeral', accelerator: 'v5litepod-16' });
-const shared = (name: string) => tpuSpec({}, { ownership: 'persistent', name });
+const own = (accelerator: string, changes: Partial<JobSpec> = {}) =>
+  tpuSpec(changes, { ownership: 'ephemeral', accelerator });
+const shared = tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' });
+const saving = localSpec();
+const named: JobSpec = {
+  ...saving,
+  command: { ...saving.command, checkpointDir: '~/b', checkpoints: 'named', checkpointStorage: 'gs://b' },
+};
 
-const cases: readonly { readonly kind: string; readonly request: JobSpec; readonly other: JobSpec }[] = [
-  { kind: 'not_granted', request: chips, other: tpuSpec({}, { ownership: 'ephemeral', accelerator: 'v5litepod-32' }) },
-  { kind: 'tpu_in_use', request: shared('lab-v4'), other: shared('lab-v5') },
+interface Case {
+  readonly kind: GuardReason['kind'];
+  readonly when: string;
+  readonly grants: readonly Grant[];
+  readonly request: JobSpec;
+  /** Jobs that are the reason against the request. */
+  readonly before?: readonly JobSpec[];
+}
+
+const cases: readonly Case[] = [
+  { kind: 'price', when: 'no grant is set', grants: [], request: own('v5litepod-16') },
+  { kind: 'not_granted', when: 'no grant matches', grants: [{ accelerator: 'v4' }], request: own('v5litepod-16') },
+  { kind: 'not_granted', when: 'the grant has ended', grants: [{ until: '2001-02-03' }], request: own('v5litepod-16') },
+  {
+    kind: 'not_granted',
+    when: 'its chips are used',
+    grants: [{ accelerator: 'v5e', chips: 16 }],
+    request: own('v5litepod-16'),
+    before: [own('v5litepod-16')],
+  },
+  { kind: 'not_granted', when: 'the type is unknown', grants: [{ chips: 16 }], request: own('v99-8') },
+  { kind: 'tpu_in_use', when: 'another job uses it', grants: [], request: shared, before: [shared] },
+  { kind: 'checkpoints_in_use', when: 'another job writes there', grants: [], request: named, before: [named] },
 ];
 
-for (const { kind, request: spec, other } of cases)
-  testStore(`a token for ${kind} is refused a second time, and for another request`, async (store, t) => {
-    const client = openClient(t, store, [{ accelerator: 'v5e', chips: 16 }]);
-    const ask = (request: JobSpec, ...confirmed: readonly string[]) =>
-      client.create({ spec: request, manifest: '', confirmed } satisfies CreateRequest);
+const tokensOf = (answer: { readonly confirmation?: ConfirmationNeeded }): readonly string[] =>
+  (answer.confirmation?.reasons ?? []).flatMap(({ token }) => token ?? []);
+
+async function assertRefused(client: Client, send: Send, tokens: readonly string[]): Promise<void> {
+  const answer = await send(client, tokens);
+  assert.match(answer.confirmation?.notice ?? 'done', /does not cover this request/);
+  for (const token of tokensOf(answer)) assert.ok(!tokens.includes(token));
+}
+
+for (const { kind, when, grants, request: spec, before = [] } of cases)
+  testStore(`a token for ${kind} (${when}) works once, for its request and user`, async (store, t) => {
+    const clientOf = openClients(t, store, { current: grants });
+    const [ada, bob] = [clientOf('ada'), clientOf('bob')];
+    const create =
+      (wanted: JobSpec, onBehalfOf = 'ada'): Send =>
+      (client, confirmed = []) =>
+        client.create({ spec: wanted, manifest: '', onBehalfOf, confirmed });
     const jobs = async () => (await store.list({ maxFinished: null })).jobs.length;
-    // The first jobs need no confirmation, and are the reason against the next ones.
-    for (const first of kind === 'tpu_in_use' ? [spec, other] : [spec])
-      assert.equal((await ask(first)).kind, 'created');
-    const before = await jobs();
-    const asked = await ask(spec);
-    assert.ok(asked.kind === 'confirmation_required');
-    const [reason] = asked.confirmation.reasons;
-    assert.deepEqual([reason?.kind, asked.confirmation.notice], [kind, null]);
-    const token = reason?.token ?? '';
+    for (const first of before) await createConfirmed(ada, { spec: first, manifest: '' });
+    const asked = await create(spec)(ada);
+    assert.deepEqual([asked.confirmation?.reasons[0]?.kind, asked.confirmation?.notice], [kind, null]);
+    const tokens = tokensOf(asked);
 
-    const refused = async (request: JobSpec) => {
-      const answer = await ask(request, token);
-      assert.ok(answer.kind === 'confirmation_required');
-      assert.match(answer.confirmation.notice ?? '', /does not cover this request/);
-      assert.notEqual(answer.confirmation.reasons[0]?.token, token);
-    };
-    await refused(other);
-    assert.equal(await jobs(), before);
-    assert.equal((await ask(spec, token)).kind, 'created');
-    await refused(spec);
-    assert.equal(await jobs(), before + 1);
-
+    // Another program on the same capacity is another request.
+    const other = { ...spec, command: { ...spec.command, script: 'other' } };
+    await assertRefused(ada, create(other), tokens);
+    await assertRefused(bob, create(spec), tokens);
+    await assertRefused(bob, create(spec, 'bob'), tokens);
+    assert.equal(await jobs(), before.length);
     // Of two requests with one token at the same time, one is created.
-    const next = await ask(spec);
-    const again = next.kind === 'confirmation_required' ? (next.confirmation.reasons[0]?.token ?? '') : '';
-    const both = await Promise.all([ask(spec, again), ask(spec, again)]);
-    assert.deepEqual(both.map((answer) => answer.kind).toSorted(), ['confirmation_required', 'created']);
-    assert.equal(await jobs(), before + 2);
+    const both = await Promise.all([create(spec)(ada, tokens), create(spec)(ada, tokens)]);
+    assert.equal(both.filter(({ confirmation }) => confirmation === undefined).length, 1);
+    await assertRefused(ada, create(spec), tokens);
+    assert.equal(await jobs(), before.length + 1);
+
+    // Nor does it work again once the facts are as they were.
+    const newest = (await store.list({ maxFinished: null })).jobs[0];
+    await ada.sendCommand(newest?.id ?? '', 'delete', { force: true });
+    await assertRefused(ada, create(spec), tokens);
   });
+
+testStore('a token for a start works once, for its command, options and user', async (store, t) => {
+  const grants = { current: [{ chips: 100 }] as readonly Grant[] };
+  const clientOf = openClients(t, store, grants);
+  const [ada, bob] = [clientOf('ada'), clientOf('bob')];
+  const { id } = await createConfirmed(ada, { spec: own('v5litepod-16'), manifest: '' });
+  const cancel = () => ada.sendCommand(id, 'cancel', {});
+  const start =
+    (verb: 'resume' | 'rerun', budgetUsd?: number): Send =>
+    (client, confirmed = []) =>
+      client.sendCommand(id, verb, { onBehalfOf: 'ada', confirmed, ...(budgetUsd !== undefined && { budgetUsd }) });
+  await cancel();
+  grants.current = [{ accelerator: 'v4' }];
+  const tokens = tokensOf(await start('rerun')(ada));
+  assert.equal(tokens.length, 1);
+  await assertRefused(ada, start('resume'), tokens);
+  await assertRefused(ada, start('rerun', 1_000), tokens);
+  await assertRefused(bob, start('rerun'), tokens);
+  grants.current = [{ until: '2001-02-03' }];
+  await assertRefused(ada, start('rerun'), tokens);
+  grants.current = [{ accelerator: 'v4' }];
+  assert.equal((await start('rerun')(ada, tokens)).confirmation, undefined);
+  await cancel();
+  await assertRefused(ada, start('rerun'), tokens);
+});

@@ -114,11 +114,11 @@ async function useTpu(): Promise<void> {
   const spec = tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' });
   await attempt('claim', async (token) => {
     const given = { owner: token, spec, manifest: '', at: noon };
-    const stored = await store.insertGuarded(given, { grants: [], confirmed: [] });
+    const stored = await store.insertGuarded(given, { grants: [], request: '', confirmed: [] });
     return stored === 'unconfirmed' ? stored : stored.job.id;
   });
   await attempt('release', async () => {
-    const { onTpu } = await store.guardFacts(factsNeeded({ spec, job: null }, [], noon), noon);
+    const { onTpu } = await store.guardFacts(factsNeeded({ owner: '', spec, job: null }, [], noon), noon);
     const stored = onTpu[0] && (await store.load(onTpu[0].id));
     if (stored === undefined || stored.job.finish !== undefined) return 'free';
     const job: Job = {

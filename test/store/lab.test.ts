@@ -119,7 +119,7 @@ testStore('a job of tpu run, its window and its booking are written together or 
   await lab.addUser(aUser('xibo'));
   await lab.addUser(aUser('lyy'));
   const spec = tpuSpec({}, { ownership: 'persistent' });
-  const guard = (...replaces: string[]) => ({ grants: [], confirmed: [], replaces });
+  const guard = (...replaces: string[]) => ({ grants: [], request: '', confirmed: [], replaces });
   const insert = (owner: string, seenUser: string | null, ends: readonly Commit[] = []) => {
     const { job: _, user: __, ...job } = aLabJob('', owner);
     const entry = { job, booking: { user: owner, seenUser, scriptNote: owner } };

@@ -65,7 +65,7 @@ function storeSuite(name: string, open: OpenPair): void {
     }
 
     it('lets one of two requests use a persistent TPU; a later one waits, and begins once the TPU is free', async () => {
-      const guard = { grants: [], confirmed: [] };
+      const guard = { grants: [], request: '', confirmed: [] };
       const spec = tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' });
       const racing = await Promise.all([
         store.insertGuarded(ada({ spec }), guard),
@@ -76,7 +76,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(more, []);
       const waiting = await other.insert(ada({ spec }));
       assert.equal(waiting.job.startRequest?.waitsForTpu, true);
-      const needed = factsNeeded({ spec, job: null }, [], noon);
+      const needed = factsNeeded({ owner: 'ada', spec, job: null }, [], noon);
       const { onTpu } = await store.guardFacts(needed, noon);
       assert.deepEqual(
         onTpu.map(({ id }) => id),
@@ -101,8 +101,8 @@ function storeSuite(name: string, open: OpenPair): void {
       for (const first of [spec, elsewhere]) await store.insert(ada({ spec: first }));
       const request = { owner: 'ada', spec, job: null };
       const facts = await store.guardFacts(factsNeeded(request, [], noon), noon);
-      const { reasons } = checkGuard(request, { grants: [], confirmed: [] }, facts, noon);
-      const guard = { grants: [], confirmed: reasons.map(({ token }) => token ?? '') };
+      const { reasons } = checkGuard(request, { grants: [], request: '', confirmed: [] }, facts, noon);
+      const guard = { grants: [], request: '', confirmed: reasons.map(({ token }) => token ?? '') };
       assert.equal(await store.insertGuarded(ada({ spec: elsewhere }), guard), 'unconfirmed');
       assert.equal(await store.insertGuarded(ada({ spec, owner: 'bob' }), guard), 'unconfirmed');
       const racing = await Promise.all([store, other].map((one) => one.insertGuarded(ada({ spec }), guard)));
@@ -112,7 +112,7 @@ function storeSuite(name: string, open: OpenPair): void {
 
     it('lets no requests exceed the chips of a grant together', async () => {
       const spec = tpuSpec({}, { ownership: 'ephemeral', accelerator: 'v5litepod-16' });
-      const guard = { grants: [{ accelerator: 'v5e', chips: 40 }], confirmed: [] };
+      const guard = { grants: [{ accelerator: 'v5e', chips: 40 }], request: '', confirmed: [] };
       const racing = await Promise.all(
         Array.from({ length: 8 }, async (_, index) =>
           (index % 2 === 0 ? store : other).insertGuarded(ada({ spec }), guard),

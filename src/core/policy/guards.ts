@@ -30,11 +30,16 @@ export interface GuardedRequest {
   readonly job: Job | null;
 }
 
-/** Covers one reason while its facts are the same. It is a hash of them, so nothing is stored. */
+/**
+ * Covers one reason for one request, once: it is a hash of the request and of facts that the request changes, so nothing
+ * is stored.
+ */
 export type ConfirmationToken = string;
 
 export interface Guard {
   readonly grants: readonly Grant[];
+  /** The actor, the command and its options as text: a token covers no other request. */
+  readonly request: string;
   readonly confirmed: readonly ConfirmationToken[];
   /** Jobs on the same TPU that the request ends. They are no reason against it, but it waits for them. */
   readonly replaces?: readonly string[];
@@ -47,6 +52,8 @@ export interface FactsNeeded {
   readonly checkpointStorage: string | null;
   readonly held: boolean;
   readonly periodStarts: Readonly<Record<BudgetPeriod, Instant>> | null;
+  /** For a new job that may need a confirmation. */
+  readonly newest: { readonly owner: UserName; readonly name: string } | null;
 }
 
 /** About other jobs. Specs may be outlines. */
@@ -57,6 +64,8 @@ export interface GuardFacts {
   readonly onCheckpoints: readonly Job[];
   readonly held: readonly HeldCapacity[];
   readonly spending: readonly UserSpending[];
+  /** The id of the newest job of the owner with the name of the new one, finished or not. */
+  readonly newest: string | null;
 }
 
 export interface OtherJob extends Pick<Job, 'id' | 'owner'> {
@@ -98,15 +107,14 @@ export interface GuardAnswer {
   readonly onCheckpoints: readonly OtherJob[];
 }
 
-export function factsNeeded(
-  { spec, job }: Pick<GuardedRequest, 'spec' | 'job'>,
-  grants: readonly Grant[],
-  now: Instant,
-): FactsNeeded {
+export function factsNeeded({ owner, spec, job }: GuardedRequest, grants: readonly Grant[], now: Instant): FactsNeeded {
   const { checkpoints, checkpointStorage } = spec.command;
+  const tpu = job !== null && usesPersistentTpu(job) ? null : persistentTpuOf(spec.capacity);
+  const mayBeAsked = tpu !== null || checkpoints === 'named' || needsGrant(spec, job);
   return {
-    tpu: job !== null && usesPersistentTpu(job) ? null : persistentTpuOf(spec.capacity),
+    tpu,
     checkpointStorage: checkpoints === 'named' || checkpoints === 'shared' ? (checkpointStorage ?? null) : null,
+    newest: job === null && mayBeAsked ? { owner, name: spec.name } : null,
     held: grants.some(({ chips }) => chips !== undefined) && needsGrant(spec, job),
     periodStarts: hasBudget(grants, possibleCapacity(spec), now) ? periodStarts(now) : null,
   };
@@ -132,7 +140,7 @@ export function checkGuard(request: GuardedRequest, guard: Guard, facts: GuardFa
         )
       : [];
   const reasons = found
-    .map((reason) => ({ ...reason, token: tokenFor(request, reason) }))
+    .map((reason) => ({ ...reason, token: tokenFor(request, guard, facts, reason) }))
     .filter(({ token }) => !guard.confirmed.includes(token));
   return {
     reasons: used === undefined ? reasons : [{ kind: 'budget_used', budget: used, token: null }],
@@ -208,12 +216,19 @@ function otherJob(job: Job): OtherJob {
 
 /**
  * Of the request and of the facts of the reason. Of other jobs only the ids count: their phases change while a user
- * reads, and mean the same to the request.
+ * reads, and mean the same to the request. Every accepted request adds a job, or a start to its job, so that its token
+ * covers no second one.
  */
-function tokenFor({ owner, spec, job }: GuardedRequest, reason: ReasonFacts): ConfirmationToken {
+function tokenFor(
+  { owner, spec, job }: GuardedRequest,
+  { request }: Guard,
+  { newest }: GuardFacts,
+  reason: ReasonFacts,
+): ConfirmationToken {
   const facts = 'users' in reason ? { ...reason, users: reason.users.map(({ id }) => id) } : reason;
   const { capacity, command } = spec;
-  const text = JSON.stringify([owner, job?.id ?? null, capacity, command.checkpointStorage ?? null, facts]);
+  const before = job === null ? newest : [job.id, job.attempts.at(-1)?.ordinal, job.desiredAt, job.startRequest?.at];
+  const text = JSON.stringify([request, owner, before, capacity, command.checkpointStorage ?? null, facts]);
   // It protects against mistakes, not attacks: a client that may confirm one reason may confirm all.
   return [1, 2, 3].map((part) => Math.floor(hashFraction(part, text) * 2 ** 32).toString(36)).join('');
 }
