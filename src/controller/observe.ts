@@ -31,7 +31,8 @@ import { matchPattern, patternAfterProgress } from '../core/model/log-lines.ts';
 import { answersToOtherJobs, type AnswerRecord } from '../core/decide/capacity-answers.ts';
 import { alternativeCount } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
-import type { DrainTimeouts, LogMirror } from './log-mirror.ts';
+import type { LogMirror } from './log-mirror.ts';
+import type { DrainTimeouts } from './log-tail.ts';
 
 export interface ObservationContext {
   readonly backend: Backend;

@@ -3,7 +3,7 @@
 // recorded but not released, because it may belong to a copy of this installation.
 
 import { messageOf } from '../app/errors.ts';
-import { locationPrefix, type AllocationRef, type CapacityPort, type Orphan } from '../app/ports.ts';
+import { locationPrefix, type AllocationRef, type CapacityPort, type Clock, type Orphan } from '../app/ports.ts';
 import { capacityOf, type Job } from '../core/model/job.ts';
 import { alternativeOf } from '../core/model/spec.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
@@ -53,18 +53,13 @@ export function createOrphanCollector(
     Omit<OrphanUsageOptions, 'missing'>,
 ) {
   const { store, clock, mayAct } = options;
-  let dueAt = clock.now();
-  /**
-   * Until then a late request may take effect, or a second collection may confirm that a resource is gone. Based on the
-   * store, so that a new controller knows it too.
-   */
-  let lateRequestsUntil: Instant = 0;
-  const missing = createMissing(() => collectAgain(delayAfterRelease));
+  const schedule = createCollectionSchedule(clock);
+  const missing = createMissing(() => schedule.again(delayAfterRelease));
   const usage = createOrphanUsage({ ...options, missing });
 
   async function locations(began: Instant): Promise<readonly OrphanLocation[]> {
     const { refs, goneAt } = await store.locationsToCollect(began);
-    if (goneAt !== null) lateRequestsUntil = Math.max(lateRequestsUntil, goneAt + maxRequestDelay);
+    schedule.expectLateRequests(goneAt);
     return refs.flatMap((ref): readonly OrphanLocation[] => {
       const prefix = locationPrefix(capacityOf(ref.job, ref.allocation));
       return prefix === null ? [] : [{ capacity: options.backendOf(ref.job.spec).capacity, prefix, ref }];
@@ -85,16 +80,6 @@ export function createOrphanCollector(
     }
   }
 
-  function collectSoon(): void {
-    collectAgain(maxRequestDelay);
-  }
-
-  /** The controller does not exit as idle for that time. */
-  function collectAgain(stay: Duration): void {
-    dueAt = Math.min(dueAt, clock.now() + delayAfterRelease);
-    lateRequestsUntil = Math.max(lateRequestsUntil, clock.now() + stay);
-  }
-
   /** False when a resource must be released and this controller lacks the lease. */
   async function handleResource(capacity: CapacityPort, orphan: Orphan): Promise<boolean> {
     // Loaded after the list was made, so that a job created in between can claim its resources.
@@ -108,7 +93,7 @@ export function createOrphanCollector(
         return true;
       case 'release': {
         // The next collection verifies the release. Without the lease, collections continue.
-        collectSoon();
+        schedule.again(maxRequestDelay);
         if (!mayAct()) return false;
         const result = await capacity.releaseOrphan(orphan);
         options.report(
@@ -119,6 +104,50 @@ export function createOrphanCollector(
     }
   }
 
+  /** False when a later collection must repeat it. */
+  async function collectIn(location: OrphanLocation, began: Instant): Promise<boolean> {
+    const found = await listResources(location, options.report);
+    if (found === undefined) return false;
+    let isThrough = true;
+    for (const orphan of found) if (!(await handleResource(location.capacity, orphan))) isThrough = false;
+    await forgetGone(location, found, began);
+    await usage.record(location.prefix, found, began);
+    return isThrough;
+  }
+
+  return {
+    get dueAt() {
+      return schedule.dueAt;
+    },
+    get expectsLateRequests() {
+      return schedule.expectsLateRequests;
+    },
+    collectSoon: () => schedule.again(maxRequestDelay),
+    makeDue: () => schedule.makeDue(),
+    /** Never throws. A location that did not answer is retried next time and does not affect the others. */
+    async collect(): Promise<void> {
+      const began = schedule.begin();
+      let isThrough = false;
+      try {
+        // In parallel, so that a slow location does not delay the others.
+        const results = (await locations(began)).map((location) => collectIn(location, began));
+        isThrough = (await Promise.all(results)).every(Boolean);
+      } catch (error) {
+        options.report(`the orphan collection failed and is retried later: ${messageOf(error)}`);
+      }
+      schedule.end(began, isThrough);
+    },
+  };
+}
+
+/** When the next collection is due, and how long the controller stays for it. */
+function createCollectionSchedule(clock: Clock) {
+  let dueAt = clock.now();
+  /**
+   * Until then a late request may take effect, or a second collection may confirm that a resource is gone. Based on the
+   * store, so that a new controller knows it too.
+   */
+  let lateRequestsUntil: Instant = 0;
   return {
     get dueAt() {
       return dueAt;
@@ -126,36 +155,27 @@ export function createOrphanCollector(
     get expectsLateRequests() {
       return lateRequestsUntil > 0;
     },
-    collectSoon,
+    /** The controller does not exit as idle for that time. */
+    again(stay: Duration): void {
+      dueAt = Math.min(dueAt, clock.now() + delayAfterRelease);
+      lateRequestsUntil = Math.max(lateRequestsUntil, clock.now() + stay);
+    },
+    /** `goneAt`: when the newest resource disappeared; null for none. */
+    expectLateRequests(goneAt: Instant | null): void {
+      if (goneAt !== null) lateRequestsUntil = Math.max(lateRequestsUntil, goneAt + maxRequestDelay);
+    },
     makeDue(): void {
       dueAt = clock.now();
-      lateRequestsUntil = Math.min(lateRequestsUntil, clock.now() + maxRequestDelay);
+      lateRequestsUntil = Math.min(lateRequestsUntil, dueAt + maxRequestDelay);
     },
-    /** Never throws. A location that did not answer is retried next time and does not affect the others. */
-    async collect(): Promise<void> {
+    begin(): Instant {
       const began = clock.now();
       dueAt = began + collectInterval;
       // The clock may have been set back since the last collection.
       lateRequestsUntil = Math.min(lateRequestsUntil, began + maxRequestDelay);
-      let isThrough = true;
-      try {
-        // In parallel, so that a slow location does not delay the others.
-        await Promise.all(
-          (await locations(began)).map(async (location) => {
-            const found = await listResources(location, options.report);
-            if (found === undefined) {
-              isThrough = false;
-              return;
-            }
-            for (const orphan of found) if (!(await handleResource(location.capacity, orphan))) isThrough = false;
-            await forgetGone(location, found, began);
-            await usage.record(location.prefix, found, began);
-          }),
-        );
-      } catch (error) {
-        isThrough = false;
-        options.report(`the orphan collection failed and is retried later: ${messageOf(error)}`);
-      }
+      return began;
+    },
+    end(began: Instant, isThrough: boolean): void {
       const isTriedAgain = !isThrough && began < lateRequestsUntil + maxRetryTime;
       if (lateRequestsUntil <= began && !isTriedAgain) lateRequestsUntil = 0;
       if (lateRequestsUntil > 0) dueAt = Math.min(dueAt, isTriedAgain ? began + delayAfterRelease : lateRequestsUntil);

@@ -17,7 +17,8 @@ import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { launchOf, resolvedStep } from '../core/decide/launch.ts';
 import { minute, second } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
-import { filesOfRun, isSameOutput, type DrainTimeouts, type LogMirror, type Output } from './log-mirror.ts';
+import { filesOfRun, isSameOutput, type LogMirror } from './log-mirror.ts';
+import type { DrainTimeouts, Output } from './log-tail.ts';
 import { backoff, pause } from './timers.ts';
 
 export type Performer = ReturnType<typeof createPerformer>;

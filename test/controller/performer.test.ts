@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Backend } from '../../src/app/ports.ts';
-import type { Output } from '../../src/controller/log-mirror.ts';
+import type { Output } from '../../src/controller/log-tail.ts';
 import { createPerformer } from '../../src/controller/performer.ts';
 import type { Action } from '../../src/core/model/decision.ts';
 import type { OutcomeResult } from '../../src/core/model/observation.ts';

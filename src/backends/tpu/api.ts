@@ -299,40 +299,47 @@ export function createGoogleApiClient(options: {
   return {
     call: async (method, path, body, signal) =>
       (await callWithRenewedLogin<never>({ method, path, body, signal })).answer,
-    async list<T>(path: string, field: string): Promise<Answer<Listing<T>>> {
-      const items: T[] = [];
-      const unreachable: string[] = [];
-      const tokens = new Set<string>();
-      let token = '';
-      let size = 0;
-      const deadline = performance.now() + listTimeoutFactor * timeout;
-      for (let pages = 0; pages < maxPages; pages += 1) {
-        const query = token === '' ? '' : `${path.includes('?') ? '&' : '?'}pageToken=${encodeURIComponent(token)}`;
-        const remaining = deadline - performance.now();
-        if (remaining <= 0 || size > maxListLength) break;
-        const { answer: page, size: length = 0 } = await callWithRenewedLogin<Readonly<Record<string, unknown>>>({
-          method: 'GET',
-          path: `${path}${query}`,
-          timeoutMs: Math.min(timeout, remaining),
-        });
-        if (!page.ok && page.status === 'NO_ANSWER' && remaining < timeout) break;
-        if (!page.ok) return page;
-        size += length;
-        const { [field]: found = [], unreachable: zones = [], nextPageToken = '' } = page.value;
-        if (!Array.isArray(found) || !Array.isArray(zones) || typeof nextPageToken !== 'string') {
-          return unreachableAnswer('NO_ANSWER', `the list ${path} has a page that is not a list`);
-        }
-        // Not push(...): each of a hundred thousand entries would become an argument.
-        for (const item of found as T[]) items.push(item);
-        for (const zone of zones as string[]) unreachable.push(zone);
-        if (nextPageToken === '') return { ok: true, value: { items, unreachable } };
-        if (tokens.has(nextPageToken)) break;
-        tokens.add(nextPageToken);
-        token = nextPageToken;
-      }
-      return unreachableAnswer('NO_ANSWER', `the list ${path} does not end`);
-    },
+    list: <T>(path: string, field: string) =>
+      readPages<T>(path, field, timeout, (pagePath, timeoutMs) =>
+        callWithRenewedLogin({ method: 'GET', path: pagePath, timeoutMs }),
+      ),
   };
+}
+
+/** All pages of a list, within the limits of one list. */
+async function readPages<T>(
+  path: string,
+  field: string,
+  timeout: Duration,
+  call: (path: string, timeoutMs: Duration) => Promise<CallResult<Readonly<Record<string, unknown>>>>,
+): Promise<Answer<Listing<T>>> {
+  const items: T[] = [];
+  const unreachable: string[] = [];
+  const tokens = new Set<string>();
+  let token = '';
+  let size = 0;
+  const deadline = performance.now() + listTimeoutFactor * timeout;
+  for (let pages = 0; pages < maxPages; pages += 1) {
+    const query = token === '' ? '' : `${path.includes('?') ? '&' : '?'}pageToken=${encodeURIComponent(token)}`;
+    const remaining = deadline - performance.now();
+    if (remaining <= 0 || size > maxListLength) break;
+    const { answer: page, size: length = 0 } = await call(`${path}${query}`, Math.min(timeout, remaining));
+    if (!page.ok && page.status === 'NO_ANSWER' && remaining < timeout) break;
+    if (!page.ok) return page;
+    size += length;
+    const { [field]: found = [], unreachable: zones = [], nextPageToken = '' } = page.value;
+    if (!Array.isArray(found) || !Array.isArray(zones) || typeof nextPageToken !== 'string') {
+      return unreachableAnswer('NO_ANSWER', `the list ${path} has a page that is not a list`);
+    }
+    // Not push(...): each of a hundred thousand entries would become an argument.
+    for (const item of found as T[]) items.push(item);
+    for (const zone of zones as string[]) unreachable.push(zone);
+    if (nextPageToken === '') return { ok: true, value: { items, unreachable } };
+    if (tokens.has(nextPageToken)) break;
+    tokens.add(nextPageToken);
+    token = nextPageToken;
+  }
+  return unreachableAnswer('NO_ANSWER', `the list ${path} does not end`);
 }
 
 /** A refusal in the API's own shape. Another body comes from a proxy and says nothing about the resource. */
