@@ -7,6 +7,7 @@ import type { Allocation, AllocationFields, Attempt, ExitSeen, Job, TriedAlterna
 import { foldLateTpu, foldRecreated, foldSlices, slicesIn } from '../src/core/model/ready-periods.ts';
 import type { LateTpu, ReadyPeriod, SliceState } from '../src/core/model/ready-periods.ts';
 import type { CapacitySpec } from '../src/core/model/spec.ts';
+import { omitUndefined } from '../src/core/model/omit-undefined.ts';
 import type { Instant } from '../src/core/model/time.ts';
 
 /** The fields of a job that its events must reproduce. */
@@ -14,6 +15,7 @@ export interface HistoryState {
   readonly desired: Job['desired'];
   readonly cancelRequested: boolean;
   readonly workdirCopy: number | undefined;
+  readonly workdirTree: Job['workdirTree'];
   readonly budgetUsd: number | undefined;
   readonly recoveryDisabled: true | undefined;
   readonly budgetWarning: Job['budgetWarning'];
@@ -35,8 +37,7 @@ function replay(events: readonly Event[], { ownership }: CapacitySpec): HistoryS
   const allocations: UntypedRecord[] = [];
   let desired: Job['desired'] = 'running';
   let cancelRequested = false;
-  let workdirCopy: number | undefined;
-  let budgetUsd: number | undefined;
+  let given: Pick<Job, 'workdirCopy' | 'workdirTree' | 'budgetUsd'> = {};
   let recoveryDisabled: true | undefined;
   let budgetWarning: Job['budgetWarning'];
   let ownerBudgetWarnings: Job['ownerBudgetWarnings'];
@@ -48,8 +49,7 @@ function replay(events: readonly Event[], { ownership }: CapacitySpec): HistoryS
     switch (event.kind) {
       case 'command_received':
         ({ desired } = event);
-        workdirCopy = event.workdirCopy ?? workdirCopy;
-        budgetUsd = event.budgetUsd ?? budgetUsd;
+        given = { ...given, ...optionsOf(event) };
         if (event.verb === 'disable-recovery') recoveryDisabled = true;
         else if (event.verb === 'accept-exit') Object.assign(attempt(attempts.length), { exitAcceptedAt: event.at });
         else if (event.desired === 'running') {
@@ -138,8 +138,9 @@ function replay(events: readonly Event[], { ownership }: CapacitySpec): HistoryS
   return {
     desired,
     cancelRequested,
-    workdirCopy,
-    budgetUsd,
+    workdirCopy: given.workdirCopy,
+    workdirTree: given.workdirTree,
+    budgetUsd: given.budgetUsd,
     recoveryDisabled,
     budgetWarning,
     ownerBudgetWarnings,
@@ -148,6 +149,10 @@ function replay(events: readonly Event[], { ownership }: CapacitySpec): HistoryS
     finish,
     removed,
   };
+}
+
+function optionsOf({ workdirCopy, workdirTree, budgetUsd }: Extract<Event, { readonly kind: 'command_received' }>) {
+  return omitUndefined({ workdirCopy, workdirTree, budgetUsd });
 }
 
 /** That allocation; those before it are created too, because no event about them came yet. */
@@ -310,6 +315,7 @@ export function recordedState(job: Job): HistoryState {
     desired: job.desired,
     cancelRequested: job.cancelRequested,
     workdirCopy: job.workdirCopy,
+    workdirTree: job.workdirTree,
     budgetUsd: job.budgetUsd,
     recoveryDisabled: job.recoveryDisabled,
     budgetWarning: job.budgetWarning,

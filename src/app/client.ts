@@ -38,7 +38,7 @@ import type { QuotaRow } from '../reports/quota.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { ForgetAnswer, TpuList, TpuQuery } from './tpus.ts';
 import type { CostQuery, CostReport, JobCost } from '../reports/cost.ts';
-import type { FrozenWorkdir } from './workdir.ts';
+import type { FrozenWorkdir, UploadedWorkdir } from './workdir.ts';
 import type { StepProgress, StepRunOptions } from './manual-step.ts';
 import type { TicketOptions, WorkerTicket } from './worker-access.ts';
 import type { FiguresAnswer, FiguresTarget } from './worker-figures.ts';
@@ -300,7 +300,8 @@ export interface OnBehalf {
 
 export interface CommandOptions extends OnBehalf {
   readonly release?: boolean;
-  readonly recopyWorkdir?: boolean;
+  /** For resume: a new copy of the working directory, whose blobs are stored. */
+  readonly workdir?: UploadedWorkdir;
   /** For resume and rerun: US dollars, instead of `job.budget`. */
   readonly budgetUsd?: number;
   /** For start: run only the command, on the workers that the job holds ready. */
@@ -553,6 +554,8 @@ export interface CreateRequest {
   readonly confirmed?: readonly ConfirmationToken[];
   /** Jobs that are cancelled in the same transaction, so that this one gets their TPU. */
   readonly replaces?: readonly string[];
+  /** The copy of `job.workdir`, whose blobs are stored. */
+  readonly workdir?: UploadedWorkdir;
   /** The values of the job's own secrets, in Base64. */
   readonly secrets?: Readonly<Record<SecretName, string>>;
   /** Set by `tpu run`: the job is created together with its first window and its booking. */
@@ -679,7 +682,8 @@ export interface Client {
   actions(ref: Ref): Promise<JobActions>;
   /** The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed. */
   create(request: CreateRequest): Promise<CreateAnswer>;
-  plan(spec: JobSpec): Promise<Plan>;
+  /** `workdir`: the folder of `job.workdir`, for people. */
+  plan(spec: JobSpec, workdir?: string): Promise<Plan>;
   /** The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4). */
   resolveName(name: string, purpose: RefPurpose): Promise<string>;
   list(query: ListQuery): Promise<JobList>;

@@ -27,6 +27,7 @@ import { requirePermission } from './require-permission.ts';
 import { capitalize, formatUsd } from './format.ts';
 import { orphansOf } from './orphans.ts';
 import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
+import type { Digest } from '../catalogue/digest.ts';
 import type { Event } from '../core/model/event.ts';
 import { describeEvent } from './history.ts';
 
@@ -36,7 +37,7 @@ export async function commitCommand(
   stored: StoredJob,
   verb: Verb,
   actor: Actor,
-  options: CommandOptions & { readonly workdirCopy?: number },
+  options: CommandOptions & { readonly workdirCopy?: number; readonly workdirTree?: Digest },
 ): Promise<CommandResult & { readonly changed: boolean }> {
   const { store, now } = parts;
   const { id } = stored.job;

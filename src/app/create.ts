@@ -14,9 +14,10 @@ import type { JobDraft, StoredJob } from './ports.ts';
 import { requirePermission } from './require-permission.ts';
 import { jobSecretValues, requireJobSecrets } from './secrets.ts';
 import { jobRow } from './views.ts';
+import { requireUploaded } from './workdir.ts';
 
 /**
- * Checks the guards before it copies anything, and again in the transaction. Writes the snapshot before the job, so that
+ * Checks the guards before it writes anything, and again in the transaction. Writes the snapshot before the job, so that
  * a full disk fails before anything is stored.
  */
 export async function createJob(parts: ClientParts, actor: Actor, request: CreateRequest): Promise<CreateAnswer> {
@@ -31,7 +32,9 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   await parts.isControllerRunning();
   await parts.prepareCloud?.(request.spec);
   const owners = owner === actor.user ? ownNames(actor) : [owner];
-  const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owners, now());
+  const { workdir } = request;
+  const requested = { ...request.spec, ...(workdir !== undefined && { workdir: { tree: workdir.tree } }) };
+  const spec = await withResumeFrom(store, await withPrice(parts, requested), owners, now());
   const guarded = { owner, spec, job: null };
   const { confirmed, replaces = [] } = request;
   const text = JSON.stringify([by, 'create', request.spec, replaces]);
@@ -39,10 +42,12 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   let check = await checkRequest(parts, guarded, toConfirm);
   if (check.confirmation !== null) return { kind: 'confirmation_required', confirmation: check.confirmation };
   await requireBlobs(parts, spec);
+  if (spec.workdir !== undefined && workdir === undefined)
+    throw usageError('Nothing was created: the files of job.workdir were not sent.');
   const draft = await folders.draft(owner, {
     manifest,
     secrets: jobSecretValues(spec, request.secrets ?? {}),
-    workdir: spec.workdir?.from ?? null,
+    workdir: workdir === undefined ? null : await requireUploaded(await parts.blobs(), workdir),
   });
   let stored: StoredJob;
   try {

@@ -21,7 +21,7 @@ import { formatDuration } from './format.ts';
 import { withoutSecrets } from './json.ts';
 import { requireAttempt } from './logs.ts';
 import type { JobFiles } from './ports.ts';
-import { workdirViews } from './workdir.ts';
+import { filesByPath, workdirViews } from './workdir.ts';
 
 export interface SideSources {
   readonly jobFiles: JobFiles;
@@ -77,7 +77,8 @@ function specParts(
     .replaceAll(nodeNamePlaceholder, '${tpu.name}')
     .replaceAll(workdirPlaceholder, '${workdir}')
     .replaceAll(job.id, ownId);
-  const { steps, command, recovery, ...spec } = JSON.parse(text) as Job['spec'];
+  // The section `workdir` has the copy.
+  const { steps, command, recovery, workdir: _workdir, ...spec } = JSON.parse(text) as Job['spec'];
   const { env, secrets = {}, script, userScript = script, ...rest } = command;
   const secretTexts = Object.entries(secrets).map(([name, ref]) => [name, `(secret, ${formatSecret(ref)})`]);
   return {
@@ -146,9 +147,12 @@ async function workdirOf(
   const view = attempt === undefined ? views.at(-1) : views.find(({ copy }) => copy === attempt.workdirCopy);
   if (view === undefined) return null;
   const { from, files: count, bytes, git, copy } = view;
-  const byPath = await jobFiles.workdirs.files(job, copy);
+  const tree = await jobFiles.workdirs.open(job, copy);
   const changes = git?.changed === true ? changesOf(jobFiles, job, copy) : null;
-  return { about: { from, ...git, changes, files: count, bytes }, files: byPath === null ? null : { copy, byPath } };
+  return {
+    about: { from, ...git, changes, files: count, bytes },
+    files: tree === null ? null : { copy, byPath: await filesByPath(tree) },
+  };
 }
 
 function changesOf({ workdirs }: JobFiles, job: Job, copy: number): string {

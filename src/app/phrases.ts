@@ -68,9 +68,9 @@ export function formatCloudError({ kind, noLogin }: CloudError): string {
   return noLogin === true ? 'no login' : errorPhrases[kind];
 }
 
-/** `, in /home/ada/train`; empty if the command starts in the login folder or in a container. */
-export function formatStartFolder({ workdir, command }: Pick<JobSpec, 'workdir' | 'command'>): string {
-  const folder = workdir === undefined ? command.workdir : `a copy of ${workdir.from}`;
+/** `, in /home/ada/train`; empty if the command starts in the login folder or in a container. `from`: the copied folder. */
+export function formatStartFolder({ workdir, command }: JobSpec, from: string | undefined): string {
+  const folder = workdir === undefined ? command.workdir : `a copy of ${from ?? 'job.workdir'}`;
   return folder === null ? '' : `, in ${folder}`;
 }
 

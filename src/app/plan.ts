@@ -31,6 +31,7 @@ const jobIdToken = '<job id>';
 export async function planRequest(
   parts: GuardParts & QueueSources,
   given: JobSpec,
+  workdir: string | undefined,
   readOwner: () => Promise<UserName>,
 ): Promise<Plan> {
   const spec = await withPrice(parts, given);
@@ -40,7 +41,7 @@ export async function planRequest(
   const { budgets, confirmation } = await checkRequest(parts, { owner, spec, job: null }, null);
   const left = budgets.map((one) => formatBudgetLeft(one, owner, parts.now()));
   const reasons = confirmation?.reasons.map(({ token: _token, ...reason }) => reason) ?? [];
-  const plan = createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left);
+  const plan = createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left, workdir);
   return { ...plan, requests: [...plan.requests, ...(await queueLines(parts, spec))], reasons };
 }
 
@@ -62,12 +63,13 @@ export function createPlan(
   template: JobSpec,
   pricePerHour: number | null,
   budgetsLeft: readonly string[] = [],
+  workdir?: string,
 ): Omit<Plan, 'reasons'> {
   const spec = withJobIds(template, jobIdToken, '<installation id>');
   return {
     name: spec.name,
     backend: spec.capacity.kind,
-    requests: requestLines(spec),
+    requests: requestLines(spec, workdir),
     steps: spec.steps.map((step) => `${step.name}, on every worker, at most ${formatDuration(step.timeoutMs)} a try`),
     command:
       spec.command.isSetupOnly === true
@@ -81,12 +83,12 @@ export function createPlan(
   };
 }
 
-function requestLines(spec: JobSpec): readonly string[] {
+function requestLines(spec: JobSpec, workdir: string | undefined): readonly string[] {
   const { capacity } = spec;
   switch (capacity.kind) {
     case 'hosts':
       return [
-        `a slot on ${capacity.hosts.length > 1 ? 'each of ' : ''}${formatHosts(capacity.hosts)}${formatStartFolder(spec)}`,
+        `a slot on ${capacity.hosts.length > 1 ? 'each of ' : ''}${formatHosts(capacity.hosts)}${formatStartFolder(spec, workdir)}`,
       ];
     case 'tpu': {
       const name = nodeName(spec, jobIdToken, 1);

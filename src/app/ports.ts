@@ -25,7 +25,7 @@ import type { User, UserName } from '../core/model/user.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { HostPath, JobRow } from './client.ts';
-import type { FrozenWorkdir } from './workdir.ts';
+import type { FrozenWorkdir, WorkdirDescription, WorkdirTree } from './workdir.ts';
 import type { FactsNeeded, Guard, GuardFacts } from '../core/policy/guards.ts';
 import type { UserSpending } from '../core/policy/grants.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
@@ -456,9 +456,8 @@ export interface JobFolders {
   makeHome(): void;
   /** Writes the files of a job that does not exist yet. After an error nothing is left. */
   draft(owner: string, files: DraftFiles): Promise<JobDraft>;
-  /** Copies a working directory under that number. Throws JobmanError with the problem and the next step. */
-  copyWorkdir(job: Job, from: string, copy: number): Promise<void>;
-  removeWorkdirFiles(job: Job, copy: number): Promise<void>;
+  /** Describes a copy of the working directory. */
+  describeWorkdir(job: Job, copy: number, description: WorkdirDescription): Promise<void>;
   has(job: Job): Promise<boolean>;
   /** Removes its files, and the run folders of its local programs. False if there were none. */
   remove(job: Job): Promise<boolean>;
@@ -468,8 +467,8 @@ export interface DraftFiles {
   readonly manifest: string;
   /** The values of the job's own secrets. */
   readonly secrets: Readonly<Record<SecretName, Uint8Array>>;
-  /** The folder to copy; null without one. */
-  readonly workdir: string | null;
+  /** Of the first copy of the working directory; null without one. */
+  readonly workdir: WorkdirDescription | null;
 }
 
 export interface JobDraft {
@@ -536,10 +535,8 @@ export interface WorkdirCopies {
   about(job: Job, copy: number): FrozenWorkdir | null;
   /** The uncommitted changes, as a unified diff. Throws the reason if they cannot be read. */
   changes(job: Job, copy: number): string;
-  /** Null if the files are not kept. */
-  files(job: Job, copy: number): Promise<WorkdirFiles | null>;
-  /** The content of a file, or the target of a link after an arrow. Undefined without such a file. */
-  read(job: Job, copy: number, path: string): Buffer | undefined;
+  /** Null if the files are not kept. Throws BlobError if their list is missing or damaged. */
+  readonly open: (job: Job, copy: number) => Promise<WorkdirTree | null>;
 }
 
 /** By path below the working directory. A link is described by its target. */

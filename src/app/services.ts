@@ -12,6 +12,7 @@ import type { LoadedClusterSettings } from './cluster/settings.ts';
 import type { SendMessage } from './notifications/outbox.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { StorageReader } from './storage.ts';
+import type { UploadedWorkdir } from './workdir.ts';
 
 /** The streams and facts of the process. Only main.ts touches `process`. */
 export interface Io {
@@ -170,6 +171,8 @@ export interface Services {
   doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;
   /** Throws the JobmanError with which `create` would refuse to copy that folder (`job.workdir`). */
   checkWorkdir(from: string): Promise<void>;
+  /** Stores a copy of that folder through the client. Throws JobmanError. */
+  copyWorkdir(from: string): Promise<UploadedWorkdir>;
   /** Connects with the client's ticket. `shared`: over the controller's connections, if it has some. */
   workers(ref: Ref, connection: 'shared' | 'own'): Promise<WorkerAccess>;
   onTerminal(argv: readonly string[]): Promise<number>;

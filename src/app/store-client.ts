@@ -90,9 +90,9 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
       return createJob(parts, await whoAmI(), request);
     },
 
-    async plan(spec) {
+    async plan(spec, workdir) {
       const { planRequest } = await import('./plan.ts');
-      return planRequest(parts, spec, async () => (await whoAmI()).user);
+      return planRequest(parts, spec, workdir, async () => (await whoAmI()).user);
     },
 
     async hostQueues() {
@@ -210,8 +210,9 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async readWorkdirFile(ref, copy, path) {
-      const job = await findReadable(ref);
-      const content = files.workdirs.read(job, copy, path);
+      const [job, { readByPath }] = await Promise.all([findReadable(ref), import('./workdir.ts')]);
+      const tree = await files.workdirs.open(job, copy);
+      const content = tree === null ? undefined : await readByPath(tree, path);
       if (content !== undefined) return content;
       const { JobmanError, exitCode } = await import('./errors.ts');
       throw new JobmanError(
@@ -319,13 +320,18 @@ function createCommands(
   find: Find,
 ): Pick<Client, 'sendCommand' | 'workerTicket' | 'runStep' | 'clean' | 'listCleanable'> {
   const { store, jobFolders, now } = parts;
-  async function createWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
-    const [{ checkAction }, { recopyWorkdir }] = await Promise.all([
+  async function addWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
+    const { workdir } = options;
+    if (workdir === undefined) return {};
+    const [{ checkAction }, { nextWorkdirCopy, requireUploaded }] = await Promise.all([
       import('../core/policy/permissions.ts'),
       import('./workdir.ts'),
     ]);
-    const { answer } = checkAction(job, verb, actor, options);
-    return answer === 'allow' ? recopyWorkdir(await jobFolders(), job) : undefined;
+    if (checkAction(job, verb, actor, options).answer !== 'allow') return {};
+    const workdirCopy = nextWorkdirCopy(job);
+    const description = await requireUploaded(await parts.blobs(), workdir);
+    await (await jobFolders()).describeWorkdir(job, workdirCopy, description);
+    return { workdirCopy, workdirTree: workdir.tree };
   }
   return {
     async sendCommand(ref, verb, options) {
@@ -340,14 +346,9 @@ function createCommands(
         await parts.isControllerRunning();
         await requireSecretsAtStart(parts, stored.job);
       }
-      const copy =
-        options.recopyWorkdir === true ? await createWorkdirCopy(stored.job, verb, actor, options) : undefined;
-      const commandOptions = copy === undefined ? options : { ...options, workdirCopy: copy.copy };
-      const { changed, ...answer } = await commitCommand(parts, stored, verb, actor, commandOptions);
-      if (changed) {
-        await copy?.removePrevious();
-        await store.notify({ topic: 'job', id: answer.id });
-      }
+      const copy = await addWorkdirCopy(stored.job, verb, actor, options);
+      const { changed, ...answer } = await commitCommand(parts, stored, verb, actor, { ...options, ...copy });
+      if (changed) await store.notify({ topic: 'job', id: answer.id });
       return answer;
     },
 

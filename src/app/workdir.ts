@@ -1,10 +1,12 @@
-// Workdir: the copies of a working directory in the job's folder.
+// Workdir: the copies of a working directory. A copy is a tree of blobs, and a description in the job's folder.
 
+import type { Digest } from '../catalogue/digest.ts';
 import { workdirCopyOf, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { JobFiles, JobFolders } from './ports.ts';
+import type { Blobs, JobFiles, WorkdirFiles } from './ports.ts';
 import type { WorkdirCopyView } from './client.ts';
-import { exitCode, JobmanError } from './errors.ts';
+import { exitCode, JobmanError, usageError } from './errors.ts';
+import { isFile, isLink, readTree, type TreeEntry, type TreeFile } from './tree.ts';
 
 export interface FrozenWorkdir {
   readonly from: string;
@@ -21,8 +23,44 @@ export interface FrozenWorkdir {
   } | null;
 }
 
-/** Throws JobmanError with the problem and the next step. */
-export type Freeze = (from: string, to: string) => Promise<FrozenWorkdir>;
+/** A copy whose blobs are stored. */
+export interface UploadedWorkdir {
+  readonly tree: Digest;
+  /** The uncommitted changes; null without any. */
+  readonly changes: Digest | null;
+  readonly about: FrozenWorkdir;
+}
+
+/** The description of a copy, as the job's folder has it. */
+export interface WorkdirDescription {
+  readonly about: FrozenWorkdir;
+  readonly changes: Uint8Array | null;
+}
+
+/** The files of a copy. */
+export interface WorkdirTree {
+  /** Equal keys mean equal files. */
+  readonly key: string;
+  /** The folder of the job for this copy. It may not exist. */
+  readonly folder: string;
+  readonly entries: readonly TreeEntry[];
+  /** Throws BlobError if it is missing or damaged. */
+  readonly read: (file: TreeFile) => Promise<Uint8Array>;
+}
+
+/** Throws JobmanError if one of its contents is not stored. They stay for a day, and as long as a job needs them. */
+export async function requireUploaded(
+  blobs: Blobs,
+  { tree, changes, about }: UploadedWorkdir,
+): Promise<WorkdirDescription> {
+  const entries = await readTree(blobs, tree);
+  const files = entries.filter(isFile);
+  const stored = new Set(await blobs.has([tree, ...files.map(({ digest }) => digest)]));
+  const missing = files.find(({ digest }) => !stored.has(digest));
+  if (missing !== undefined)
+    throw usageError(`The content of ${nameOf(missing)} in the working directory (${missing.digest}) was not sent.`);
+  return { about, changes: changes === null ? null : await blobs.read(changes) };
+}
 
 export function workdirViews({ workdirs }: JobFiles, job: Job): readonly WorkdirCopyView[] {
   const copies = Array.from({ length: workdirCopyOf(job) ?? 0 }, (_, index) => index + 1);
@@ -32,19 +70,40 @@ export function workdirViews({ workdirs }: JobFiles, job: Job): readonly Workdir
   });
 }
 
-/** `removePrevious` deletes the files of the previous copy. Throws JobmanError. */
-export async function recopyWorkdir(
-  folders: JobFolders,
-  job: Job,
-): Promise<{ readonly copy: number; readonly removePrevious: () => Promise<void> }> {
-  const { workdir } = job.spec;
+/** The number of the next copy. Throws JobmanError. */
+export function nextWorkdirCopy(job: Job): number {
   const last = workdirCopyOf(job);
-  if (workdir === undefined || last === undefined)
-    throw new JobmanError(
-      `Job ${job.id} (${job.spec.name}) has no working directory to copy: its manifest has no job.workdir.`,
-      exitCode.usage,
-    );
-  const copy = last + 1;
-  await folders.copyWorkdir(job, workdir.from, copy);
-  return { copy, removePrevious: () => folders.removeWorkdirFiles(job, last) };
+  if (last !== undefined) return last + 1;
+  throw new JobmanError(
+    `Job ${job.id} (${job.spec.name}) has no working directory to copy: its manifest has no job.workdir.`,
+    exitCode.usage,
+  );
+}
+
+export async function filesByPath({ entries }: WorkdirTree): Promise<WorkdirFiles> {
+  // Loaded here, because `show` does not need it.
+  const { digestOf } = await import('../catalogue/digest.ts');
+  return Object.fromEntries(
+    entries.map((entry) => {
+      const digest = isLink(entry) ? digestOf(contentOfLink(entry)) : entry.digest;
+      const size = isLink(entry) ? contentOfLink(entry).length : entry.size;
+      return [nameOf(entry), { size, sha256: digest.slice('sha256:'.length) }];
+    }),
+  );
+}
+
+/** The content of a file, or the target of a link after an arrow. Undefined without such a file. */
+export async function readByPath(tree: WorkdirTree, path: string): Promise<Uint8Array | undefined> {
+  const entry = tree.entries.find((one) => nameOf(one) === path);
+  if (entry === undefined) return undefined;
+  return isLink(entry) ? contentOfLink(entry) : tree.read(entry);
+}
+
+function contentOfLink({ target }: { readonly target: string }): Uint8Array {
+  return Buffer.concat([Buffer.from('-> '), Buffer.from(target, 'latin1')]);
+}
+
+/** For people. */
+function nameOf({ path }: TreeEntry): string {
+  return Buffer.from(path, 'latin1').toString();
 }

@@ -10,6 +10,7 @@ import type {
   MachinePort,
   ManualStepOptions,
   SecretStore,
+  WorkdirCopies,
   TailReceiver,
   TailRequest,
   WorkerRef,
@@ -40,7 +41,7 @@ export interface ScriptParts {
   /** Appends output of a setup step; an empty chunk if the step has ended without output. */
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   readonly blobs: Pick<Blobs, 'read'>;
-  readonly workdirCopyFolder?: (job: Job, snapshot: number) => string;
+  readonly openWorkdir: WorkdirCopies['open'];
   readonly readSecret: SecretStore['read'];
   readonly now: () => Instant;
   /** For this machine, whose clock is ours. `jumpedAt` is the last forward jump of the clock, or 0. */
@@ -174,10 +175,14 @@ async function runStep(
     return failed(worker, `it needs a file on this machine: ${messageOf(error)}`);
   }
   const root = parts.root(ref);
-  if (step.workdirCopy !== undefined) {
-    const folder = parts.workdirCopyFolder?.(job, step.workdirCopy);
-    if (folder === undefined) return refused(worker, 'this backend cannot copy a working directory');
-    const sent = await workdirs.send((request) => run(ref, request), root, folder);
+  const copy = step.workdirCopy;
+  if (copy !== undefined) {
+    const sent = await workdirs.send(
+      (request) => run(ref, request),
+      root,
+      () => parts.openWorkdir(job, copy),
+    );
+    if (sent.kind === 'damaged') return refused(worker, sent.reason);
     if (sent.kind === 'failed') return failed(worker, `the working directory could not be copied: ${sent.reason}`);
   }
   const mode = manual === undefined ? 'unless-proven' : manual.force ? 'apply' : 'check';

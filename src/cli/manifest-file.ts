@@ -106,7 +106,7 @@ export async function checkManifest(
     return { ...result, unchecked: null };
   }
   const { spec, uploads, secretSources, buckets, storedText, problemAt } = result;
-  const workdirProblem = spec.workdir === undefined ? null : await findWorkdirProblem(cli, spec.workdir.from);
+  const workdirProblem = uploads.workdir === null ? null : await findWorkdirProblem(cli, uploads.workdir);
   const refused = workdirProblem === null ? [] : [problemAt(['job', 'workdir'], workdirProblem)];
   // No emulator is started for a job that is not created.
   const isRefused = isCreating && refused.length > 0;

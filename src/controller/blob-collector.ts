@@ -1,9 +1,11 @@
 // Blob collector: removes the blobs that no job needs.
 
-import { messageOf } from '../app/errors.ts';
+import { BlobError, messageOf } from '../app/errors.ts';
 import { pluralize } from '../app/format.ts';
 import type { Blobs, Clock, Store } from '../app/ports.ts';
+import { isFile, readTree } from '../app/tree.ts';
 import type { Digest } from '../catalogue/digest.ts';
+import { workdirTreeOf } from '../core/model/job.ts';
 import { day, hour, second, type Duration } from '../core/model/time.ts';
 
 /** A client may still create a job with a blob that it has stored or found within this time. */
@@ -17,7 +19,7 @@ const jobsPerRead = 100;
 /** The returned function collects if it is time. A failure is logged and tried again after the interval. */
 export function createBlobCollector(parts: {
   readonly store: Pick<Store, 'list' | 'loadMany'>;
-  readonly blobs: Pick<Blobs, 'collect'>;
+  readonly blobs: Pick<Blobs, 'collect' | 'read'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: { info(line: string): void; warn(line: string): void };
 }): () => Promise<void> {
@@ -28,7 +30,7 @@ export function createBlobCollector(parts: {
     if (now < nextAt) return;
     nextAt = now + interval;
     try {
-      const removed = await blobs.collect(now - draftTime, () => neededBlobs(store));
+      const removed = await blobs.collect(now - draftTime, () => neededBlobs(store, blobs));
       if (removed > 0) log.info(`removed ${pluralize(removed, 'stored file')} that no job needs`);
     } catch (error) {
       log.warn(`cannot remove the stored files that no job needs: ${messageOf(error)}`);
@@ -37,12 +39,31 @@ export function createBlobCollector(parts: {
 }
 
 /** Of all jobs in the list, because each may be started again. */
-async function neededBlobs(store: Pick<Store, 'list' | 'loadMany'>): Promise<ReadonlySet<Digest>> {
+async function neededBlobs(
+  store: Pick<Store, 'list' | 'loadMany'>,
+  blobs: Pick<Blobs, 'read'>,
+): Promise<ReadonlySet<Digest>> {
   const ids = (await store.list({ maxFinished: null })).jobs.map(({ id }) => id);
   const needed = new Set<Digest>();
+  const trees = new Set<Digest>();
   for (let from = 0; from < ids.length; from += jobsPerRead) {
-    for (const { job } of await store.loadMany(ids.slice(from, from + jobsPerRead)))
+    for (const { job } of await store.loadMany(ids.slice(from, from + jobsPerRead))) {
+      const tree = workdirTreeOf(job);
+      if (tree !== null) trees.add(tree);
       for (const { files } of job.spec.steps) for (const file of files) if (file.kind === 'blob') needed.add(file.blob);
+    }
   }
+  for (const tree of trees) for (const digest of await blobsOfTree(blobs, tree)) needed.add(digest);
   return needed;
+}
+
+/** Without the list, a missing or damaged one, no job can use the other contents. */
+async function blobsOfTree(blobs: Pick<Blobs, 'read'>, tree: Digest): Promise<readonly Digest[]> {
+  try {
+    const entries = await readTree(blobs, tree);
+    return [tree, ...entries.filter(isFile).map(({ digest }) => digest)];
+  } catch (error) {
+    if (error instanceof BlobError) return [];
+    throw error;
+  }
 }

@@ -4,11 +4,10 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { rename, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { JobmanError, fileError } from '../app/errors.ts';
+import { dirname } from 'node:path';
+import { fileError } from '../app/errors.ts';
 import type { DraftFiles, JobDraft, JobFolders } from '../app/ports.ts';
-import type { Freeze } from '../app/workdir.ts';
-import type { Job } from '../core/model/job.ts';
+import type { WorkdirDescription } from '../app/workdir.ts';
 import { fileModeIn, makeFolder, makeHome } from './files.ts';
 import {
   folderOf,
@@ -16,33 +15,37 @@ import {
   localFoldersOf,
   manifestFile,
   secretFile,
+  workdirAbout,
+  workdirDiff,
   workdirFolder,
   workdirsOf,
 } from './job-folder.ts';
 
-export function createJobFolders({ home, freeze }: { readonly home: string; readonly freeze: Freeze }): JobFolders {
-  const copyFolder = (job: Job, copy: number): string => workdirFolder(folderOf(home, job), copy);
+export function createJobFolders(home: string): JobFolders {
   return {
     makeHome: () => makeHome(home),
 
     async draft(owner, files) {
       const draft = draftIn(home, jobFolder(home, owner, `.new-${randomUUID()}`));
       try {
-        await writeDraft(draft.folder, files, freeze);
+        await writeDraft(draft.folder, files);
         return draft;
       } catch (error) {
         await draft.discard();
-        throw error instanceof JobmanError ? error : fileError(dirname(draft.folder), error);
+        throw fileError(dirname(draft.folder), error);
       }
     },
 
-    async copyWorkdir(job, from, copy) {
-      // A refused resume may have left a copy with that number.
-      await rm(copyFolder(job, copy), { recursive: true, force: true });
-      await freeze(from, copyFolder(job, copy));
+    async describeWorkdir(job, copy, description) {
+      const folder = workdirFolder(folderOf(home, job), copy);
+      try {
+        // A refused resume may have left a copy with that number.
+        await rm(folder, { recursive: true, force: true });
+        await writeDescription(folder, description);
+      } catch (error) {
+        throw fileError(folder, error);
+      }
     },
-
-    removeWorkdirFiles: (job, copy) => rm(join(copyFolder(job, copy), 'files'), { recursive: true, force: true }),
 
     has: (job) => exists(folderOf(home, job)),
 
@@ -59,15 +62,22 @@ export function createJobFolders({ home, freeze }: { readonly home: string; read
   };
 }
 
-async function writeDraft(folder: string, { manifest, secrets, workdir }: DraftFiles, freeze: Freeze): Promise<void> {
+async function writeDraft(folder: string, { manifest, secrets, workdir }: DraftFiles): Promise<void> {
   makeFolder(folder);
   await writeFile(manifestFile(folder), manifest, { mode: fileModeIn(folder) });
-  if (workdir !== null) await freeze(workdir, workdirFolder(folder, 1));
+  if (workdir !== null) await writeDescription(workdirFolder(folder, 1), workdir);
   for (const [name, value] of Object.entries(secrets)) {
     const file = secretFile(folder, name);
     makeFolder(dirname(file));
     await writeFile(file, value, { mode: 0o600 });
   }
+}
+
+async function writeDescription(folder: string, { about, changes }: WorkdirDescription): Promise<void> {
+  makeFolder(folder);
+  const mode = fileModeIn(folder);
+  if (changes !== null) await writeFile(workdirDiff(folder), changes, { mode });
+  await writeFile(workdirAbout(folder), `${JSON.stringify(about, null, 2)}\n`, { mode });
 }
 
 function draftIn(home: string, folder: string): JobDraft & { readonly folder: string } {

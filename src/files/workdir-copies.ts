@@ -1,20 +1,24 @@
-// Workdir copies: reads the copies of working directories in the folders of jobs.
+// Workdir copies: reads the copies of working directories. Their files are blobs; those of version 1 are in the job's folder.
 
-import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { lstat, readFile, readdir, readlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { mapConcurrent } from '../app/concurrency.ts';
+import type { WorkdirCopies } from '../app/ports.ts';
+import type { TreeEntry } from '../app/tree.ts';
+import type { FrozenWorkdir, WorkdirTree } from '../app/workdir.ts';
+import { workdirCopyOf, workdirTreeOf, type Job } from '../core/model/job.ts';
 import { readRegularFile } from './files.ts';
 import { folderOf, workdirAbout, workdirDiff, workdirFolder } from './job-folder.ts';
-import type { WorkdirCopies } from '../app/ports.ts';
-import type { FrozenWorkdir } from '../app/workdir.ts';
-import type { Job } from '../core/model/job.ts';
 
-/** Larger than any file that a copy of a working directory writes. */
+/** Larger than any file that describes a copy. */
 const maxChangesBytes = 64 * 1024 * 1024;
+
+const maxConcurrent = 16;
 
 export function workdirCopiesIn(home: string): WorkdirCopies {
   const copyFolder = (job: Job, copy: number): string => workdirFolder(folderOf(home, job), copy);
-  const filesFolder = (job: Job, copy: number): string => join(copyFolder(job, copy), 'files');
   return {
     folderOf: (job, copy) => ({ host: hostname(), path: copyFolder(job, copy) }),
     about(job, copy) {
@@ -25,36 +29,54 @@ export function workdirCopiesIn(home: string): WorkdirCopies {
       }
     },
     changes: (job, copy) => readRegularFile(workdirDiff(copyFolder(job, copy)), maxChangesBytes).toString('utf8'),
-    async files(job, copy) {
-      const folder = filesFolder(job, copy);
-      if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) return null;
-      // Loaded here, because no other command needs it.
-      const { createHash } = await import('node:crypto');
-      const entries = pathsIn(folder).map((path) => {
-        const content = contentOf(join(folder, path));
-        const sha256 = createHash('sha256').update(content).digest('hex');
-        return [path, { size: content.length, sha256 }] as const;
-      });
-      return Object.fromEntries(entries);
-    },
-    read(job, copy, path) {
-      const folder = filesFolder(job, copy);
-      const isKept = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
-      return isKept && pathsIn(folder).includes(path) ? contentOf(join(folder, path)) : undefined;
+    async open(job, copy) {
+      const tree = copy === workdirCopyOf(job) ? workdirTreeOf(job) : null;
+      const folder = copyFolder(job, copy);
+      if (tree === null) return openFolder(folder);
+      // Loaded here, because few commands need them.
+      const [{ createBlobs }, { readTree }] = await Promise.all([import('./blobs.ts'), import('../app/tree.ts')]);
+      const blobs = createBlobs(home);
+      return { key: tree, folder, entries: await readTree(blobs, tree), read: ({ digest }) => blobs.read(digest) };
     },
   };
 }
 
-function pathsIn(folder: string): readonly string[] {
-  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile() || entry.isSymbolicLink());
-  return files.map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1));
+/** The files of a copy of version 1. Null if they are not kept. */
+async function openFolder(folder: string): Promise<WorkdirTree | null> {
+  const top = join(folder, 'files');
+  const paths = await listFolder(top, '').catch(() => null);
+  if (paths === null) return null;
+  const { digestOf } = await import('../catalogue/digest.ts');
+  const read = ({ path }: { readonly path: string }): Promise<Uint8Array> => readFile(bytesOf(top, path));
+  const entries = await mapConcurrent(paths, maxConcurrent, async (path): Promise<TreeEntry> => {
+    const stats = await lstat(bytesOf(top, path));
+    if (stats.isSymbolicLink()) return { path, target: await readlink(bytesOf(top, path), 'latin1') };
+    const content = await read({ path });
+    const changedAtSeconds = Math.floor(stats.mtimeMs / 1000);
+    return { path, mode: stats.mode & 0o7777, size: content.length, changedAtSeconds, digest: digestOf(content) };
+  });
+  return { key: folder, folder, entries, read };
 }
 
-function contentOf(path: string): Buffer {
-  try {
-    return Buffer.from(`-> ${readlinkSync(path)}`);
-  } catch {
-    return readFileSync(path);
+/** The paths (latin1) of what is below the folder, except for folders. */
+export async function listFolder(
+  top: string,
+  below: string,
+  { ignored = new Set(), max = Number.POSITIVE_INFINITY }: { ignored?: ReadonlySet<string>; max?: number } = {},
+): Promise<readonly string[]> {
+  const folder = below === '' ? top : bytesOf(top, below);
+  const paths: string[] = [];
+  for (const entry of await readdir(folder, { withFileTypes: true, encoding: 'latin1' })) {
+    if (ignored.has(entry.name)) continue;
+    const path = below === '' ? entry.name : `${below}/${entry.name}`;
+    if (entry.isDirectory()) paths.push(...(await listFolder(top, path, { ignored, max })));
+    else paths.push(path);
+    if (paths.length > max) break;
   }
+  return paths;
+}
+
+/** A path (latin1) as the system takes it. */
+export function bytesOf(top: string, path: string): Buffer {
+  return Buffer.concat([Buffer.from(`${top}/`), Buffer.from(path, 'latin1')]);
 }

@@ -30,9 +30,11 @@ import type { Sections } from './sections.ts';
 import { readSecrets } from './job-files.ts';
 import { addWarnings } from './warnings.ts';
 
-/** Contents that the spec names by digest. They are stored before the job is created. */
+/** The contents and the folder that the spec names by digest. They are stored before the job is created. */
 export interface Uploads {
   readonly contents: readonly Uint8Array[];
+  /** The folder of `job.workdir`, absolute; null without one. */
+  readonly workdir: string | null;
 }
 
 /** Undefined when a part is missing without which no spec is possible. Problems may be reported in either case. */
@@ -103,7 +105,7 @@ export function buildSpec(
       ...checkpoints,
       ...(resumeFrom !== undefined && { resumeFrom }),
     },
-    ...(isCopied && { workdir: { from: workdirSource } }),
+    ...(isCopied && { workdir: { tree: null } }),
     ...(notify !== undefined && { notify }),
     recovery,
     limits: {
@@ -120,7 +122,7 @@ export function buildSpec(
       ...(job.hold_on_failure === undefined ? {} : { holdOnFailureMs: job.hold_on_failure }),
     },
   };
-  return { spec, uploads: { contents } };
+  return { spec, uploads: { contents, workdir: workdirSource ?? null } };
 }
 
 /** The folder of the container in which the command starts, in the copy of `job.workdir` if there is one. */

@@ -1,6 +1,6 @@
 // Backends: the ports of each kind of capacity, built from settings, and the real clock.
 
-import { folderOf, workdirFolder } from '../files/job-folder.ts';
+import { workdirCopiesIn } from '../files/workdir-copies.ts';
 import { hostRoot } from '../remote/run-folder.ts';
 import { openSshPool } from './ssh-pool.ts';
 import { hostsOf } from '../app/hosts.ts';
@@ -70,7 +70,7 @@ export function createBackends(parts: BackendParts): Backends {
         ...shared,
         findTransport: (ref) => routes.findTransport(ref),
         root: (ref) => hostRoot(ref.job, ref.worker),
-        workdirCopyFolder: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
+        openWorkdir: workdirCopiesIn(home).open,
         // Other jobs use the same connections, which close when they are idle.
         disconnect: () => undefined,
       }),

@@ -49,16 +49,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     secrets: async () => (await import('../files/secret-store.ts')).createSecretStore(home),
     now: () => io.now(),
     pricePerHour: (spec) => hourlyPrice(services, spec),
-    async jobFolders() {
-      const { createJobFolders } = await import('../files/job-folders.ts');
-      return createJobFolders({
-        home,
-        freeze: (from, to) =>
-          import('../remote/workdir/freeze.ts').then(({ freeze }) =>
-            freeze({ from, to, excluded: home, env: io.env, at: io.now() }),
-          ),
-      });
-    },
+    jobFolders: async () => (await import('../files/job-folders.ts')).createJobFolders(home),
     async prepareCloud(spec) {
       if (spec.capacity.kind !== 'tpu') return;
       const { ensureEmulator, isServedByEmulator, formatEmulatorStarted } = await import('./emulator-service.ts');

@@ -33,6 +33,7 @@ export function createServices(io: Io): LabServices {
 
   const services: LabServices = {
     ...clientServices(() => services),
+    ...workdirServices(() => services),
     io,
     home,
 
@@ -108,11 +109,6 @@ export function createServices(io: Io): LabServices {
 
     doctor: (onChange) => import('./doctor.ts').then(({ diagnose }) => diagnose(services, onChange)),
 
-    checkWorkdir: (from) =>
-      import('../remote/workdir/freeze.ts').then(({ checkWorkdir }) =>
-        checkWorkdir({ from, excluded: home, env: io.env }),
-      ),
-
     async workers(ref, connection) {
       const [{ openWorkers }, client] = await Promise.all([import('./worker-access.ts'), services.client()]);
       return openWorkers(services, (options) => client.workerTicket(ref, options), connection);
@@ -139,5 +135,19 @@ function clientServices(services: () => LabServices): Pick<LabServices, 'client'
     },
 
     actor: async () => (await services().client()).whoAmI(),
+  };
+}
+
+function workdirServices(services: () => LabServices): Pick<LabServices, 'checkWorkdir' | 'copyWorkdir'> {
+  const load = () => import('../remote/workdir/freeze.ts');
+  const folder = (from: string) => ({ from, excluded: services().home, env: services().io.env });
+  return {
+    checkWorkdir: async (from) => (await load()).checkWorkdir(folder(from)),
+    async copyWorkdir(from) {
+      const { io } = services();
+      const indexes = join(io.env['XDG_CACHE_HOME'] || join(io.userHome, '.cache'), 'jobman', 'workdirs');
+      const { freeze } = await load();
+      return freeze({ ...folder(from), client: await services().client(), indexes, at: io.now() });
+    },
   };
 }

@@ -1,7 +1,7 @@
 // TPU: the backend for jobs and the lab's TPU operations, both over Google's API and SSH, built from settings.
 
 import { createBlobs } from '../files/blobs.ts';
-import { folderOf, workdirFolder } from '../files/job-folder.ts';
+import { workdirCopiesIn } from '../files/workdir-copies.ts';
 import { createSecretStore } from '../files/secret-store.ts';
 import type { Backend } from '../app/ports.ts';
 import type { Services, Io } from '../app/services.ts';
@@ -50,7 +50,7 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
         readSecret: (job, ref) => secrets.read(job, ref),
         blobs: createBlobs(home),
-        workdirCopyFolder: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
+        openWorkdir: workdirCopiesIn(home).open,
         now,
         disconnect: (ref) => workers.disconnect(ref),
       }),

@@ -10,7 +10,7 @@ import type { MetricSeriesView, MetricsView } from '../../src/app/client.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
 import { compareSides, withMetrics, type Difference, type DiffSide } from '../../src/app/diff.ts';
 import { JobmanError } from '../../src/app/errors.ts';
-import type { FrozenWorkdir } from '../../src/app/workdir.ts';
+import { filesByPath, readByPath, type FrozenWorkdir } from '../../src/app/workdir.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import {
   aJob,
@@ -98,12 +98,13 @@ test('files are compared by content, links by target; binary files by size and h
     symlinkSync(text, join(root, 'link'));
   }
   writeFileSync(join(right, 'new.txt'), 'added');
+  const open = async (copy: number | null) => (await workdirs.open(of, copy ?? 0)) ?? assert.fail('no copy');
   const differences = await compareSides(
-    side({ files: { copy: 1, byPath: (await workdirs.files(of, 1)) ?? {} } }),
-    side({ files: { copy: 2, byPath: (await workdirs.files(of, 2)) ?? {} } }),
-    async (_side, copy, path) => workdirs.read(of, copy ?? 0, path) ?? assert.fail(path),
+    side({ files: { copy: 1, byPath: await filesByPath(await open(1)) } }),
+    side({ files: { copy: 2, byPath: await filesByPath(await open(2)) } }),
+    async (_side, copy, path) => (await readByPath(await open(copy), path)) ?? assert.fail(path),
   );
-  assert.equal(workdirs.read(of, 1, '../about.json'), undefined);
+  assert.equal(await readByPath(await open(1), '../about.json'), undefined);
   assert.deepEqual(keysOf(differences), ['files link', 'files new.txt', 'files src/train.py', 'files weights.bin']);
   assert.match(JSON.stringify(differences[1]), /"left":null,"right":"5 bytes, SHA-256 [0-9a-f]{12}"/);
   assert.match(JSON.stringify(differences[2]), /-lr = 0\.1\\n\+lr = 0\.2/);
@@ -243,7 +244,7 @@ suite('jobs of the store', () => {
     const home = temporaryFolder(t);
     const job = {
       ...withAttempts(
-        aJob({ ...spec, workdir: { from: '/home/ada/vit' } }),
+        aJob({ ...spec, workdir: { tree: null } }),
         [readyAllocation],
         [attemptOf(1, { workdirCopy: 1 }), attemptOf(2, { workdirCopy: 2, allocation: 1 })],
       ),
@@ -269,11 +270,10 @@ suite('jobs of the store', () => {
       await diffSide(job, 2, { ...sources, jobFiles }),
     ];
     const keys = keysOf(
-      await compareSides(
-        one,
-        other,
-        async (_side, copy, path) => jobFiles.workdirs.read(job, copy ?? 0, path) ?? assert.fail(path),
-      ),
+      await compareSides(one, other, async (_side, copy, path) => {
+        const tree = await jobFiles.workdirs.open(job, copy ?? 0);
+        return (tree && (await readByPath(tree, path))) ?? assert.fail(path);
+      }),
     ).filter((key) => !key.startsWith('result'));
     assert.deepEqual(keys, ['workdir commit', 'workdir changed', 'files train.py']);
   });

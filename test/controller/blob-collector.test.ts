@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { digestOf, type Digest } from '../../src/catalogue/digest.ts';
 import { createBlobCollector } from '../../src/controller/blob-collector.ts';
 import { day, hour } from '../../src/core/model/time.ts';
+import { encodeTree } from '../../src/app/tree.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
 import { localSpec } from '../support/builders.ts';
 import { testStore } from '../support/stores.ts';
@@ -18,13 +19,22 @@ testStore('the blobs of deleted jobs are removed, after the first work for jobs'
   const create = async (text: string) => {
     const content = Buffer.from(text);
     const digest = digestOf(content);
-    await blobs.put([{ digest, content }]);
+    const code = Buffer.from(`code of ${text}`);
+    const entry = { path: 'x', mode: 0o644, size: 1, changedAtSeconds: 0, digest: digestOf(code) };
+    const tree = encodeTree([entry, { path: 'link', target: 'x' }]);
+    const all = [content, code, tree].map((one) => ({ digest: digestOf(one), content: one }));
+    await blobs.put(all);
     const file = { kind: 'blob', blob: digest, to: '~/x', mode: 0o644 } as const;
     const step = { name: 'files', key: 'k', check: null, apply: '', files: [file], timeoutMs: hour };
-    const stored = await store.insert({ owner: 'ada', spec: localSpec({ steps: [step] }), manifest: '', at: 1 });
+    const stored = await store.insert({
+      owner: 'ada',
+      spec: localSpec({ steps: [step], workdir: { tree: digestOf(tree) } }),
+      manifest: '',
+      at: 1,
+    });
     const old = new Date(Date.now() - 2 * day);
-    utimesSync(fileOf(digest), old, old);
-    return { ...stored, digest };
+    for (const one of all) utimesSync(fileOf(one.digest), old, old);
+    return { ...stored, isKept: all.map((one) => () => existsSync(fileOf(one.digest))) };
   };
   const [kept, deleted] = [await create('kept'), await create('deleted')];
   const job = { ...deleted.job, startRequest: null, removed: true };
@@ -35,10 +45,14 @@ testStore('the blobs of deleted jobs are removed, after the first work for jobs'
   const log = { info: (line: string) => lines.push(line), warn: (line: string) => lines.push(line) };
   const collect = createBlobCollector({ store, blobs, clock: { now: () => now }, log });
   await collect();
-  assert.ok(existsSync(fileOf(deleted.digest)), 'jobs that wait for the controller come first');
+  assert.ok(deleted.isKept[0]?.(), 'jobs that wait for the controller come first');
   now += hour;
   await collect();
-  assert.deepEqual([existsSync(fileOf(kept.digest)), existsSync(fileOf(deleted.digest))], [true, false]);
-  assert.deepEqual(lines, ['removed 1 stored file that no job needs']);
+  assert.deepEqual(
+    [...kept.isKept, ...deleted.isKept].map((isKept) => isKept()),
+    [true, true, true, false, false, false],
+    'the file, the code and the list of the code',
+  );
+  assert.deepEqual(lines, ['removed 3 stored files that no job needs']);
   for (const one of undo) one();
 });

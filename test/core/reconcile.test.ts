@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { subjectKey } from '../../src/core/model/decision.ts';
 import type { Action, Subject } from '../../src/core/model/decision.ts';
 import { describeEvent } from '../../src/app/history.ts';
-import { lastAllocation, lastAttempt, stepsOf } from '../../src/core/model/job.ts';
+import { lastAllocation, lastAttempt, stepsOf, workdirTreeOf } from '../../src/core/model/job.ts';
 import { historyMismatches } from '../../sim/history-replay.ts';
 import { violationsOf } from '../../sim/pass-invariants.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
@@ -1316,10 +1316,11 @@ test('an attempt records its copy of the working directory, and a resume may cho
       ...base.steps.slice(1),
     ],
   };
-  const world = running({ ...copied, workdir: { from: '/home/ada/project' } });
+  const world = running({ ...copied, workdir: { tree: `sha256:${'1'.repeat(64)}` } });
   world.exitAll(1);
   world.runUntilIdle();
-  world.command('resume', { workdirCopy: 2 });
+  const workdirTree = `sha256:${'2'.repeat(64)}` as const;
+  world.command('resume', { workdirCopy: 2, workdirTree });
   world.runUntilRunning();
   assert.deepEqual(
     world.job.attempts.map(({ workdirCopy }) => workdirCopy),
@@ -1329,6 +1330,7 @@ test('an attempt records its copy of the working directory, and a resume may cho
     stepsOf(world.job).map(({ key }) => key),
     ['workdir-2', ...base.steps.slice(1).map(({ key }) => key)],
   );
+  assert.equal(workdirTreeOf(world.job), workdirTree);
 });
 
 test('a deleted job leaves the list only when an observation has confirmed the deletion of its capacity', () => {

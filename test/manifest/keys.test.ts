@@ -194,7 +194,7 @@ test('a job on this machine runs a copy of its working directory too', () => {
   const files = { '/work/sub/x': '' };
   const given = (keys: string, run = 'run: ls') => specOf(`${keys}local: {}\ncommand: {${run}}\n`, { files });
   const { spec, warnings } = given('job: {workdir: sub, checkpoint_dir: ckpt}\n');
-  assert.deepEqual(spec.workdir, { from: '/work/sub' });
+  assert.deepEqual(spec.workdir, { tree: null });
   assert.deepEqual(stepNames(spec), ['workdir']);
   assert.equal(spec.command.workdir, workdirPlaceholder);
   assert.equal(

@@ -15,6 +15,7 @@ import { openWorld } from '../support/world.ts';
 
 const common = {
   appendStepLog: () => Promise.resolve(),
+  openWorkdir: () => Promise.resolve(null),
   blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
   readSecret: () => Promise.reject(new Error('no secret is needed')),
   now: Date.now,

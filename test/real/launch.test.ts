@@ -79,6 +79,7 @@ const machinesOver = (transport: Transport, stepLog: string[]) =>
     appendStepLog: async (_job, step, _worker, chunk) => {
       if (chunk.length > 0) stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
+    openWorkdir: () => Promise.resolve(null),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     readSecret: () => Promise.reject(new Error('no secret is needed')),
     now: Date.now,

@@ -22,6 +22,7 @@ function openGround(t: TestContext, chip: string) {
     findTransport: () => Promise.resolve({ kind: 'open', transport: createLocalTransport({ env, cwd: world.folder }) }),
     root: () => `'${join(world.folder, 'run')}'`,
     appendStepLog: () => Promise.resolve(),
+    openWorkdir: () => Promise.resolve(null),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     readSecret: () => Promise.reject(new Error('no secret is needed')),
     now: () => Date.now(),

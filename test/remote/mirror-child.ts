@@ -26,6 +26,7 @@ export interface MirrorTask {
 function machinesFor(task: MirrorTask): MachinePort {
   const common = {
     appendStepLog: () => Promise.resolve(),
+    openWorkdir: () => Promise.resolve(null),
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     readSecret: () => Promise.reject(new Error('no secret is needed')),
     now: Date.now,

@@ -7,16 +7,17 @@ import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
   chmodSync,
-  existsSync,
   lstatSync,
   mkdirSync,
   readFileSync,
   readdirSync,
   readlinkSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -25,16 +26,24 @@ import { createMachines } from '../../src/backends/machines.ts';
 import { workdirKey } from '../../src/core/model/job.ts';
 import type { RunRequest } from '../../src/remote/transport.ts';
 import { createLocalTransport } from '../support/local-transport.ts';
+import { readTree } from '../../src/app/tree.ts';
+import { createBlobs } from '../../src/files/blobs.ts';
+import { workdirCopiesIn } from '../../src/files/workdir-copies.ts';
+import { digestOf, type Digest } from '../../src/catalogue/digest.ts';
 import { freeze, workdirLimits } from '../../src/remote/workdir/freeze.ts';
 import { difference, listScript, parseListing } from '../../src/remote/workdir/send.ts';
 import { workdirStep } from '../../src/setup/files.ts';
-import { findProgram } from '../support/real.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { aJob } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
 import { testRef } from './machines-contract.ts';
 
 const identity = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c', 'init.defaultBranch=main'];
 
-/** A project, the folder of the copies, and a worker. */
+/** Longer than the names in the header of tar. */
+const longName = `long/${'name'.repeat(40)}`;
+
+/** A project, the stored copies, and a worker. */
 function openGround(t: TestContext) {
   const world = openWorld(t);
   const project = join(world.folder, 'my project');
@@ -53,6 +62,17 @@ function openGround(t: TestContext) {
     return transport.run(request);
   };
   const log: string[] = [];
+  const blobs = createBlobs(world.home);
+  const trees = new Map<number, Digest>();
+  /** The numbers of contents that were sent for each call. */
+  const puts: number[] = [];
+  const client = {
+    hasBlobs: (digests: readonly Digest[]) => blobs.has(digests),
+    putBlobs: (given: Parameters<typeof blobs.put>[0]) => {
+      puts.push(given.length);
+      return blobs.put(given);
+    },
+  };
   const machines = createMachines({
     findTransport: () => Promise.resolve({ kind: 'open', transport: { ...transport, run } }),
     root: () => `'${root}'`,
@@ -62,7 +82,16 @@ function openGround(t: TestContext) {
     },
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     readSecret: () => Promise.reject(new Error('no secret is needed')),
-    workdirCopyFolder: (_job, snapshot) => join(world.folder, 'copies', String(snapshot)),
+    openWorkdir: async (_job, copy) => {
+      const tree = trees.get(copy);
+      if (tree === undefined) return workdirCopiesIn(world.home).open(aJob(), copy);
+      return {
+        key: tree,
+        folder: join(world.folder, 'copies', String(copy)),
+        entries: await readTree(blobs, tree),
+        read: ({ digest }) => blobs.read(digest),
+      };
+    },
     now: () => Date.now(),
     disconnect: () => undefined,
   });
@@ -75,14 +104,17 @@ function openGround(t: TestContext) {
     git,
     scripts,
     log,
-    take: (snapshot: number, from = project) =>
-      freeze({
-        from,
-        to: join(world.folder, 'copies', String(snapshot)),
-        excluded: join(project, 'jobman-home'),
-        env,
-        at: 1,
-      }),
+    blobs,
+    puts,
+    trees,
+    take: async (copy: number, from = project) => {
+      const indexes = join(world.folder, 'indexes');
+      const frozen = await freeze({ from, client, indexes, excluded: join(project, 'jobman-home'), env, at: 1 });
+      trees.set(copy, frozen.tree);
+      return { ...frozen, ...frozen.about };
+    },
+    pathsOf: async (copy: number) =>
+      (await readTree(blobs, trees.get(copy) ?? assert.fail('no copy'))).map(({ path }) => path),
     send: (snapshot: number) =>
       machines.runStep(testRef('000001'), { ...workdirStep(), key: workdirKey(snapshot), workdirCopy: snapshot }),
   };
@@ -106,7 +138,7 @@ function tree(folder: string): readonly string[] {
 
 suite('a working directory on a worker', () => {
   test('is what git does not ignore, with modes, links and names as they are', async (t) => {
-    const { project, git, take, send, there } = openGround(t);
+    const { project, git, take, send, there, blobs } = openGround(t);
     git('init');
     put(project, '.gitignore', 'data/\n*.tmp\n');
     put(project, 'train.py', 'print(1)\n');
@@ -114,6 +146,7 @@ suite('a working directory on a worker', () => {
     put(project, 'line\nbreak', 'b');
     put(project, Buffer.from([0x63, 0x61, 0x66, 0xe9]), 'latin1');
     put(project, '-rf', 'c');
+    put(project, longName, 'd');
     put(project, 'data/large.bin', 'ignored');
     put(project, 'x.tmp', 'ignored');
     put(project, 'gone.py', 'deleted before the copy');
@@ -121,6 +154,8 @@ suite('a working directory on a worker', () => {
     chmodSync(join(project, 'run.sh'), 0o750);
     symlinkSync('train.py', join(project, 'link'));
     symlinkSync('/nowhere/at all', join(project, 'dangling'));
+    symlinkSync(`/nowhere/${longName}`, join(project, 'far'));
+    chmodSync(join(project, longName), 0o444);
     put(project, 'big.bin', Buffer.alloc(5 * 1024 * 1024, 7));
     put(project, 'jobman-home/state.db', 'never part of it');
     git('add', '--all');
@@ -138,8 +173,10 @@ suite('a working directory on a worker', () => {
       './big.bin',
       './caf\u00e9',
       './dangling',
+      './far',
       './line\nbreak',
       './link',
+      `./${longName}`,
       './new and not added.py',
       './run.sh',
       './train.py',
@@ -156,7 +193,9 @@ suite('a working directory on a worker', () => {
     assert.ok(readFileSync(join(there, 'big.bin')).equals(readFileSync(join(project, 'big.bin'))));
     const seconds = (path: string) => Math.floor(lstatSync(path).mtimeMs / 1000);
     assert.equal(seconds(join(there, 'big.bin')), seconds(join(project, 'big.bin')));
-    const diff = readFileSync(join(there, '../../../../copies/1/changes.diff'), 'utf8');
+    assert.equal(readlinkSync(join(there, 'far')), `/nowhere/${longName}`);
+    assert.equal(statSync(join(there, longName)).mode & 0o777, 0o444);
+    const diff = Buffer.from(await blobs.read(about.changes ?? assert.fail('no changes'))).toString();
     assert.match(diff, /-print\(1\)\n\+print\(3\)/);
     assert.match(diff, /deleted file mode[^]*gone\.py/);
   });
@@ -221,7 +260,7 @@ suite('a working directory on a worker', () => {
   });
 
   test('is frozen: what changes here afterwards changes nothing there', async (t) => {
-    const { project, take, send, there, world } = openGround(t);
+    const { project, take, send, there, world, pathsOf } = openGround(t);
     put(project, 'train.py', 'as it was');
     put(project, '.git-is-not/x', 'no repository');
     const about = await take(1);
@@ -229,15 +268,12 @@ suite('a working directory on a worker', () => {
     assert.equal((await send(1)).kind, 'done');
     assert.equal(readFileSync(join(there, 'train.py'), 'utf8'), 'as it was');
     assert.equal(about.git, null);
-    assert.deepEqual(
-      readdirSync(join(world.folder, 'copies/1')).toSorted(),
-      ['about.json', 'files'],
-      'nothing is left of what was packed for the way',
-    );
+    assert.deepEqual(await pathsOf(1), ['.git-is-not/x', 'train.py']);
+    assert.deepEqual(readdirSync(join(world.folder, 'copies/1')), [], 'nothing is left of what was packed for the way');
   });
 
   test('that is too large is refused with what is large in it', async (t) => {
-    const { project, take, world } = openGround(t);
+    const { project, take, puts } = openGround(t);
     put(project, 'weights/model.bin', '');
     truncateSync(join(project, 'weights/model.bin'), workdirLimits.bytes + 1);
     put(project, 'train.py', 'small');
@@ -245,7 +281,7 @@ suite('a working directory on a worker', () => {
       take(1),
       /has 512 MiB in 2 files; the largest are weights\/model\.bin \(512 MiB\).*\.gitignore/,
     );
-    assert.equal(existsSync(join(world.folder, 'copies/1')), false);
+    assert.deepEqual(puts, []);
   });
 
   test('in which git ignores everything is refused', async (t) => {
@@ -256,44 +292,117 @@ suite('a working directory on a worker', () => {
   });
 
   test('never is the folder of jobman itself, nor holds it, by whatever name', async (t) => {
-    const { world, project, take } = openGround(t);
+    const { world, project, take, pathsOf } = openGround(t);
     put(project, 'train.py', 'print(1)\n');
     put(project, 'jobman-home/ssh/id_ed25519', 'a key');
     await assert.rejects(take(1, join(project, 'jobman-home')), /is the folder of jobman itself/);
     const link = join(world.folder, 'a link');
     symlinkSync(project, link);
     await take(2, link);
-    assert.deepEqual(tree(join(world.folder, 'copies', '2', 'files')), ['./train.py']);
+    assert.deepEqual(await pathsOf(2), ['train.py']);
   });
 
-  test('is copied again if a file vanished during the copy; an unreadable file is reported', async (t) => {
-    const { world, project, env, take } = openGround(t);
-    const tar = findProgram('tar');
-    assert.ok(tar !== undefined);
+  test('is listed again if a file vanished during the copy; an unreadable file is reported', async (t) => {
+    const { project, env, world } = openGround(t);
     put(project, 'train.py', 'print(1)\n');
-    const bin = join(world.folder, 'bin');
-    // Like an editor: as many files vanish as exist.
-    put(bin, 'tar', `#!/bin/sh\nfor gone in '${project}'/*.tmp; do rm -f "$gone"; break; done\nexec ${tar} "$@"\n`);
-    chmodSync(join(bin, 'tar'), 0o755);
-    Object.assign(env, { PATH: `${bin}:/usr/bin:/bin` });
-    put(project, 'one.tmp', '');
-    put(project, 'two.tmp', '');
-    const { files } = await take(1);
-    assert.equal(files, 1);
-    assert.deepEqual(tree(join(world.folder, 'copies', '1', 'files')), ['./train.py']);
-    // For a failure that does not come from the files, once is enough.
-    writeFileSync(join(bin, 'tar'), `#!/bin/sh\necho turn >>'${bin}/turns'\necho not today >&2\nexit 2\n`);
-    await assert.rejects(take(2), /cannot be copied: not today/);
-    // A reader and a writer, once each.
-    assert.equal(readFileSync(join(bin, 'turns'), 'utf8'), 'turn\n'.repeat(2));
+    put(project, 'one.tmp', 'an editor renames it');
+    const blobs = createBlobs(world.home);
+    let isFirst = true;
+    const client = {
+      putBlobs: (given: Parameters<typeof blobs.put>[0]) => blobs.put(given),
+      // After the folder was listed and before its files are read.
+      async hasBlobs(digests: readonly Digest[]) {
+        if (isFirst) renameSync(join(project, 'one.tmp'), join(project, 'new.py'));
+        isFirst = false;
+        return blobs.has(digests);
+      },
+    };
+    const folder = { from: project, excluded: world.home, env, indexes: null, at: 1 };
+    const { tree: taken } = await freeze({ ...folder, client });
+    assert.deepEqual(
+      (await readTree(blobs, taken)).map(({ path }) => path),
+      ['new.py', 'train.py'],
+    );
+    if (process.getuid?.() === 0) return;
+    chmodSync(join(project, 'train.py'), 0);
+    await assert.rejects(freeze({ ...folder, client }), /cannot be copied: EACCES.*train\.py/);
   });
 
-  test('that has lost its copy here fails with a sentence, and can be tried again', async (t) => {
-    const { send } = openGround(t);
-    const outcome = await send(1);
-    assert.equal(outcome.kind, 'failed');
-    assert.match(JSON.stringify(outcome), /copies\/1 cannot be read/);
+  test('is read and sent again only where it has changed', async (t) => {
+    const { project, take, puts, blobs } = openGround(t);
+    for (const name of ['a', 'b', 'c']) put(project, name, name);
+    const old = new Date(Date.now() - 60_000);
+    for (const name of ['a', 'b', 'c']) utimesSync(join(project, name), old, old);
+    const first = await take(1);
+    assert.equal((await take(2)).tree, first.tree);
+    // The same size and time as before.
+    put(project, 'b', 'B');
+    utimesSync(join(project, 'b'), old, old);
+    puts.length = 0;
+    const second = await take(3);
+    assert.deepEqual(puts, [1, 1], 'the file and the list');
+    const [, changed] = await readTree(blobs, second.tree);
+    assert.equal(changed !== undefined && 'digest' in changed && changed.digest, digestOf(Buffer.from('B')));
   });
+
+  test('of version 1 is sent from the job’s folder', async (t) => {
+    const { send, there, world } = openGround(t);
+    const copies = workdirCopiesIn(world.home);
+    const job = aJob();
+    const files = join(copies.folderOf(job, 1).path, 'files');
+    put(files, Buffer.from([0x63, 0x61, 0x66, 0xe9, 0x2f, 0x78]), 'x');
+    put(files, '__pycache__/kept', 'git knows it');
+    symlinkSync('train.py', join(files, 'link'));
+    put(files, 'train.py', 'print(1)');
+    chmodSync(join(files, 'train.py'), 0o750);
+    assert.deepEqual(await send(1), { kind: 'done' });
+    assert.deepEqual(tree(there), ['./__pycache__/kept', './caf\u00e9/x', './link', './train.py']);
+    assert.equal(statSync(join(there, 'train.py')).mode & 0o777, 0o750);
+    assert.equal(await copies.open(job, 2), null);
+  });
+
+  test('without its list here can be tried again; with a damaged file it fails once and for all', async (t) => {
+    const { project, send, take, trees, world, log } = openGround(t);
+    assert.match(JSON.stringify(await send(1)), /"kind":"failed".*its files on this machine are missing/);
+    put(project, 'train.py', 'print(1)');
+    await take(1);
+    const digest = digestOf(Buffer.from('print(1)'));
+    const file = join(world.home, 'blobs', digest.slice(7, 9), digest.slice(7));
+    writeFileSync(file, 'damaged!');
+    const outcome = JSON.stringify(await send(1));
+    assert.match(outcome, new RegExp(`"kind":"refused".*${digest} is damaged: ${file} had other bytes`));
+    trees.set(2, digestOf(Buffer.from('never stored')));
+    assert.match(JSON.stringify(await send(2)), /"kind":"refused".* is missing/);
+    assert.deepEqual(log, []);
+  });
+});
+
+test('a list of files leads to no other folder', async (t) => {
+  const blobs = createBlobs(temporaryFolder(t));
+  const digest = digestOf(Buffer.from(''));
+  const file = (path: string) => ({ path, mode: 0o644, size: 0, changedAtSeconds: 0, digest });
+  const read = async (entries: unknown): Promise<unknown> => {
+    const content = Buffer.from(JSON.stringify(entries));
+    await blobs.put([{ digest: digestOf(content), content }]);
+    return readTree(blobs, digestOf(content));
+  };
+  const good = [file('a/b'), { path: 'link', target: '../../etc' }];
+  assert.deepEqual(await read(good), good);
+  for (const [entries, message] of [
+    [[file('../x')], /the entry .* is not valid/],
+    [[file('a/../x')], /not valid/],
+    [[file('/etc/x')], /not valid/],
+    [[file('a//x')], /not valid/],
+    [[file('./x')], /not valid/],
+    [[file('')], /not valid/],
+    [[file('a\u0000b')], /not valid/],
+    [[{ ...file('a'), digest: 'sha256:1' }], /not valid/],
+    [[{ ...file('a'), mode: 0o10000 }], /not valid/],
+    [[{ path: 'link', target: '/etc' }, file('link/x')], /link\/x is below link, which is no folder/],
+    [[file('a'), file('a')], /it has a twice/],
+    [{}, /it is no array/],
+  ] as const)
+    await assert.rejects(read(entries), message);
 });
 
 test('a listing that was cut is no listing', () => {

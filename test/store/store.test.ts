@@ -164,9 +164,16 @@ function storeSuite(name: string, open: OpenPair): void {
         1: { A: { kind: 'environment', variable: 'B' }, C: { kind: 'file', path: '/home/ada/c' } },
         2: { A: { kind: 'job', secret: 'A', variable: 'B' }, C: { kind: 'localFile', path: '/home/ada/c' } },
       };
-      const version1 = { ...localSpec(), version: 1, capacity, command: { ...command, secrets: secretsOf[1] } };
+      const workdir = { from: '/home/ada/code' };
+      const version1 = {
+        ...localSpec(),
+        version: 1,
+        capacity,
+        workdir,
+        command: { ...command, secrets: secretsOf[1] },
+      };
       const { job } = await store.insert(ada({ spec: version1 as unknown as JobSpec }));
-      const expected = { ...localSpec(), command: { ...command, secrets: secretsOf[2] } };
+      const expected = { ...localSpec(), workdir: { tree: null }, command: { ...command, secrets: secretsOf[2] } };
       assert.deepEqual((await other.load(job.id))?.job.spec, expected);
       const key = { from: '/home/ada/id', to: '~/.ssh/id', mode: 0o600 };
       const [step] = tpuSpec().steps;

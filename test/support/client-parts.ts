@@ -21,7 +21,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     secrets: async () => createSecretStore(home),
     logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     pricePerHour: () => null,
-    jobFolders: async () => createJobFolders({ home, freeze: unavailable('folder to copy') }),
+    jobFolders: async () => createJobFolders(home),
     grants: () => Promise.resolve([]),
     isControllerRunning: () => Promise.resolve(true),
     pools: () => Promise.resolve([{ name: 'localhost', slots: 2, gpus: null }]),

@@ -4,7 +4,7 @@
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../../app/errors.ts';
-import { folderOf as folderOfJob, workdirFolder } from '../../files/job-folder.ts';
+import { workdirCopiesIn } from '../../files/workdir-copies.ts';
 import { makeFolder } from '../../files/files.ts';
 import type { Blobs, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
 import type { Job } from '../../core/model/job.ts';
@@ -48,7 +48,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     appendStepLog: options.appendStepLog,
     blobs: options.blobs,
     readSecret: options.readSecret,
-    workdirCopyFolder: (job, snapshot) => workdirFolder(folderOfJob(home, job), snapshot),
+    openWorkdir: workdirCopiesIn(home).open,
     now,
     clock: readClock,
   });

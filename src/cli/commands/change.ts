@@ -9,12 +9,18 @@ import { untilInterrupted } from '../interrupt.ts';
 import { performCommand, performOnAll } from '../jobs/perform.ts';
 import { forEachJob, type JobFlags } from '../jobs/resolve.ts';
 import { untilConfirmed } from '../prompt.ts';
+import type { UploadedWorkdir } from '../../app/workdir.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 
 const createCommand =
-  <Own extends object>(command: PerformedCommand, optionsOf: (flags: Own) => CommandOptions = () => ({})) =>
+  <Own extends object>(
+    command: PerformedCommand,
+    optionsOf: (flags: Own, cli: Cli, job: FoundJob) => CommandOptions | Promise<CommandOptions> = () => ({}),
+  ) =>
   (cli: Cli, flags: JobFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
-    changeJobs(cli, flags, args, (job, jobs) => performCommand(cli, jobs, job, command, optionsOf(flags)));
+    changeJobs(cli, flags, args, async (job, jobs) =>
+      performCommand(cli, jobs, job, command, await optionsOf(flags, cli, job)),
+    );
 
 export const start = createCommand('start');
 export const stop = createCommand('stop', ({ release }: { readonly release?: boolean | undefined }) => ({
@@ -24,11 +30,30 @@ interface BudgetFlags {
   readonly budget?: number | undefined;
 }
 
-export const resume = createCommand('resume', (flags: BudgetFlags & { readonly workdir?: boolean | undefined }) => ({
-  recopyWorkdir: flags.workdir === true,
-  ...omitUndefined({ budgetUsd: flags.budget }),
-}));
+interface ResumeFlags extends BudgetFlags {
+  readonly workdir?: boolean | undefined;
+}
+
+export const resume = createCommand('resume', async (flags: ResumeFlags, cli, job) =>
+  omitUndefined({
+    workdir: flags.workdir === true && job.cluster === null ? await copyWorkdirAgain(cli, job.id) : undefined,
+    budgetUsd: flags.budget,
+  }),
+);
 export const rerun = createCommand('rerun', ({ budget }: BudgetFlags) => omitUndefined({ budgetUsd: budget }));
+
+async function copyWorkdirAgain({ services }: Cli, id: string): Promise<UploadedWorkdir> {
+  const { spec, name, workdirCopies } = await (await services.client()).show(id);
+  if (spec.workdir === undefined)
+    throw usageError(`Job ${id} (${name}) has no working directory to copy: its manifest has no job.workdir.`);
+  const last = workdirCopies.at(-1);
+  if (last === undefined)
+    throw usageError(`This machine does not know which folder is the working directory of job ${id} (${name}).`, [
+      'Create the job again from its manifest.',
+    ]);
+  return services.copyWorkdir(last.from);
+}
+
 const cancelJobs = createCommand('cancel');
 
 function changeJobs(

@@ -56,7 +56,7 @@ export async function createFrom(
   const warningJson = (warning: string) => problemJson(path, fileProblem(warning));
 
   if (flags.dryRun === true) {
-    const plan = await client.plan(spec);
+    const plan = await client.plan(spec, manifest.uploads.workdir ?? undefined);
     const columns = columnsOf(io.stdout);
     const warnings = await quotaWarnings;
     if (cli.json) cli.printJson({ ...plan, warnings: [...findings, ...warnings.map(warningJson)] });
@@ -72,9 +72,11 @@ export async function createFrom(
     return exitCode.ok;
   }
   if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
-  await upload(client, manifest.uploads.contents);
+  const { contents, workdir: folder } = manifest.uploads;
+  await upload(client, contents);
+  const workdir = folder === null ? undefined : await cli.services.copyWorkdir(folder);
   const secrets = readSecretValues(cli, manifest.secretSources);
-  const request = { spec, manifest: manifest.text, secrets };
+  const request = { spec, manifest: manifest.text, secrets, ...omitUndefined({ workdir }) };
   const createJob = (send: Client['create']): Promise<CreatedJob | null> =>
     untilConfirmed(cli, 'Create it', 'Nothing was created', (confirmed) => send({ ...request, confirmed }));
   const printCreated = async ({ id, row, warnings: others }: CreatedJob): Promise<void> => {

@@ -185,7 +185,8 @@ function formatBudget({ owner }: JobView, budget: BudgetView, now: Instant): str
 }
 
 function formatWhere(view: JobView, layout: ShowLayout): string {
-  if (view.hosts.length > 0) return `${formatMachine(view)}${formatStartFolder(view.spec)}`;
+  if (view.hosts.length > 0)
+    return `${formatMachine(view)}${formatStartFolder(view.spec, view.workdirCopies.at(-1)?.from)}`;
   const allocation = view.allocations.at(-1);
   const hardware = [formatMachine(view), view.pricing].filter((part) => part !== null).join(' ');
   const parts = [hardware, view.zone, allocation === undefined ? null : formatAllocation(allocation, layout)];

@@ -3,10 +3,12 @@
 
 import { chain, withEvents, withoutEvents, withAttempt } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
+import type { Digest } from '../../catalogue/digest.ts';
 import type { EventBody } from '../model/event.ts';
 import { removeFromList } from './finish.ts';
 import { heldAllocations, openAttempt, usableAllocation } from '../model/job.ts';
 import type { Desired, Job, StartRequest } from '../model/job.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { SituationName } from './situations.ts';
 import type { Instant } from '../model/time.ts';
 
@@ -28,6 +30,8 @@ export interface CommandOptions {
   readonly commandOnly?: boolean;
   /** With resume: the new copy of the working directory. */
   readonly workdirCopy?: number;
+  /** The blob with the list of its files. */
+  readonly workdirTree?: Digest;
   /** With start, resume and rerun: another job uses the persistent TPU. */
   readonly waitsForTpu?: boolean;
   /** With resume and rerun: US dollars, instead of `job.budget`. */
@@ -81,9 +85,9 @@ function requestStart(
   job: Job,
   verb: Verb,
   startRequest: StartRequest,
-  { by, workdirCopy, budgetUsd }: CommandOptions,
+  { by, workdirCopy, workdirTree, budgetUsd }: CommandOptions,
 ): Change {
-  const given = { ...(workdirCopy !== undefined && { workdirCopy }), ...(budgetUsd !== undefined && { budgetUsd }) };
+  const given = omitUndefined({ workdirCopy, workdirTree, budgetUsd });
   const { recoveryDisabled: _disabled, endedBy: _endedBy, budgetWarning: _warning, ...others } = job;
   const { ownerBudgetWarnings: _ownerWarnings, ...rest } = others;
   const next: Job = { ...rest, ...given, desired: 'running', cancelRequested: false, finish: null, startRequest };

@@ -1,6 +1,7 @@
 // Event: the lines of a job's history. Events alone reproduce the state, which the simulator proves. Each number is the
 // ordinal of an allocation or attempt.
 
+import type { Digest } from '../../catalogue/digest.ts';
 import type {
   AllocationFields,
   AllocationState,
@@ -47,6 +48,8 @@ interface EventFields {
     readonly keepsNothing?: true;
     /** With resume: the new copy of the working directory. */
     readonly workdirCopy?: number;
+    /** The blob with the list of the files of that copy. */
+    readonly workdirTree?: Digest;
     /** With resume and rerun: US dollars that replace `job.budget`. */
     readonly budgetUsd?: number;
   };

@@ -13,6 +13,7 @@
 //   situation              the class of a job and its observation: the first matching row of situations.ts
 //   ending, reason, finish why an attempt must end (reason, with evidence), and the outcome of the job (finish)
 
+import type { Digest } from '../../catalogue/digest.ts';
 import type { Event } from './event.ts';
 import type { LateTpu, ReadyPeriod } from './ready-periods.ts';
 import { capacityAt, withJobIds } from './spec.ts';
@@ -45,6 +46,8 @@ export interface Job {
   readonly allocations: readonly Allocation[];
   /** The current copy of the working directory, if a copy was taken after the first. */
   readonly workdirCopy?: number;
+  /** The blob with the list of the files of that copy. */
+  readonly workdirTree?: Digest;
   /** No rule answers the end of the open attempt. The next start request clears it. */
   readonly recoveryDisabled?: true;
   /** The amount that the owner gave with a later start, instead of `job.budget` of the manifest. */
@@ -378,6 +381,11 @@ export function commandWorkers(command: CommandSpec, workers: number): readonly 
 /** The copy of the working directory for the next attempt. Undefined if the job has none. */
 export function workdirCopyOf(job: Job): number | undefined {
   return job.spec.workdir === undefined ? undefined : (job.workdirCopy ?? 1);
+}
+
+/** The list of the files of that copy. Null if they are in the job's folder, or without a working directory. */
+export function workdirTreeOf({ spec, workdirTree }: Pick<Job, 'spec' | 'workdirTree'>): Digest | null {
+  return workdirTree ?? spec.workdir?.tree ?? null;
 }
 
 /** The setup steps. The step that brings a working directory brings the current copy. */

@@ -16,10 +16,11 @@ import {
 export type StoredSpec = JobSpec | SpecOfVersion1;
 
 /** Version 1 names files and folders of the machine that created the job. */
-type SpecOfVersion1 = Omit<JobSpec, 'version' | 'capacity' | 'steps' | 'command'> & {
+type SpecOfVersion1 = Omit<JobSpec, 'version' | 'capacity' | 'steps' | 'command' | 'workdir'> & {
   readonly version: 1;
   readonly capacity: (Omit<TpuSpec, 'privateKey'> & { readonly privateKey: string | null }) | LocalSpecOfVersion1;
   readonly steps: readonly (Omit<SetupStep, 'files'> & { readonly files: readonly StepFileOfVersion1[] })[];
+  readonly workdir?: { readonly from: string };
   readonly command: Omit<CommandSpec, 'secrets'> & { readonly secrets?: Readonly<Record<string, SecretOfVersion1>> };
 };
 
@@ -45,9 +46,11 @@ type StepFileOfVersion1 =
 /** The same job in the format of this version. */
 export function upgradeSpec(stored: StoredSpec): JobSpec {
   if (stored.version !== 1) return stored;
-  const { capacity, steps, command } = stored;
+  const { capacity, steps, command, workdir, ...rest } = stored;
   return {
-    ...stored,
+    ...rest,
+    // The copies are in the job's folder, which also says where they are from.
+    ...(workdir !== undefined && { workdir: { tree: null } }),
     version: 2,
     capacity: upgradeCapacity(capacity),
     steps: steps.map((step) => ({ ...step, files: step.files.map(upgradeStepFile) })),

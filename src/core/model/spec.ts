@@ -171,10 +171,10 @@ export interface DataDisk {
   readonly mode: 'read-only' | 'read-write';
 }
 
-/** A working directory. The job's folder has immutable copies, numbered from 1 (`workdirCopyOf` in job.ts). */
+/** A working directory. Its copies are immutable and numbered from 1 (`workdirCopyOf` in job.ts). */
 interface WorkdirSpec {
-  /** The folder to copy, absolute. */
-  readonly from: string;
+  /** The blob with the list of the files of the first copy. Null if they are in the job's folder, as in version 1. */
+  readonly tree: Digest | null;
 }
 
 /**

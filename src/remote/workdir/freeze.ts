@@ -1,14 +1,18 @@
-// Freeze: copies a working directory when a job is created, so that a later run uses the files of that time. Files that
-// git ignores are skipped; outside of a repository everything is copied. Files go from one tar to another, which keeps
-// modes, times and links, whatever bytes their names contain.
+// Freeze: stores a copy of a working directory as blobs when a job is created, so that a later run uses the files of that
+// time. Files that git ignores are skipped; outside of a repository everything is copied.
 
-import { lstat, readdir, realpath, rm, writeFile } from 'node:fs/promises';
+import { constants, type Stats } from 'node:fs';
+import { lstat, readFile, readlink, realpath } from 'node:fs/promises';
 import { relative } from 'node:path';
+import type { Client } from '../../app/client.ts';
+import { mapConcurrent } from '../../app/concurrency.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
-import { fileModeIn, makeFolder } from '../../files/files.ts';
-import type { FrozenWorkdir } from '../../app/workdir.ts';
-import { workdirAbout, workdirDiff } from '../../files/job-folder.ts';
+import { encodeTree, type TreeEntry } from '../../app/tree.ts';
+import { upload } from '../../app/upload.ts';
+import type { UploadedWorkdir } from '../../app/workdir.ts';
+import { bytesOf, listFolder } from '../../files/workdir-copies.ts';
+import { openWorkdirIndex, type WorkdirIndex } from '../../files/workdir-index.ts';
 import { minute, type Instant } from '../../core/model/time.ts';
 import { runProcess } from '../process.ts';
 
@@ -19,71 +23,137 @@ export const workdirLimits = { files: 50_000, bytes: 512 * 1024 * 1024 };
 const ignoredNames = new Set(['.git', '__pycache__', '.DS_Store']);
 
 const maxCopyTries = 5;
+const maxConcurrent = 16;
+/** Read and sent together: more calls are slower, because each makes its contents durable. */
+const maxBatchBytes = 32 * 1024 * 1024;
 
 const gitTimeout = 2 * minute;
-const copyTimeout = 10 * minute;
 const maxListBytes = 64 * 1024 * 1024;
 const maxDiffBytes = 32 * 1024 * 1024;
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** Throws JobmanError when `from` is no folder, cannot be read or is too large. */
-export async function freeze(request: {
+interface Folder {
   readonly from: string;
-  readonly to: string;
+  /** The folder of jobman, which no copy contains. */
   readonly excluded: string;
   readonly env: Env;
-  readonly at: Instant;
-}): Promise<FrozenWorkdir> {
-  const { from, to, at } = request;
+}
+
+type BlobClient = Pick<Client, 'hasBlobs' | 'putBlobs'>;
+
+/** Throws JobmanError when `from` is no folder, cannot be read or is too large. */
+export async function freeze(
+  request: Folder & {
+    readonly client: BlobClient;
+    /** The folder of the indexes; null for none. */
+    readonly indexes: string | null;
+    readonly at: Instant;
+  },
+): Promise<UploadedWorkdir> {
+  const { from, client, at } = request;
   const env: Env = { ...request.env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
   const commit = await commitOf(from, env);
-  const files = `${to}/files`;
-  const found = await copyFiles();
+  const index = openWorkdirIndex(request.indexes, from);
+  const { entries, bytes } = await storeFiles();
+  index.save();
   const changes = commit === undefined || commit.hash === null ? new Uint8Array(0) : await diffOf(from, env);
-  const about: FrozenWorkdir = {
-    from,
-    copiedAt: at,
-    files: found.paths.length,
-    bytes: found.bytes,
-    git: commit === undefined ? null : { commit: commit.hash, branch: commit.branch, changed: changes.length > 0 },
-  };
-  if (changes.length > 0) await writeFile(workdirDiff(to), changes, { mode: fileModeIn(to) });
-  await writeFile(workdirAbout(to), `${JSON.stringify(about, null, 2)}\n`, { mode: fileModeIn(to) });
-  return about;
+  const hasChanges = changes.length > 0;
+  const [tree, diff] = await upload(client, [encodeTree(entries), ...(hasChanges ? [changes] : [])]);
+  if (tree === undefined) throw new Error('the list of files was not stored');
+  const git = commit === undefined ? null : { commit: commit.hash, branch: commit.branch, changed: hasChanges };
+  return { tree, changes: diff ?? null, about: { from, copiedAt: at, files: entries.length, bytes, git } };
 
   /** A temporary file may vanish between the listing and the copy: then the folder is listed again. */
-  async function copyFiles(tries = 1): Promise<Awaited<ReturnType<typeof measure>>> {
-    const listed = await listFiles(from, request.excluded, env, commit !== undefined);
-    makeFolder(files);
-    try {
-      await copy(from, files, listed.paths, env);
-      return listed;
-    } catch (error) {
-      const { paths: left } = await measure(from, listed.paths);
-      if (left.length === listed.paths.length || tries === maxCopyTries) throw error;
-      await rm(files, { recursive: true, force: true });
-      return copyFiles(tries + 1);
+  async function storeFiles(tries = 1): Promise<{ readonly entries: readonly TreeEntry[]; readonly bytes: number }> {
+    const { files, bytes: size } = await listFiles({ ...request, env }, commit !== undefined);
+    await storeContents(from, files, index, client);
+    const all = await mapConcurrent(files, maxConcurrent, (file) => entryOf(from, file, index));
+    const found = all.filter((entry) => entry !== undefined);
+    if (found.length < files.length && tries < maxCopyTries) return storeFiles(tries + 1);
+    return { entries: found, bytes: size };
+  }
+}
+
+/** Sends the contents that are not stored. Reads the files that have changed since the index knew them, and these. */
+async function storeContents(
+  from: string,
+  listed: readonly ListedFile[],
+  index: WorkdirIndex,
+  client: BlobClient,
+): Promise<void> {
+  const files = listed.filter(({ stats }) => stats.isFile());
+  const known = files.flatMap(({ path, stats }) => index.find(path, stats)?.digest ?? []);
+  const stored = new Set(await client.hasBlobs([...new Set(known)]));
+  const isStored = ({ path, stats }: ListedFile): boolean => {
+    const entry = index.find(path, stats);
+    return entry !== undefined && stored.has(entry.digest);
+  };
+  const waiting = files.filter((file) => !isStored(file));
+  while (waiting.length > 0) {
+    let bytes = 0;
+    const end = waiting.findIndex(({ stats }) => (bytes += stats.size) > maxBatchBytes);
+    const batch = waiting.splice(0, end === -1 ? waiting.length : Math.max(end, 1));
+    const contents = await mapConcurrent(batch, maxConcurrent, ({ path }) => readContent(from, path));
+    const read = batch.flatMap(({ path, stats }, at) => {
+      const content = contents[at];
+      if (content !== undefined) return [{ path, stats, content }];
+      index.remove(path);
+      return [];
+    });
+    const digests = await upload(
+      client,
+      read.map(({ content }) => content),
+    );
+    for (const [at, digest] of digests.entries()) {
+      const file = read[at];
+      if (file !== undefined) index.add(file.path, file.stats, { digest, size: file.content.length });
     }
   }
 }
 
-/** Throws the JobmanError with which `freeze` would refuse that folder. */
-export async function checkWorkdir(request: Omit<Parameters<typeof freeze>[0], 'to' | 'at'>): Promise<void> {
-  const { from, excluded, env } = request;
-  const plain: Env = { ...env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
-  await listFiles(from, excluded, plain, (await commitOf(from, plain)) !== undefined);
+/** Undefined if the file has vanished or become something else. Follows no link, and does not wait for a pipe. */
+async function readContent(from: string, path: string): Promise<Uint8Array | undefined> {
+  try {
+    const flag = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    return await readFile(bytesOf(from, path), { flag });
+  } catch (error) {
+    return vanished(from, error);
+  }
 }
 
-async function listFiles(from: string, excluded: string, env: Env, isRepository: boolean): ReturnType<typeof measure> {
+function vanished(from: string, error: unknown): undefined {
+  const isGone = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'EINVAL'].includes(
+    String((error as { code?: unknown }).code),
+  );
+  if (!isGone) throw unusable(from, messageOf(error));
+}
+
+async function entryOf(from: string, { path, stats }: ListedFile, index: WorkdirIndex): Promise<TreeEntry | undefined> {
+  if (stats.isSymbolicLink()) {
+    const target = await readlink(bytesOf(from, path), 'latin1').catch((error: unknown) => vanished(from, error));
+    return target === undefined ? undefined : { path, target };
+  }
+  const stored = index.find(path, stats);
+  if (stored === undefined) return undefined;
+  return { path, mode: stats.mode & 0o7777, changedAtSeconds: Math.floor(stats.mtimeMs / 1000), ...stored };
+}
+
+/** Throws the JobmanError with which `freeze` would refuse that folder. */
+export async function checkWorkdir(folder: Folder): Promise<void> {
+  const env: Env = { ...folder.env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
+  await listFiles({ ...folder, env }, (await commitOf(folder.from, env)) !== undefined);
+}
+
+async function listFiles({ from, excluded, env }: Folder, isRepository: boolean): ReturnType<typeof measure> {
   const own = await pathBelow(from, excluded);
   if (own === '') throw unusable(from, 'it is the folder of jobman itself, with its keys and database');
-  const paths = isRepository ? await listWithGit(from, '', env) : await listFolder(from, '');
+  const paths = isRepository ? await listWithGit(from, '', env) : await listWithoutGit(from);
   const listed = await measure(
     from,
     paths.filter((path) => path !== own && !path.startsWith(`${own}/`)),
   );
-  if (listed.paths.length === 0) throw unusable(from, isRepository ? 'git ignores all its files' : 'it is empty');
+  if (listed.files.length === 0) throw unusable(from, isRepository ? 'git ignores all its files' : 'it is empty');
   return listed;
 }
 
@@ -161,50 +231,43 @@ async function pathBelow(top: string, folder: string): Promise<string> {
   return Buffer.from(relative(there ?? top, its ?? folder)).toString('latin1');
 }
 
-async function listFolder(top: string, below: string): Promise<readonly string[]> {
-  let entries;
+async function listWithoutGit(from: string): Promise<readonly string[]> {
   try {
-    entries = await readdir(below === '' ? top : bytesOf(top, below), { withFileTypes: true, encoding: 'latin1' });
+    return await listFolder(from, '', { ignored: ignoredNames, max: workdirLimits.files });
   } catch (error) {
-    throw unusable(top, `it cannot be read: ${messageOf(error)}`);
+    throw unusable(from, `it cannot be read: ${messageOf(error)}`);
   }
-  const paths: string[] = [];
-  for (const entry of entries) {
-    if (ignoredNames.has(entry.name)) continue;
-    const path = below === '' ? entry.name : `${below}/${entry.name}`;
-    if (entry.isDirectory()) paths.push(...(await listFolder(top, path)));
-    else paths.push(path);
-    if (paths.length > workdirLimits.files) break;
-  }
-  return paths;
+}
+
+interface ListedFile {
+  readonly path: string;
+  readonly stats: Stats;
 }
 
 /** Keeps only files and symbolic links; others (sockets, pipes) cannot be copied. */
 async function measure(
   top: string,
   paths: readonly string[],
-): Promise<{ readonly paths: readonly string[]; readonly bytes: number }> {
+): Promise<{ readonly files: readonly ListedFile[]; readonly bytes: number }> {
   if (paths.length > workdirLimits.files)
     throw tooLarge(top, `more than ${workdirLimits.files} files`, `${workdirLimits.files} files`, '');
-  const kept: string[] = [];
-  const sizes: { readonly path: string; readonly size: number }[] = [];
+  const files: ListedFile[] = [];
   let bytes = 0;
-  for (const path of paths) {
-    const facts = await lstat(bytesOf(top, path)).catch(() => undefined);
-    if (facts === undefined || !(facts.isFile() || facts.isSymbolicLink())) continue;
-    kept.push(path);
-    bytes += facts.size;
-    sizes.push({ path, size: facts.size });
+  for (const path of paths.toSorted()) {
+    const stats = await lstat(bytesOf(top, path)).catch(() => undefined);
+    if (stats === undefined || !(stats.isFile() || stats.isSymbolicLink())) continue;
+    files.push({ path, stats });
+    bytes += stats.size;
   }
   if (bytes > workdirLimits.bytes) {
-    const largest = sizes
-      .toSorted((one, other) => other.size - one.size)
+    const largest = files
+      .toSorted((one, other) => other.stats.size - one.stats.size)
       .slice(0, 3)
-      .map(({ path, size }) => `${Buffer.from(path, 'latin1').toString()} (${megabytes(size)})`);
-    const has = `${megabytes(bytes)} in ${pluralize(kept.length, 'file')}`;
+      .map(({ path, stats }) => `${Buffer.from(path, 'latin1').toString()} (${megabytes(stats.size)})`);
+    const has = `${megabytes(bytes)} in ${pluralize(files.length, 'file')}`;
     throw tooLarge(top, has, megabytes(workdirLimits.bytes), `; the largest are ${largest.join(', ')}`);
   }
-  return { paths: kept.toSorted(), bytes };
+  return { files, bytes };
 }
 
 function tooLarge(from: string, has: string, limit: string, largest: string): JobmanError {
@@ -222,27 +285,6 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1024 / 1024).toFixed(bytes < 10 * 1024 * 1024 ? 1 : 0)} MiB`;
 }
 
-/** The reading tar ends with 1 if a file changed while it was read. The archive is still complete. */
-const copyScript = `from=$1 to=$2
-shift 2
-code=$({ { tar -c -f - -C "$from" "$@"; echo $? >&3; } | tar -x -p -f - -C "$to" >&2; } 3>&1) && [ "$code" -le 1 ]`;
-
-async function copy(from: string, to: string, paths: readonly string[], env: Env): Promise<void> {
-  const result = await runProcess({
-    argv: ['sh', '-c', copyScript, 'sh', from, to, ...tarPathOptions],
-    stdin: joinPaths(paths),
-    env,
-    timeoutMs: copyTimeout,
-    maxOutputBytes: 4_096,
-  });
-  if (result.exitCode === 0) return;
-  if (result.timedOut) throw unusable(from, `the copy took longer than ${copyTimeout / minute} minutes`);
-  throw unusable(from, textFrom(result.stderr) || (result.error ?? `tar ended with ${result.exitCode ?? 'a signal'}`));
-}
-
-/** Names on standard input, each ended by a NUL; none is taken for a flag, and no folder is entered. */
-export const tarPathOptions = ['--no-recursion', '--hard-dereference', '--null', '--verbatim-files-from', '-T', '-'];
-
 async function diffOf(from: string, env: Env): Promise<Uint8Array> {
   const args = ['diff', '--binary', '--no-ext-diff', '--no-color', '--no-textconv', 'HEAD', '--', '.'];
   const { exitCode: code, stdout, stderr, truncated: cut } = await git(from, env, args, maxDiffBytes);
@@ -256,15 +298,6 @@ function git(folder: string, env: Env, args: readonly string[], maxOutputBytes: 
   return runProcess({ argv: ['git', ...args], cwd: folder, env, timeoutMs: gitTimeout, maxOutputBytes });
 }
 
-function bytesOf(top: string, path: string): Buffer {
-  return Buffer.concat([Buffer.from(`${top}/`), Buffer.from(path, 'latin1')]);
-}
-
 function textFrom(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes).trim();
-}
-
-/** Paths in the form that tar and xargs take: bytes, each ended by a NUL. */
-export function joinPaths(paths: readonly string[]): Uint8Array {
-  return Buffer.from(paths.map((path) => `${path}\0`).join(''), 'latin1');
 }

@@ -1,30 +1,35 @@
 // Send: copies a frozen working directory to a worker. The worker lists the files that it has; the difference travels
 // as one packed archive, in pieces with positions, so that a dropped connection costs one piece. A setup step
-// (setup/workdir.ts) then unpacks it.
-//
-// File names are bytes, not text. Here they are strings of one character per byte (latin1), so that a name that is not
-// UTF-8 is preserved.
+// (setup/files.ts) then unpacks it. Paths are in latin1, as in app/tree.ts.
 
 import { createHash } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { messageOf } from '../../app/errors.ts';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import { BlobError, messageOf } from '../../app/errors.ts';
 import { createLimiter } from '../../app/concurrency.ts';
+import { foldersOf, isLink, type TreeEntry } from '../../app/tree.ts';
+import type { WorkdirTree } from '../../app/workdir.ts';
+import { makeFolder } from '../../files/files.ts';
 import { minute, second } from '../../core/model/time.ts';
-import { runProcess } from '../process.ts';
 import type { RunRequest, RunResult } from '../transport.ts';
-import { joinPaths, tarPathOptions } from './freeze.ts';
+import { tarOf } from './tar.ts';
 
 /** Larger pieces are faster on a distant connection, but several copies are in memory while they travel. */
 const pieceBytes = 2 * 1024 * 1024;
 const maxSending = 6;
 const pieceTimeout = 2 * minute;
 const listTimeout = 60 * second;
-const packTimeout = 10 * minute;
 const maxListBytes = 64 * 1024 * 1024;
 
-/** `sent`: the worker has everything. After `failed` it may have a part. */
-type SendResult = { readonly kind: 'sent' } | { readonly kind: 'failed'; readonly reason: string };
+/** `sent`: the worker has everything. After `failed` it may have a part. `damaged`: another try would not help. */
+type SendResult =
+  | { readonly kind: 'sent' }
+  | { readonly kind: 'failed'; readonly reason: string }
+  | { readonly kind: 'damaged'; readonly reason: string };
 
 interface Packed {
   readonly archive: string;
@@ -41,20 +46,19 @@ export function createWorkdirSender() {
     { users: number; readonly folder: Promise<string>; readonly packed: Promise<Packed> }
   >();
 
-  async function withPacked<T>(folder: string, wanted: Listing, there: Listing, use: (packed: Packed) => Promise<T>) {
-    const { send, remove } = difference(wanted.entries, there);
-    const names = wanted.entries.map(({ path }) => path);
+  async function withPacked<T>(tree: WorkdirTree, there: Listing, use: (packed: Packed) => Promise<T>) {
+    const { send, remove } = difference(
+      tree.entries.map((entry) => ({ path: entry.path, fingerprint: fingerprintOf(entry) })),
+      there,
+    );
     const key = createHash('sha256')
-      .update(JSON.stringify([folder, send, remove]))
+      .update(JSON.stringify([tree.key, send, remove]))
       .digest('hex');
     let one = packing.get(key);
     if (one === undefined) {
-      const temporary = mkdtemp(join(folder, '.sending.'));
-      one = {
-        users: 0,
-        folder: temporary,
-        packed: temporary.then((path) => pack(path, frozenFiles(folder), { send, remove, names })),
-      };
+      makeFolder(tree.folder);
+      const temporary = mkdtemp(join(tree.folder, '.sending.'));
+      one = { users: 0, folder: temporary, packed: temporary.then((path) => pack(path, tree, send, remove)) };
       packing.set(key, one);
     }
     one.users += 1;
@@ -71,10 +75,14 @@ export function createWorkdirSender() {
 
   return {
     /** Sends the files that `root` (quoted for the shell) lacks. Arrived pieces are not sent again. */
-    async send(run: (request: RunRequest) => Promise<RunResult>, root: string, folder: string): Promise<SendResult> {
+    async send(
+      run: (request: RunRequest) => Promise<RunResult>,
+      root: string,
+      open: () => Promise<WorkdirTree | null>,
+    ): Promise<SendResult> {
       try {
-        const wanted = await listLocal(frozenFiles(folder));
-        if (wanted === undefined) return { kind: 'failed', reason: `the copy in ${folder} cannot be read` };
+        const tree = await open();
+        if (tree === null) return { kind: 'failed', reason: 'its files on this machine are missing' };
         const answer = await run({
           script: listScript(`${root}/workdir`, `${root}/workdir.sent`),
           timeoutMs: listTimeout,
@@ -84,7 +92,7 @@ export function createWorkdirSender() {
         const there = parseListing(answer.stdout);
         if (there === undefined) return { kind: 'failed', reason: 'the worker did not list its files' };
         return await gate(() =>
-          withPacked(folder, wanted, there, async (packed) => {
+          withPacked(tree, there, async (packed) => {
             for (const [name, file] of [
               ['workdir.remove', packed.remove],
               ['workdir.names', packed.names],
@@ -97,49 +105,34 @@ export function createWorkdirSender() {
           }),
         );
       } catch (error) {
+        if (error instanceof BlobError) return { kind: 'damaged', reason: error.problem };
         return { kind: 'failed', reason: messageOf(error) };
       }
     },
   };
 }
 
-function frozenFiles(folder: string): string {
-  return join(folder, 'files');
-}
-
-async function listLocal(frozen: string): Promise<Listing | undefined> {
-  const result = await runProcess({
-    argv: ['sh', '-c', `cd "$1" || exit 1\n${listScript('.', '/dev/null')}`, 'sh', frozen],
-    timeoutMs: listTimeout,
-    maxOutputBytes: maxListBytes,
-  });
-  return result.exitCode === 0 ? parseListing(result.stdout) : undefined;
-}
-
-const packScript = `umask 077
-archive=$1
-shift
-code=$({ { tar -c -f - "$@"; echo $? >&3; } | gzip -1 >"$archive"; } 3>&1) && [ "$code" -eq 0 ]`;
-
 async function pack(
   folder: string,
-  frozen: string,
-  lists: { readonly send: readonly string[]; readonly remove: readonly string[]; readonly names: readonly string[] },
+  { entries, read }: WorkdirTree,
+  send: readonly string[],
+  remove: readonly string[],
 ): Promise<Packed> {
   const packed = { archive: join(folder, 'files'), remove: join(folder, 'remove'), names: join(folder, 'names') };
-  await writeFile(packed.remove, joinPaths(lists.remove));
-  await writeFile(packed.names, joinPaths(lists.names));
-  const result = await runProcess({
-    argv: ['sh', '-c', packScript, 'sh', packed.archive, '-C', frozen, ...tarPathOptions],
-    stdin: joinPaths(lists.send),
-    timeoutMs: packTimeout,
-    maxOutputBytes: 4_096,
-  });
-  if (result.exitCode !== 0) {
-    const reason = new TextDecoder().decode(result.stderr).trim() || `tar ended with ${String(result.exitCode)}`;
-    throw new Error(`tar cannot pack it: ${reason}`);
-  }
+  await writeFile(packed.remove, joinPaths(remove));
+  await writeFile(packed.names, joinPaths(entries.map(({ path }) => path)));
+  const sent = new Set(send);
+  const archive = tarOf(
+    entries.filter(({ path }) => sent.has(path)),
+    read,
+  );
+  await pipeline(Readable.from(archive), createGzip({ level: 1 }), createWriteStream(packed.archive));
   return packed;
+}
+
+/** Paths in the form that xargs takes: bytes, each ended by a NUL. */
+function joinPaths(paths: readonly string[]): Uint8Array {
+  return Buffer.from(paths.map((path) => `${path}\0`).join(''), 'latin1');
 }
 
 /** Returns the reason for a failure. */
@@ -243,6 +236,12 @@ printf 'end\\0'
 `;
 }
 
+/** As `listScript` prints it. */
+function fingerprintOf(entry: TreeEntry): string {
+  if (isLink(entry)) return `l ${entry.target}`;
+  return `f ${entry.mode.toString(8)} ${entry.size} ${entry.changedAtSeconds}`;
+}
+
 export function parseListing(bytes: Uint8Array): Listing | undefined {
   const fields = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1').split('\0');
   if (fields.at(-1) !== '' || fields.at(-2) !== 'end') return undefined;
@@ -271,10 +270,4 @@ export function difference(wanted: readonly Entry[], there: Listing): Difference
   for (const path of names) if (foldersThere.has(path)) remove.add(path);
   const send = wanted.filter(({ path, fingerprint }) => has.get(path) !== fingerprint).map(({ path }) => path);
   return { send, remove: [...remove] };
-}
-
-function foldersOf(path: string): readonly string[] {
-  const folders: string[] = [];
-  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) folders.push(path.slice(0, at));
-  return folders;
 }
