@@ -34,6 +34,11 @@ export function isLink(entry: TreeEntry): entry is TreeLink {
   return 'target' in entry;
 }
 
+/** For people. */
+export function nameOf({ path }: TreeEntry): string {
+  return Buffer.from(path, 'latin1').toString();
+}
+
 export function encodeTree(entries: readonly TreeEntry[]): Uint8Array {
   return Buffer.from(JSON.stringify(entries));
 }

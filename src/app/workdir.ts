@@ -6,7 +6,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { Blobs, JobFiles, WorkdirFiles } from './ports.ts';
 import type { WorkdirCopyView } from './client.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
-import { isFile, isLink, readTree, type TreeEntry, type TreeFile } from './tree.ts';
+import { isFile, isLink, nameOf, readTree, type TreeEntry, type TreeFile } from './tree.ts';
 
 export interface FrozenWorkdir {
   readonly from: string;
@@ -101,9 +101,4 @@ export async function readByPath(tree: WorkdirTree, path: string): Promise<Uint8
 
 function contentOfLink({ target }: { readonly target: string }): Uint8Array {
   return Buffer.concat([Buffer.from('-> '), Buffer.from(target, 'latin1')]);
-}
-
-/** For people. */
-function nameOf({ path }: TreeEntry): string {
-  return Buffer.from(path, 'latin1').toString();
 }

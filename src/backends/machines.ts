@@ -167,23 +167,20 @@ async function runStep(
   const { job, worker, allocation } = ref;
   // The caller's message names the step and the worker; these messages continue it.
   if (!isStepKey(step.key)) return refused(worker, `its key is not a valid file name: ${step.key}`);
+  const root = parts.root(ref);
+  const copy = step.workdirCopy;
   let files: readonly StepFileBytes[];
   try {
     files = await readStepFiles(parts, job, step);
+    if (copy !== undefined) {
+      const open = () => parts.openWorkdir(job, copy);
+      const sent = await workdirs.send((request) => run(ref, request), root, open);
+      if (sent.kind === 'failed') return failed(worker, `the working directory could not be copied: ${sent.reason}`);
+    }
   } catch (error) {
+    // Another try would not help.
     if (error instanceof BlobError) return refused(worker, error.message.replace(/\.$/u, ''));
     return failed(worker, `it needs a file on this machine: ${messageOf(error)}`);
-  }
-  const root = parts.root(ref);
-  const copy = step.workdirCopy;
-  if (copy !== undefined) {
-    const sent = await workdirs.send(
-      (request) => run(ref, request),
-      root,
-      () => parts.openWorkdir(job, copy),
-    );
-    if (sent.kind === 'damaged') return refused(worker, sent.reason);
-    if (sent.kind === 'failed') return failed(worker, `the working directory could not be copied: ${sent.reason}`);
   }
   const mode = manual === undefined ? 'unless-proven' : manual.force ? 'apply' : 'check';
   let outputTail = '';

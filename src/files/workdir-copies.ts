@@ -5,6 +5,7 @@ import { lstat, readFile, readdir, readlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { mapConcurrent } from '../app/concurrency.ts';
+import { BlobError } from '../app/errors.ts';
 import type { WorkdirCopies } from '../app/ports.ts';
 import type { TreeEntry } from '../app/tree.ts';
 import type { FrozenWorkdir, WorkdirTree } from '../app/workdir.ts';
@@ -34,9 +35,20 @@ export function workdirCopiesIn(home: string): WorkdirCopies {
       const folder = copyFolder(job, copy);
       if (tree === null) return openFolder(folder);
       // Loaded here, because few commands need them.
-      const [{ createBlobs }, { readTree }] = await Promise.all([import('./blobs.ts'), import('../app/tree.ts')]);
+      const [{ createBlobs }, { nameOf, readTree }] = await Promise.all([
+        import('./blobs.ts'),
+        import('../app/tree.ts'),
+      ]);
       const blobs = createBlobs(home);
-      return { key: tree, folder, entries: await readTree(blobs, tree), read: ({ digest }) => blobs.read(digest) };
+      const named = (what: string) => (error: unknown) => {
+        throw error instanceof BlobError ? new BlobError(`${what} of job.workdir, ${error.problem}`) : error;
+      };
+      return {
+        key: tree,
+        folder,
+        entries: await readTree(blobs, tree).catch(named('the list of the files')),
+        read: (file) => blobs.read(file.digest).catch(named(`the content of ${nameOf(file)}`)),
+      };
     },
   };
 }

@@ -34,7 +34,7 @@ import { freeze, workdirLimits } from '../../src/remote/workdir/freeze.ts';
 import { difference, listScript, parseListing } from '../../src/remote/workdir/send.ts';
 import { workdirStep } from '../../src/setup/files.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { aJob } from '../support/builders.ts';
+import { aJob, tpuSpec } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
 import { testRef } from './machines-contract.ts';
 
@@ -82,15 +82,10 @@ function openGround(t: TestContext) {
     },
     blobs: { read: () => Promise.reject(new Error('no blob is needed')) },
     readSecret: () => Promise.reject(new Error('no secret is needed')),
-    openWorkdir: async (_job, copy) => {
+    openWorkdir: (_job, copy) => {
       const tree = trees.get(copy);
-      if (tree === undefined) return workdirCopiesIn(world.home).open(aJob(), copy);
-      return {
-        key: tree,
-        folder: join(world.folder, 'copies', String(copy)),
-        entries: await readTree(blobs, tree),
-        read: ({ digest }) => blobs.read(digest),
-      };
+      const taken = tree === undefined ? {} : { workdirCopy: copy, workdirTree: tree };
+      return workdirCopiesIn(world.home).open(aJob(tpuSpec({ workdir: { tree: null } }), taken), copy);
     },
     now: () => Date.now(),
     disconnect: () => undefined,
@@ -269,7 +264,8 @@ suite('a working directory on a worker', () => {
     assert.equal(readFileSync(join(there, 'train.py'), 'utf8'), 'as it was');
     assert.equal(about.git, null);
     assert.deepEqual(await pathsOf(1), ['.git-is-not/x', 'train.py']);
-    assert.deepEqual(readdirSync(join(world.folder, 'copies/1')), [], 'nothing is left of what was packed for the way');
+    const { path } = workdirCopiesIn(world.home).folderOf(aJob(), 1);
+    assert.deepEqual(readdirSync(path), [], 'nothing is left of what was packed for the way');
   });
 
   test('that is too large is refused with what is large in it', async (t) => {
@@ -370,9 +366,15 @@ suite('a working directory on a worker', () => {
     const file = join(world.home, 'blobs', digest.slice(7, 9), digest.slice(7));
     writeFileSync(file, 'damaged!');
     const outcome = JSON.stringify(await send(1));
-    assert.match(outcome, new RegExp(`"kind":"refused".*${digest} is damaged: ${file} had other bytes`));
+    assert.match(
+      outcome,
+      new RegExp(`"kind":"refused".*the content of train.py of job.workdir, ${digest} is damaged: ${file} had`),
+    );
     trees.set(2, digestOf(Buffer.from('never stored')));
-    assert.match(JSON.stringify(await send(2)), /"kind":"refused".* is missing/);
+    assert.match(
+      JSON.stringify(await send(2)),
+      /"kind":"refused".*the list of the files of job.workdir, .* is missing/,
+    );
     assert.deepEqual(log, []);
   });
 });

@@ -25,11 +25,8 @@ const pieceTimeout = 2 * minute;
 const listTimeout = 60 * second;
 const maxListBytes = 64 * 1024 * 1024;
 
-/** `sent`: the worker has everything. After `failed` it may have a part. `damaged`: another try would not help. */
-type SendResult =
-  | { readonly kind: 'sent' }
-  | { readonly kind: 'failed'; readonly reason: string }
-  | { readonly kind: 'damaged'; readonly reason: string };
+/** `sent`: the worker has everything. After `failed` it may have a part. */
+type SendResult = { readonly kind: 'sent' } | { readonly kind: 'failed'; readonly reason: string };
 
 interface Packed {
   readonly archive: string;
@@ -74,7 +71,7 @@ export function createWorkdirSender() {
   }
 
   return {
-    /** Sends the files that `root` (quoted for the shell) lacks. Arrived pieces are not sent again. */
+    /** Sends the files that `root` (quoted for the shell) lacks. Arrived pieces are not sent again. Throws BlobError. */
     async send(
       run: (request: RunRequest) => Promise<RunResult>,
       root: string,
@@ -105,7 +102,7 @@ export function createWorkdirSender() {
           }),
         );
       } catch (error) {
-        if (error instanceof BlobError) return { kind: 'damaged', reason: error.problem };
+        if (error instanceof BlobError) throw error;
         return { kind: 'failed', reason: messageOf(error) };
       }
     },
