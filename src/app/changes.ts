@@ -112,6 +112,6 @@ function formatCursor({ change, event, logAt }: Position): Cursor {
 
 function parseCursor(cursor: Cursor): Position {
   const [, change, event, logAt] = /^(\d{1,15})-(\d{1,15})-(\d{1,15})$/.exec(cursor) ?? [];
-  if (change === undefined) throw usageError(`"${cursor}" is no cursor of changes.`);
+  if (change === undefined) throw usageError(`"${cursor}" is not a cursor of changes.`);
   return { change: Number(change), event: Number(event), logAt: Number(logAt) };
 }

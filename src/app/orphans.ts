@@ -124,7 +124,7 @@ export function createOrphanOperations(parts: {
     },
     async release(orphan) {
       if (!(await isOrphan(orphan))) {
-        const message = `${orphan.resource} is no orphan of this jobman`;
+        const message = `${orphan.resource} is not an orphan of this jobman`;
         return { kind: 'refused', evidence: { message } };
       }
       const result = await parts.release(orphan);

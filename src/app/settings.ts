@@ -108,13 +108,13 @@ const labTable = {
   privateKey: defineSetting(
     textOrNull,
     null,
-    "Private key for that login; null: jobman's own, then those of your ssh_config, of gcloud and of your SSH agent.",
+    "Private key for that login; null: jobman's own key, then those of your ssh_config, gcloud and your SSH agent.",
   ),
   namePrefix: defineSetting(textWhere('text'), '', 'Prefix of the names of its TPUs. It is not shown.'),
   stageLimit: defineSetting(
     int(1),
     10,
-    'Maximum number of automatic resumes of a job of `tpu run` after losses of its TPU, and the same after failures.',
+    'Maximum number of automatic resumes of a job of `tpu run` after losses of its TPU, and separately after failures.',
   ),
   hangGraceMs: defineSetting(
     milliseconds(0),
@@ -251,7 +251,7 @@ const table = {
   database: defineSetting(
     databaseUrl,
     null,
-    'PostgreSQL database of a lab, instead of a file in the home; see [docs/postgresql.md](postgresql.md).',
+    'PostgreSQL database, instead of a file in the home; see [docs/postgresql.md](postgresql.md).',
     { envVariable: databaseVariable, isSecret: true },
   ),
   tpu: {
@@ -297,8 +297,8 @@ const table = {
     idleExitMs: defineSetting(milliseconds(0), 10 * minute, 'The controller exits after this time without work.'),
   },
   passes: {
-    days: defineSetting(int(1), 7, 'Passes of the controller are kept for so many days, for `replay`.'),
-    count: defineSetting(int(0), 2_000, 'At most so many passes of each job are kept; 0: none is recorded.'),
+    days: defineSetting(int(1), 7, 'Days for which the controller keeps recorded passes, for `replay`.'),
+    count: defineSetting(int(0), 2_000, 'Maximum number of recorded passes of each job; 0 records none.'),
   },
   terminal: {
     title: defineSetting(bool, true, 'Show in the window title what a command waits for.'),

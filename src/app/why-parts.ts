@@ -83,7 +83,7 @@ export function outageOf({ job, events, now }: WhyRequest): Outage | null {
   if (isCloud && job.spec.capacity.kind === 'hosts')
     return {
       since,
-      clause: detail || `its hosts are unknown for ${length}`,
+      clause: detail || `its hosts have been unknown for ${length}`,
       isCloud,
       isLoginMissing,
       evidence: `since ${formatTime(since, now)}`,

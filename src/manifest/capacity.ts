@@ -303,7 +303,10 @@ function checkIsOffered(
     const example = suggestion === undefined && isMisspelled ? '; write a type and a size, such as v4-8' : '';
     const message = `"${type}" is not a TPU type ${isMisspelled ? 'that jobman knows' : qualifier}${example}`;
     if (gpuPattern.test(type))
-      sections.problem(at, `"${type}" is a GPU; jobman runs TPUs, for GPUs see docs/kubernetes.md`);
+      sections.problem(
+        at,
+        `"${type}" is a GPU, and this section is for TPUs; for GPUs see docs/hosts.md and docs/kubernetes.md`,
+      );
     else (isMisspelled ? sections.problem : reportDoubt)(at, message, suggestion);
   }
   if (zone !== undefined) {

@@ -13,7 +13,7 @@ import {
 } from './problems.ts';
 import { maxDepth, type Tree } from './tree.ts';
 
-/** Returns the result of `read` and what it reports; undefined for text that is no JSON. */
+/** Returns the result of `read` and what it reports; undefined for text that is not JSON. */
 export async function readJson<T>(
   text: string,
   read: (tree: Tree, report: Report) => T,
@@ -31,7 +31,7 @@ export async function readJson<T>(
   return { value, problems: findings.problems, warnings: findings.warnings };
 }
 
-/** Undefined for text that is no JSON, and for JSON with a repeated name. */
+/** Undefined for text that is not JSON, and for JSON with a repeated name. */
 function treeWithoutPositions(text: string): Tree | undefined {
   let names = 0;
   try {

@@ -71,7 +71,7 @@ export function settingAt(settings: unknown, { key, isSecret }: SettingKey): unk
 /** A rule about several keys. `trees` are the given ones, by key; a key with a problem has no value. */
 export type SettingsRule = (values: SettingValues, trees: ReadonlyMap<string, Tree>, report: Report) => void;
 
-/** `values` are the valid ones; undefined when the text is no JSON or no object. `otherSections` belong to another table. */
+/** `values` are the valid ones; undefined when the text is not JSON or not an object. `otherSections` belong to another table. */
 export async function readSettings(
   text: string,
   table: SettingsTable,

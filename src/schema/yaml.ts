@@ -154,7 +154,7 @@ function startOffset(node: unknown): number | undefined {
   return range?.[0];
 }
 
-/** Undefined after reporting that the text is no JSON (RFC 8259) or is too large. */
+/** Undefined after reporting that the text is not JSON (RFC 8259) or is too large. */
 export function parseJson(text: string, report: Report): Tree | undefined {
   try {
     JSON.parse(text.replace(/^\uFEFF/, ''));

@@ -42,7 +42,7 @@ function databaseUrl(env: Io['env'], home: string): string | null {
   } catch (error) {
     if (isFileMissing(error)) return null;
     if (error instanceof SyntaxError)
-      throw new JobmanError(`${path} is no JSON, so its database is unknown. Nothing was changed.`, exitCode.usage, [
+      throw new JobmanError(`${path} is not JSON, so its database is unknown. Nothing was changed.`, exitCode.usage, [
         'To see the mistake: jobman settings',
       ]);
     throw fileError(path, error);

@@ -213,7 +213,7 @@ test('hosts are added, listed and removed in the settings, and a wrong one chang
   assert.deepEqual([added.code, added.out], [0, 'Added host gpu1 (ada@example.com:2222, 2 slots, 4 GPUs).\n']);
   const file = readFileSync(join(home, 'settings.json'), 'utf8');
   const refused: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
-    [['add', 'gpu1', '--ssh', 'other'], 4, /^jobman: There is a host gpu1 already \(ada@example\.com:2222\)\./],
+    [['add', 'gpu1', '--ssh', 'other'], 4, /^jobman: The host gpu1 already exists \(ada@example\.com:2222\)\./],
     [['add', 'gpu2', '--ssh', '-oProxyCommand=x'], 2, /hosts\.gpu2\.ssh: must be an SSH address like/],
     [['add', 'gpu2'], 2, /jobman hosts add gpu2 --ssh ADDRESS/],
     [['add', 'localhost', '--ssh', 'a'], 2, /localhost is this machine/],

@@ -69,7 +69,10 @@ test('replay shows what each pass saw and decided, and that this version decides
   // After the command nothing new was seen.
   assert.match(out, /stop-requested: [^\n]*\n +decided +ending attempt 2/);
   const decided = await replay(['--decide']);
-  assert.match(decided.out, /^000001 vit \(owner\)\nVersion 1\.2\.3 decides the same in \d\d recorded passes\.\n$/);
+  assert.match(
+    decided.out,
+    /^000001 vit \(owner\)\nVersion 1\.2\.3 makes the same decision in \d\d recorded passes\.\n$/,
+  );
   assert.equal(decided.code, 0);
 });
 

@@ -662,7 +662,7 @@ export function clientSuite(implementation: OpenClient): void {
       }
       assert.deepEqual(described(later), ['command_received', 'jobs', 'attempt_1/command_worker_0 14']);
       const first = fixture.client.changesSince('x')[Symbol.asyncIterator]();
-      assert.match((await refusal(first.next())).message, /no cursor/);
+      assert.match((await refusal(first.next())).message, /is not a cursor/);
     },
   );
 

@@ -165,7 +165,7 @@ test('a GPU leads to the page about Kubernetes', () => {
   for (const type of ['A100:8', 'H100-80GB', 'nvidia-l4', 'V100', 'L40S', 't4', 'MI300X', 'RTX 4090']) {
     const text = `tpu: {project: my-project, accelerator: "${type}", zone: us-central2-b}\ncommand: {run: ls}\n`;
     assert.deepEqual(problemsOf(text), [
-      `cfg.yaml:1:41 tpu.accelerator: "${type}" is a GPU; jobman runs TPUs, for GPUs see docs/kubernetes.md`,
+      `cfg.yaml:1:41 tpu.accelerator: "${type}" is a GPU, and this section is for TPUs; for GPUs see docs/hosts.md and docs/kubernetes.md`,
     ]);
   }
 });

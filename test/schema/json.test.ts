@@ -36,7 +36,7 @@ test('JSON is read as JSON.parse reads it, with positions and without', async ()
   deepEqual(plainJson('\uFEFF{}'), {});
 });
 
-test('what is no JSON is refused', async () => {
+test('what is not JSON is refused', async () => {
   for (const text of [
     'TRUE',
     'True',

@@ -104,7 +104,7 @@ function checkLines(command: string, text: string): void {
     try {
       value = JSON.parse(line);
     } catch {
-      assert.fail(`${command} --json printed a line that is no JSON: ${line}`);
+      assert.fail(`${command} --json printed a line that is not JSON: ${line}`);
     }
     if (validate(value)) continue;
     // Of several alternatives the last one fails last, which says little: list all.

@@ -29,7 +29,7 @@ test('the database is that of the variable, else that of the settings, else a fi
   assert.deepEqual(database({ JOBMAN_DATABASE: url }), { url });
   // Not the file: jobs of two databases would mix.
   write('{ "database": "postgres://db.lab/jobs", }');
-  assert.throws(() => database(), /settings\.json is no JSON, so its database is unknown/);
+  assert.throws(() => database(), /settings\.json is not JSON, so its database is unknown/);
 });
 
 test('a wrong URL in the settings is reported without its password', async (t) => {

@@ -98,7 +98,7 @@ function progress(message: string): CommandStep {
 }
 
 function formatStopped({ job: { name, active, terminating = 0 } }: ClusterRecord): string {
-  const back = `Back: jobman start ${name}`;
+  const back = `Start it again: jobman start ${name}`;
   const count = active + terminating;
   if (count === 0) return `Job ${name} is stopped: it has no pods, and it holds nothing. ${back}`;
   const pods = count === 1 ? 'its pod is' : `its ${count} pods are`;

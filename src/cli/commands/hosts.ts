@@ -32,7 +32,7 @@ export async function add(cli: Cli, flags: HostFlags & GlobalFlags, name: string
   if (ssh === undefined) throw usageError(`How is ${name} reached? jobman hosts add ${name} --ssh ADDRESS`);
   const known = hostsOf(await cli.services.settings()).find((one) => one.name === name);
   if (known !== undefined && name !== ownHost)
-    throw new JobmanError(`There is a host ${name} already (${known.ssh}).`, exitCode.conflict, [
+    throw new JobmanError(`The host ${name} already exists (${known.ssh}).`, exitCode.conflict, [
       `Remove it first: jobman hosts remove ${name}`,
     ]);
   const setting = { ssh, ...omitUndefined({ slots, gpus }) };

@@ -32,7 +32,7 @@ function summaryOf({ passes, readable }: PassList, version: string): string {
   if (readable === 0) return 'No pass is recorded that can be decided again.';
   const decided = pluralize(readable, 'recorded pass', 'recorded passes');
   return passes.length === 0
-    ? `Version ${version} decides the same in ${decided}.`
+    ? `Version ${version} makes the same decision in ${decided}.`
     : `Version ${version} decides differently in ${passes.length} of ${decided}.`;
 }
 

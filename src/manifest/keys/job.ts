@@ -111,7 +111,7 @@ export const job = {
       ),
       budget: key(
         dollars,
-        'US dollars that the job may cost after each start by its owner (`start`, `resume`, `rerun`): for its TPUs, or for this machine if it has a price. The prices are the estimates of `jobman prices`. At 80 % jobman warns the owner. At 100 % jobman stops the command and releases the TPU, even one that the job keeps after its end; the attempt ends as `budget`, and the job fails. `jobman resume` continues from its checkpoint with the whole budget again, or with another (`--budget`).',
+        'US dollars that the job may cost after each start by its owner (`start`, `resume`, `rerun`): for its TPUs, or for its hosts if they have a price. The prices are the estimates of `jobman prices`. At 80 % jobman warns the owner. At 100 % jobman stops the command and releases the TPU, even one that the job keeps after its end; the attempt ends as `budget`, and the job fails. `jobman resume` continues from its checkpoint with the whole budget again, or with another (`--budget`).',
         { jobs: ownJobs, defaultText: 'no limit', example: '50 USD' },
       ),
       stop_signal: key(

@@ -90,7 +90,7 @@ const retired = {
 };
 
 export const tpu = {
-  description: 'The TPU of the job. A manifest has this section, `local` or `kubernetes`.',
+  description: 'The TPU of the job. A manifest has this section, `hosts`, `local` or `kubernetes`.',
   kind: section(
     {
       project: key(

@@ -193,14 +193,14 @@ export const scriptCommands = grouped('Scripts', [
   tpuCommand(['upd-log'], 'Report the log folder and the code folder of a run', {
     usage: '<session:window> <log folder> <stage folder> <tpu> <time>',
     examples: [['tpu upd-log $current_window $LOGDIR $STAGEDIR $VM_NAME $now', 'in run_remote.sh']],
-    exitCodes: { 3: 'no job has this window' },
+    exitCodes: { 3: 'no job has this window', 4: 'the script belongs to another window' },
     takes: { raw: true },
     load: () => loadReportCommand('upd-log'),
   }),
   tpuCommand(['finish-job'], 'Report that a run has succeeded', {
     usage: '<session:window>',
     examples: [['tpu finish-job $current_window', 'in run_remote.sh']],
-    exitCodes: { 3: 'no job has this window' },
+    exitCodes: { 3: 'no job has this window', 4: 'the script belongs to another window' },
     takes: { raw: true },
     load: () => loadReportCommand('finish-job'),
   }),
