@@ -1,11 +1,10 @@
 // Logs: the logs of a job by id and byte offset, and the newest lines of its workers.
 
-import { formatWorker } from '../core/model/spec.ts';
+import { formatWorker, type WorkerId } from '../core/model/spec.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { failedCallPatterns, failurePatterns, patternAfterProgress } from '../core/model/log-lines.ts';
-import type { WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { LogPart, LogQuery, LogRef, WorkerView } from './client.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';

@@ -3,7 +3,7 @@
 
 import { generationOf } from '../catalogue/accelerators.ts';
 import { capacityOf, type Job, type CapacityAnswer } from '../core/model/job.ts';
-import { alternativesOf } from '../core/model/spec.ts';
+import { alternativesOf, isSimulated } from '../core/model/spec.ts';
 import {
   isSameAlternative,
   alternativeKey,
@@ -11,7 +11,6 @@ import {
   type AlternativeKey,
 } from '../core/decide/capacity-answers.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
-import { isSimulated } from '../core/model/spec.ts';
 import type { Store } from './ports.ts';
 import { keptAllocations, lacksCapacity } from './views.ts';
 

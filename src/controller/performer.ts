@@ -2,8 +2,7 @@
 
 import { messageOf, mentionsDescriptorShortage } from '../app/errors.ts';
 import type { Backend } from '../app/ports.ts';
-import { subjectKey, type Subject } from '../core/model/decision.ts';
-import type { Action } from '../core/model/decision.ts';
+import { subjectKey, type Subject, type Action } from '../core/model/decision.ts';
 import {
   allocationOf,
   attemptOf,

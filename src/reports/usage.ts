@@ -5,10 +5,8 @@ import { chipCount } from '../catalogue/accelerators.ts';
 import { firstPriceTable } from '../catalogue/prices.ts';
 import { capacityOf, isForceRemoved, isLost, lateAllocations } from '../core/model/job.ts';
 import type { Allocation, Attempt, Job } from '../core/model/job.ts';
-import { readyPeriodsOf } from '../core/model/ready-periods.ts';
-import type { ReadyPeriod } from '../core/model/ready-periods.ts';
-import { emulatorProject } from '../core/model/spec.ts';
-import type { CapacitySpec, Pricing } from '../core/model/spec.ts';
+import { readyPeriodsOf, type ReadyPeriod } from '../core/model/ready-periods.ts';
+import { emulatorProject, type CapacitySpec, type Pricing } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { podPrice, type FlavorPrice } from './prices.ts';
 

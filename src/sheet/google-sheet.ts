@@ -4,8 +4,7 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { LabStore } from '../lab/lab-store.ts';
 import { bookingChange, changedBooking, type BookingSheet, type SheetContents } from '../lab/bookings.ts';
-import { changedCells, readGrid } from './layout.ts';
-import type { ResolveName, SheetRow } from './layout.ts';
+import { changedCells, readGrid, type ResolveName, type SheetRow } from './layout.ts';
 import type { SheetsApi } from './sheets-api.ts';
 
 /** `store` resolves the sheet's aliases to TPUs, also without `prefix`. */

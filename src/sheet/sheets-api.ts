@@ -7,8 +7,7 @@ import type { JWT } from 'google-auth-library';
 import { withTimeout } from '../app/concurrency.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { googleLimits } from '../http/client.ts';
-import { second } from '../core/model/time.ts';
-import type { Duration } from '../core/model/time.ts';
+import { second, type Duration } from '../core/model/time.ts';
 import type { Spreadsheet } from '../lab/site.ts';
 import type { Grid } from './layout.ts';
 

@@ -3,11 +3,12 @@
 
 import { second, type Duration } from '../../core/model/time.ts';
 import { LogLineTooLong, type ClusterLogQuery } from '../../app/cluster/cluster.ts';
+import { pause } from '../../app/concurrency.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Api } from './api.ts';
 import { createLogCursor } from './log-cursor.ts';
 import type { RawPod } from './objects.ts';
-import { isAborted, wait } from './watch.ts';
+import { isAborted } from './watch.ts';
 import { ClusterRefusal } from './status.ts';
 
 export interface LogSource {
@@ -51,7 +52,8 @@ async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQ
   let isLost = false;
   /** Replies in a row without anything new, however they ended. The pause grows with them. */
   let losses = 0;
-  const pause = (): Promise<void> => wait(Math.min(api.retry.initialDelay * 2 ** losses, api.retry.maxDelay), signal);
+  const waitLonger = (): Promise<void> =>
+    pause(Math.min(api.retry.initialDelay * 2 ** losses, api.retry.maxDelay), signal);
   // An ended container prints no more: a single request has the whole log.
   let isLast = !follow || hasEnded(state);
   for (;;) {
@@ -93,10 +95,10 @@ async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQ
       const now = await logStateOf(api, path, source.container, signal);
       isLast = hasEnded(now);
       // Until the restart, the log is the one of the run that has ended.
-      if (now === 'restarting') await wait(checkInterval, signal);
+      if (now === 'restarting') await pause(checkInterval, signal);
       if (now === 'running') {
         losses += 1;
-        await pause();
+        await waitLonger();
       }
       if (isAborted(signal)) return;
       cursor.beginReply();
@@ -107,7 +109,7 @@ async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQ
         // After a failed init container, the container never starts, and the cluster reports it as waiting forever.
         const now = await logStateOf(api, path, source.container, signal).catch(() => 'running');
         if (now === 'pod-ended') return;
-        await wait(checkInterval, signal);
+        await pause(checkInterval, signal);
         if (isAborted(signal)) return;
         continue;
       }
@@ -127,7 +129,7 @@ async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQ
         onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the connection was lost');
       isLost = true;
       cursor.beginReply();
-      await pause();
+      await waitLonger();
       if (isAborted(signal)) return;
     }
   }

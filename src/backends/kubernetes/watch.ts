@@ -3,12 +3,12 @@
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 
 import type { ClusterChange, ClusterQuery } from '../../app/cluster/cluster.ts';
+import { pause } from '../../app/concurrency.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Duration } from '../../core/model/time.ts';
 import type { Api } from './api.ts';
 import { NoReply } from '../../http/reply.ts';
 import { ClusterRefusal, readStatus } from './status.ts';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 interface RawWatchEvent {
   readonly type?: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
@@ -49,7 +49,7 @@ export async function* watchAll<T extends { readonly uid: string }>(
   /** Waits before a new list. The pause grows while watches end at once, even if they report changes. */
   const backOff = async (longest: Duration): Promise<void> => {
     if (syncedAt !== undefined && performance.now() - syncedAt > longest) failures = 0;
-    await wait(Math.min(initialDelay * 2 ** failures, longest), signal);
+    await pause(Math.min(initialDelay * 2 ** failures, longest), signal);
     failures += 1;
   };
   while (!isAborted(signal)) {
@@ -145,7 +145,7 @@ async function* changesFrom<T extends { readonly uid: string }>(
       body.destroy();
     }
     if (performance.now() - startedAt > maxDelay) shortConnections = 0;
-    await wait(Math.min(initialDelay * 2 ** shortConnections, maxDelay), signal);
+    await pause(Math.min(initialDelay * 2 ** shortConnections, maxDelay), signal);
     shortConnections += 1;
   }
 }
@@ -197,13 +197,4 @@ const lineEnd = 0x0a;
 
 export function isAborted(signal: AbortSignal | undefined): boolean {
   return signal?.aborted === true;
-}
-
-/** Resolves after `length`, or as soon as the signal aborts. Never rejects. */
-export async function wait(length: Duration, signal: AbortSignal | undefined): Promise<void> {
-  try {
-    await sleep(length, undefined, signal === undefined ? {} : { signal });
-  } catch (error) {
-    if (!isAborted(signal)) throw error;
-  }
 }

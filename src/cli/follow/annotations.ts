@@ -1,11 +1,10 @@
-import { formatWorker } from '../../core/model/spec.ts';
+import { formatWorker, type WorkerId } from '../../core/model/spec.ts';
 import type { AttemptView, JobView, WorkerView } from '../../app/client.ts';
 import { pluralize, formatDuration, formatTime, reasonPhrases, escapeLine } from '../../app/format.ts';
 import { describeEvent } from '../../app/history.ts';
 import { formatEnding, formatEvidence } from '../../app/phrases.ts';
 import { joinLabels } from '../logs/lines.ts';
 import type { Event } from '../../core/model/event.ts';
-import type { WorkerId } from '../../core/model/spec.ts';
 import { type Duration, type Instant, minute, second } from '../../core/model/time.ts';
 
 const maxEarlierAttempts = 3;

@@ -1,6 +1,5 @@
-import { formatWorker } from '../../core/model/spec.ts';
+import { formatWorker, type WorkerId } from '../../core/model/spec.ts';
 import { matchPattern } from '../../core/model/log-lines.ts';
-import type { WorkerId } from '../../core/model/spec.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
 import { logBytes, type FoundJob, type JobLog } from '../../app/job-source.ts';

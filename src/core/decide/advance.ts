@@ -14,15 +14,12 @@ import {
 import { alternativeWaitEnd } from './alternatives.ts';
 import { chain, withoutEvents, wait, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
 import type { Action, Change, Decision } from '../model/decision.ts';
-import { lastAllocation, usableAllocation, workdirCopyOf } from '../model/job.ts';
-import type { Attempt, Job, Slot } from '../model/job.ts';
+import { lastAllocation, usableAllocation, workdirCopyOf, type Attempt, type Job, type Slot } from '../model/job.ts';
 import { hasSucceeded } from '../model/observation.ts';
 import { unreachableGraceOf } from './recover.ts';
 import type { RuleAnswer, WorkerId } from '../model/spec.ts';
-import { clamp, earliest, inFuture, second } from '../model/time.ts';
-import type { Instant } from '../model/time.ts';
-import { firstCheckDelay, lastOutputAt, nextTryAt, unprovenWorkers } from './view.ts';
-import type { AttemptView, View } from './view.ts';
+import { clamp, earliest, inFuture, second, type Instant } from '../model/time.ts';
+import { firstCheckDelay, lastOutputAt, nextTryAt, unprovenWorkers, type AttemptView, type View } from './view.ts';
 
 // ------------------------------------------------------------------------------------------ begin
 

@@ -10,15 +10,13 @@
 // `Attempt.alternativesTried`.
 
 import { isPermanent, isHidden, moveAttempt, retryDelay, switchAllocation } from './allocate.ts';
-import { chain, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
-import type { Change } from '../model/decision.ts';
+import { chain, withAllocation, withAttempt, withEvents, type Change } from '../model/decision.ts';
 import { allocationOf, isLost, wasNeverCreated } from '../model/job.ts';
 import type { Allocation, Attempt, CapacityAnswer, CloudErrorKind, Job, TriedAlternative } from '../model/job.ts';
 import type { AlternativeAnswer, Observed } from '../model/observation.ts';
 import { alternativeCount } from '../model/spec.ts';
 import { avoidedAlternatives } from './recover.ts';
-import { minute } from '../model/time.ts';
-import type { Duration, Instant } from '../model/time.ts';
+import { minute, type Duration, type Instant } from '../model/time.ts';
 import type { AttemptView } from './view.ts';
 
 interface NextAlternative {

@@ -1,10 +1,8 @@
 // Capacity answers: what the cloud answered to requests of all jobs, so that a job learns from the others.
 
-import { capacityOf } from '../model/job.ts';
-import type { CapacityAnswer, Job } from '../model/job.ts';
+import { capacityOf, type CapacityAnswer, type Job } from '../model/job.ts';
 import type { AlternativeAnswer } from '../model/observation.ts';
-import { alternativeCount, capacityAt } from '../model/spec.ts';
-import type { Pricing, TpuSpec } from '../model/spec.ts';
+import { alternativeCount, capacityAt, type Pricing, type TpuSpec } from '../model/spec.ts';
 import type { Duration, Instant } from '../model/time.ts';
 import type { Event } from '../model/event.ts';
 

@@ -2,13 +2,10 @@
 // future, and every wait that counts from one would last too long. A pass replaces such a time by now before anything
 // else: this shortens no wait and at most doubles it. All later code may assume that no time is in the future.
 
-import { withoutEvents, withEvents } from '../model/decision.ts';
-import type { Change } from '../model/decision.ts';
-import { allocationOf, openAttempt, withLifecycle } from '../model/job.ts';
-import type { Allocation, Attempt, Job } from '../model/job.ts';
+import { withoutEvents, withEvents, type Change } from '../model/decision.ts';
+import { allocationOf, openAttempt, withLifecycle, type Allocation, type Attempt, type Job } from '../model/job.ts';
 import type { Observation, Observed } from '../model/observation.ts';
-import { second } from '../model/time.ts';
-import type { Instant } from '../model/time.ts';
+import { second, type Instant } from '../model/time.ts';
 
 /** Time servers adjust the clock by less than this, which does not prolong a wait noticeably. */
 const clockTolerance = second;

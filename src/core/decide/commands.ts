@@ -1,8 +1,7 @@
 // Commands of a job's owner. A command only changes the desired state; the controller then makes it so. The same command
 // given twice changes nothing the second time.
 
-import { chain, withEvents, withoutEvents, withAttempt } from '../model/decision.ts';
-import type { Change } from '../model/decision.ts';
+import { chain, withEvents, withoutEvents, withAttempt, type Change } from '../model/decision.ts';
 import type { Digest } from '../../catalogue/digest.ts';
 import type { EventBody } from '../model/event.ts';
 import { removeFromList } from './finish.ts';

@@ -11,10 +11,8 @@ import { allocationOf, isLost } from '../model/job.ts';
 import type { Allocation, Attempt, Evidence, Exit, Job } from '../model/job.ts';
 import { continuationOf, endingOf, giveUpAt, lossGraceEnd } from './recover.ts';
 import type { Reason, WorkerId } from '../model/spec.ts';
-import { clamp, earliest, inFuture, second } from '../model/time.ts';
-import type { Instant } from '../model/time.ts';
-import { mayBeAlive, nextTryAt, otherLiveRuns } from './view.ts';
-import type { AttemptView, View, WorkerRun } from './view.ts';
+import { clamp, earliest, inFuture, second, type Instant } from '../model/time.ts';
+import { mayBeAlive, nextTryAt, otherLiveRuns, type AttemptView, type View, type WorkerRun } from './view.ts';
 
 /** Records the reason, which never changes later. `exitAt` is the exit time of the program, as its worker reports it. */
 export function endAttempt(

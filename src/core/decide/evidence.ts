@@ -3,8 +3,7 @@
 
 import type { AllocationState, Evidence, Job, TaskFailure } from '../model/job.ts';
 import { formatWorker } from '../model/spec.ts';
-import { minute, second } from '../model/time.ts';
-import type { Duration } from '../model/time.ts';
+import { minute, second, type Duration } from '../model/time.ts';
 import type { AttemptView, WorkerRun } from './view.ts';
 
 /** The message begins with this if neither the process nor the exit code of a program is left. */

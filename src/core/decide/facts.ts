@@ -14,14 +14,11 @@ import { betterAlternativeOf, exhaustedAlternativeOf } from './alternatives.ts';
 import { capacityOf, isLost, mayOutliveRemoval } from '../model/job.ts';
 import type { Allocation, CloudError, Job, TaskFailure } from '../model/job.ts';
 import { failedCallPatterns } from '../model/log-lines.ts';
-import { hasSucceeded } from '../model/observation.ts';
-import type { RunStatus } from '../model/observation.ts';
+import { hasSucceeded, type RunStatus } from '../model/observation.ts';
 import { continuationOf, isOnHeldCapacity, lossGraceEnd, persistentGiveUpAt, unreachableGraceOf } from './recover.ts';
 import { usedBudgetOf } from './spending.ts';
-import { operationOf } from '../model/spec.ts';
-import type { WorkerId } from '../model/spec.ts';
-import { second } from '../model/time.ts';
-import type { Duration } from '../model/time.ts';
+import { operationOf, type WorkerId } from '../model/spec.ts';
+import { second, type Duration } from '../model/time.ts';
 import { lastOutputAt, mayBeAlive, otherLiveRuns, unprovenWorkers } from './view.ts';
 import type { AttemptView, View, WorkerRun } from './view.ts';
 

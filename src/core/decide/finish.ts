@@ -2,15 +2,12 @@
 
 import { release } from './allocate.ts';
 import { requestedBy } from './evidence.ts';
-import { chain, withEvents } from '../model/decision.ts';
-import type { Change, Decision } from '../model/decision.ts';
+import { chain, withEvents, type Change, type Decision } from '../model/decision.ts';
 import { heldAllocations, isLost, lastAttempt } from '../model/job.ts';
 import type { Allocation, Evidence, Finish, Job } from '../model/job.ts';
-import { budgetEvidence, usedBudgetOf } from './spending.ts';
-import type { Budget } from './spending.ts';
+import { budgetEvidence, usedBudgetOf, type Budget } from './spending.ts';
 import type { Reason } from '../model/spec.ts';
-import { earliest, minute } from '../model/time.ts';
-import type { Duration, Instant } from '../model/time.ts';
+import { earliest, minute, type Duration, type Instant } from '../model/time.ts';
 
 export function finishJob(job: Job, verdict: Finish['verdict'], reason: Reason, now: Instant): Change {
   const finish: Finish = { at: now, verdict, reason };

@@ -25,8 +25,7 @@ import type {
   Outcome,
   OutcomeResult,
 } from '../model/observation.ts';
-import { foldLateTpu, foldSlices, readyPeriodsOf, slicesIn } from '../model/ready-periods.ts';
-import type { SliceState } from '../model/ready-periods.ts';
+import { foldLateTpu, foldSlices, readyPeriodsOf, slicesIn, type SliceState } from '../model/ready-periods.ts';
 import { wasRefusedSinceObserved } from './phase.ts';
 import type { WorkerId } from '../model/spec.ts';
 import type { Duration, Instant } from '../model/time.ts';

@@ -1,7 +1,6 @@
 // Launch: the values with which a command or a setup step starts on a worker, and the checkpoint folder of an attempt.
 
-import { allocationOf, capacityOf, commandWorkers } from '../model/job.ts';
-import type { Allocation, Attempt, Job } from '../model/job.ts';
+import { allocationOf, capacityOf, commandWorkers, type Allocation, type Attempt, type Job } from '../model/job.ts';
 import { nodeNamePlaceholder, withBuckets } from '../model/spec.ts';
 import type { CommandSpec, ResumeFrom, SecretRef, SetupStep, WorkerId } from '../model/spec.ts';
 import { regionOf } from '../../catalogue/zones.ts';

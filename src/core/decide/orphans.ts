@@ -1,11 +1,8 @@
 // Orphans: TPUs of an allocation that no pass of the job observes any more. They may still be charged.
 
-import { withAllocation, withEvents, withoutEvents } from '../model/decision.ts';
-import type { Change } from '../model/decision.ts';
-import { allocationOf, isForceRemoved } from '../model/job.ts';
-import type { Job } from '../model/job.ts';
-import { foldLateTpu, foldRecreated, foldSlices, readyPeriodsOf } from '../model/ready-periods.ts';
-import type { SliceState } from '../model/ready-periods.ts';
+import { withAllocation, withEvents, withoutEvents, type Change } from '../model/decision.ts';
+import { allocationOf, isForceRemoved, type Job } from '../model/job.ts';
+import { foldLateTpu, foldRecreated, foldSlices, readyPeriodsOf, type SliceState } from '../model/ready-periods.ts';
 import type { Instant } from '../model/time.ts';
 
 /** True if the allocation was observed as deleted, or its job was removed by force. */

@@ -1,7 +1,6 @@
 // Phase: the state of a job that people see. Always computed from the job and never stored.
 
-import { lastAttempt, openAttempt } from '../model/job.ts';
-import type { Allocation, Attempt, Job } from '../model/job.ts';
+import { lastAttempt, openAttempt, type Allocation, type Attempt, type Job } from '../model/job.ts';
 import { continuationOf } from './recover.ts';
 import type { Instant } from '../model/time.ts';
 

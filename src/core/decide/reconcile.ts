@@ -5,15 +5,12 @@
 import { planReleases } from './allocate.ts';
 import { correctTimes, withoutFutureTimes } from './clock.ts';
 import { fold } from './fold.ts';
-import { chain } from '../model/decision.ts';
-import type { Decision } from '../model/decision.ts';
-import { openAttempt } from '../model/job.ts';
-import type { Job } from '../model/job.ts';
+import { chain, type Decision } from '../model/decision.ts';
+import { openAttempt, type Job } from '../model/job.ts';
 import type { Observation } from '../model/observation.ts';
 import { decide } from './situations.ts';
 import { budgetsOf, nextBudgetTime, warnOfBudgets } from './spending.ts';
-import { earliest } from '../model/time.ts';
-import type { Instant } from '../model/time.ts';
+import { earliest, type Instant } from '../model/time.ts';
 import { viewOf } from './view.ts';
 
 /** Never throws for a job and an observation that can occur. */

@@ -1,11 +1,9 @@
 // Replay: decides a recorded pass again with the rules of this version, and compares the two decisions.
 
-import { deltaOf } from '../model/json-delta.ts';
-import type { Json } from '../model/json-delta.ts';
+import { deltaOf, type Json } from '../model/json-delta.ts';
 import type { Event } from '../model/event.ts';
 import type { Job } from '../model/job.ts';
-import { observationOf, recordPass } from '../model/recorded-pass.ts';
-import type { RecordedPass } from '../model/recorded-pass.ts';
+import { observationOf, recordPass, type RecordedPass } from '../model/recorded-pass.ts';
 import { reconcile } from './reconcile.ts';
 
 export interface ReplayedPass {

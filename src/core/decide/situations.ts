@@ -36,11 +36,9 @@ import {
   silenceEvidence,
   vanishedEvidence,
 } from './evidence.ts';
-import { attemptFacts, mayRunAfterRemoval } from './facts.ts';
-import type { AttemptFacts } from './facts.ts';
+import { attemptFacts, mayRunAfterRemoval, type AttemptFacts } from './facts.ts';
 import { cleanUp, finishJob } from './finish.ts';
-import { recheckNow, withoutEvents, wait } from '../model/decision.ts';
-import type { Decision } from '../model/decision.ts';
+import { recheckNow, withoutEvents, wait, type Decision } from '../model/decision.ts';
 import { stoppedVerdict } from './recover.ts';
 import { budgetEvidence } from './spending.ts';
 import { formatWorker, operationOf } from '../model/spec.ts';

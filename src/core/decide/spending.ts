@@ -2,15 +2,12 @@
 // own (`job.budget`), and its owner's in a period (setting `grants`), which all of the owner's jobs share.
 // The cost is an estimate by the price of the spec. Capacity without a price and persistent TPUs cost nothing here.
 
-import { chain, withEvents, withoutEvents } from '../model/decision.ts';
-import type { Change } from '../model/decision.ts';
+import { chain, withEvents, withoutEvents, type Change } from '../model/decision.ts';
 import { budgetUsdOf, capacityOf, heldAllocations, lateAllocations, openAttempt } from '../model/job.ts';
 import type { Allocation, BudgetPeriod, Evidence, Job, Spending } from '../model/job.ts';
 import type { Observation } from '../model/observation.ts';
-import { readyPeriodsOf } from '../model/ready-periods.ts';
-import type { ReadyPeriod } from '../model/ready-periods.ts';
-import { earliest, hour, inFuture } from '../model/time.ts';
-import type { Instant } from '../model/time.ts';
+import { readyPeriodsOf, type ReadyPeriod } from '../model/ready-periods.ts';
+import { earliest, hour, inFuture, type Instant } from '../model/time.ts';
 
 /** The part of a budget at which the owner is warned. */
 const warningShare = 0.8;

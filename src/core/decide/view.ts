@@ -19,12 +19,9 @@ import type {
   RunStatus,
   WorkerStatus,
 } from '../model/observation.ts';
-import { operationOf } from '../model/spec.ts';
-import type { SetupStep, WorkerId } from '../model/spec.ts';
-import { budgetsOf } from './spending.ts';
-import type { Budget } from './spending.ts';
-import { backoffDelay, minute, second } from '../model/time.ts';
-import type { Duration, Instant } from '../model/time.ts';
+import { operationOf, type SetupStep, type WorkerId } from '../model/spec.ts';
+import { budgetsOf, type Budget } from './spending.ts';
+import { backoffDelay, minute, second, type Duration, type Instant } from '../model/time.ts';
 
 export interface View {
   /** The observation is already folded in. */

@@ -1,8 +1,7 @@
 // Decision: the result of `reconcile`. Actions are plain data that the controller performs. Rules return the changed
 // job with its events.
 
-import { withLifecycle } from './job.ts';
-import type { AllocationFields, Attempt, Job } from './job.ts';
+import { withLifecycle, type AllocationFields, type Attempt, type Job } from './job.ts';
 import type { Event, EventBody } from './event.ts';
 import type { WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';

@@ -2,8 +2,7 @@
 // nothing for a node that it preempts within a minute (https://cloud.google.com/tpu/pricing).
 
 import type { AllocationFields, AllocationState } from './job.ts';
-import { minute } from './time.ts';
-import type { Instant } from './time.ts';
+import { minute, type Instant } from './time.ts';
 
 /** One slice of an allocation: charged while `ready`. `preempted`: the cloud has taken it. */
 export type SliceState = 'ready' | 'preempted' | 'other';

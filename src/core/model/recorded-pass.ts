@@ -1,8 +1,7 @@
 // Recorded pass: the inputs and the decision of one pass as JSON, from which `reconcile` can decide again (replay.ts).
 // Facts and actions have keys, so that the difference between two passes is small.
 
-import { subjectKey, subjectOf } from './decision.ts';
-import type { Action, Decision, Subject } from './decision.ts';
+import { subjectKey, subjectOf, type Action, type Decision, type Subject } from './decision.ts';
 import type { AllocationStatus, Observation, Observed, Outcome, Unknown, WorkerStatus } from './observation.ts';
 import type { WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';

@@ -3,10 +3,8 @@
 
 import { capacityTraits, persistentTpuOf } from '../decide/allocate.ts';
 import { compareText } from '../model/compare-text.ts';
-import { openAttempt, usableAllocation } from '../model/job.ts';
-import type { Job, Slot } from '../model/job.ts';
-import { minute } from '../model/time.ts';
-import type { Duration, Instant } from '../model/time.ts';
+import { openAttempt, usableAllocation, type Job, type Slot } from '../model/job.ts';
+import { minute, type Duration, type Instant } from '../model/time.ts';
 
 /** A job keeps its slots in a backoff up to this length, so that a quick restart need not wait for a long job. */
 const shortBackoff: Duration = minute;

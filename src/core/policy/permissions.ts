@@ -12,8 +12,7 @@ import {
   usableAllocation,
 } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
-import { owns, ownNames } from '../model/user.ts';
-import type { Actor, Role, UserName } from '../model/user.ts';
+import { owns, ownNames, type Actor, type Role, type UserName } from '../model/user.ts';
 
 /** Commands of a job, `clean` (removes its files) and `setup` (runs one step again). */
 export type JobCommand = Verb | 'clean' | 'setup';
