@@ -817,5 +817,6 @@ export interface Client {
   bucketStatuses(project: string, buckets: readonly string[], pendingSpec: JobSpec | null): Promise<BucketAnswer>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
+  /** Frees the connections. Safe to repeat; a later call opens them again. */
   close(): Promise<void>;
 }

@@ -77,6 +77,7 @@ export function requireSecretName(name: string): void {
 
 export async function deleteSecret(parts: SecretParts, actor: Actor, name: SecretName): Promise<void> {
   requireSecrets(actor);
+  requireSecretName(name);
   const secrets = await parts.secrets();
   const needing = idsUsing(await jobsWithSecrets(parts, actor.user), name);
   if (needing.length > 0)

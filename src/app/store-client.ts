@@ -87,11 +87,13 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 
     async create(request) {
       const { createJob } = await import('./create.ts');
+      await requireKnownVersion(request.spec);
       return createJob(parts, await whoAmI(), request);
     },
 
     async plan(spec, workdir) {
       const { planRequest } = await import('./plan.ts');
+      await requireKnownVersion(spec);
       return planRequest(parts, spec, workdir, async () => (await whoAmI()).user);
     },
 
@@ -129,6 +131,21 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 }
 
 export type WhoAmI = () => Promise<Actor>;
+
+/** A program of a later version may be the client of this one. Throws JobmanError (2). */
+async function requireKnownVersion({ version }: { readonly version: number }): Promise<void> {
+  const { isKnownVersion } = await import('../core/model/spec-version.ts');
+  if (isKnownVersion(version)) return;
+  const { usageError } = await import('./errors.ts');
+  throw usageError(`This jobman does not know specs of version ${version}: it is older than the client.`);
+}
+
+/** Throws JobmanError (2). */
+async function requireCount(count: number, what: string): Promise<void> {
+  if (Number.isSafeInteger(count) && count >= 0) return;
+  const { usageError } = await import('./errors.ts');
+  throw usageError(`${what} must be a whole number from 0 on, and not ${count}.`);
+}
 
 /** Aborts the signal when the reader leaves the iteration: `return` of a generator would wait for its next value. */
 function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterable<T> {
@@ -192,6 +209,7 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async events(ref, after) {
+      await requireCount(after, 'The number of the event');
       return store.events((await findReadable(ref)).id, after);
     },
 
@@ -246,6 +264,7 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async *metrics(ref, query) {
+      await requireCount(query.maxPoints ?? 0, 'The number of points');
       const [job, { metricsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
       yield* metricsOfJob(parts, job, now(), query);
     },
@@ -256,8 +275,8 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async workerFigures(ref, target) {
-      const [job, meter] = await Promise.all([findReadable(ref), parts.workerMeter()]);
-      return meter.measure(job, target);
+      const job = await findReadable(ref);
+      return (await parts.workerMeter()).measure(job, target);
     },
   };
 }
@@ -423,7 +442,10 @@ function createNotifications(
     return permittedOwners(actor, operation);
   }
   return {
-    messages: async (limit) => notifications.messages(limit, await ownersFor('messages')),
+    async messages(limit) {
+      await requireCount(limit, 'The number of messages');
+      return notifications.messages(limit, await ownersFor('messages'));
+    },
     async heldEvents(limits) {
       const { digestSince, heldEvents } = await import('./notifications/digest.ts');
       const time = now();

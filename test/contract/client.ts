@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync,
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { Change, Client } from '../../src/app/client.ts';
+import { digestOf } from '../../src/catalogue/digest.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import type { ClientParts } from '../../src/app/store-client.ts';
@@ -30,12 +31,16 @@ import {
   runningAttempt,
   tpuSpec,
 } from '../support/builders.ts';
+import { badInputSuite } from './bad-input.ts';
+import { cloudSuite } from './clouds.ts';
+import { confirmationSuite } from './confirmations.ts';
+import { jobSourceSuite } from './job-source.ts';
 import { overJson } from './over-json.ts';
 import { permissionSuite } from './permissions.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
 
-interface Fixture {
+export interface Fixture {
   readonly home: string;
   readonly store: Store;
   readonly client: Client;
@@ -121,9 +126,15 @@ const stoppedLife = (spec: JobSpec, allocation = readyAllocation): Job => ({
 export type OpenClient = (whoAmI: () => Promise<Actor>, parts: ClientParts) => Client;
 
 export function clientSuite(implementation: OpenClient): void {
-  const open: OpenClient = (whoAmI, parts) => overJson(implementation(whoAmI, parts));
+  const answered = new Set<string>();
+  const open: OpenClient = (whoAmI, parts) =>
+    overJson(implementation(whoAmI, parts), (method) => void answered.add(method));
   permissionSuite(open);
+  confirmationSuite(open);
   const openFixture = (t: TestContext, own: Partial<ClientParts> = {}) => fixtureOf(open, t, own);
+  badInputSuite(openFixture);
+  jobSourceSuite(openFixture);
+  cloudSuite(openFixture);
 
   test('create stores the job with its price, and its snapshot and copies for its owner only', async (t) => {
     const fixture = openFixture(t);
@@ -827,5 +838,33 @@ export function clientSuite(implementation: OpenClient): void {
     assert.equal((await refusal(fixture.client.show('1'))).code, 3);
     assert.equal(await fixture.client.changeCount(), 0);
     assert.equal(existsSync(fixture.home), false);
+  });
+
+  test('a closed client has freed its connections, and opens them again for a later call', async (t) => {
+    const { client, create } = openFixture(t);
+    const id = await create();
+    await client.close();
+    await client.close();
+    assert.equal((await client.show(id)).id, id);
+  });
+
+  test('contents and a named secret are stored for the actor, and the secret is deleted again', async (t) => {
+    const { client } = openFixture(t);
+    assert.equal((await client.whoAmI()).user, 'ada');
+    const content = Buffer.from('lr: 3e-4');
+    const digest = digestOf(content);
+    await client.putBlobs([{ digest, content }]);
+    assert.deepEqual(await client.hasBlobs([digest]), [digest]);
+    assert.equal(await client.setSecret('wandb', content), 'added');
+    await client.deleteSecret('wandb');
+    assert.deepEqual(await client.secrets(), []);
+  });
+
+  test('every method has answered over JSON', () => {
+    const methods = Object.keys(open(() => Promise.reject(new Error('no actor')), {} as never));
+    assert.deepEqual(
+      methods.filter((method) => !answered.has(method)),
+      [],
+    );
   });
 }

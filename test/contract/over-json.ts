@@ -21,7 +21,8 @@ const withBytes: ReadonlySet<PropertyKey> = new Set<keyof Client>([
 export function throughJson<T>(value: T, where: string, mayHaveBytes = false): T {
   if (value === undefined) return value;
   expectPlain(value, where, mayHaveBytes);
-  if (mayHaveBytes) return value;
+  // A Buffer arrives as the bytes that it is.
+  if (mayHaveBytes) return structuredClone(value);
   const copy = JSON.parse(JSON.stringify(value)) as T;
   assert.deepEqual(copy, value, where);
   return copy;
@@ -60,26 +61,32 @@ function errorThroughJson(error: unknown): unknown {
 
 type Method = (...values: readonly unknown[]) => Promise<unknown> | AsyncIterable<unknown>;
 
-export function overJson(client: Client): Client {
+/** `onAnswer` gets the name of each method that has answered or yielded, after the answer has passed. */
+export function overJson(client: Client, onAnswer: (method: string) => void = () => undefined): Client {
   return new Proxy(client, {
     get(target, name) {
       const method = Reflect.get(target, name) as Method | undefined;
       if (method === undefined) return undefined;
       const where = `${String(name)}()`;
       const mayHaveBytes = withBytes.has(name);
+      const received = (value: unknown): unknown => {
+        const copy = throughJson(value, where, mayHaveBytes);
+        onAnswer(String(name));
+        return copy;
+      };
       return (...values: readonly unknown[]) => {
         expectNoFunction(values, where);
         const answer = method(...values.map((value) => argument(value, `an argument of ${where}`, mayHaveBytes)));
         if (answer instanceof Promise)
           return answer.then(
-            (result) => throughJson(result, where, mayHaveBytes),
+            (result) => received(result),
             (error: unknown) => Promise.reject(errorThroughJson(error) as Error),
           );
         const values_ = (answer as AsyncIterable<unknown>)[Symbol.asyncIterator]();
         const next = async () => {
           try {
             const result = await values_.next();
-            return result.done === true ? result : { ...result, value: throughJson(result.value, where, mayHaveBytes) };
+            return result.done === true ? result : { ...result, value: received(result.value) };
           } catch (error) {
             throw errorThroughJson(error);
           }

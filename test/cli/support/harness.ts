@@ -40,6 +40,7 @@ import type { DiffSide } from '../../../src/app/diff.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { costReport, jobCost } from '../../../src/reports/cost.ts';
 import type { UsageRow } from '../../../src/reports/usage.ts';
+import { overJson } from '../../contract/over-json.ts';
 import { aMember, localSpec, observedTpu } from '../../support/builders.ts';
 
 export interface Terminal {
@@ -397,7 +398,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     clusterArchive: async () => emptyArchive,
     newerVersion: async () => null,
     checkVersion: unavailable('newer version'),
-    client: async () => client,
+    client: async () => overJson(client),
     actor: () => client.whoAmI(),
     // A running controller, which is all that reading commands need.
     controller: async () => ({

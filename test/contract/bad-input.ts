@@ -1,0 +1,260 @@
+// Arguments that no client of this program sends, but another one may: each is refused with its exit code, or has a harmless
+// answer, and changes nothing. A method without an entry does not compile. permissions.ts has the jobs of other users,
+// confirmations.ts the tokens.
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { Client, Cursor, Ref } from '../../src/app/client.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
+import { aJob, localSpec, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
+import type { Fixture } from './client.ts';
+
+interface BadInput {
+  readonly what: string;
+  /** The exit code of the refusal; null for a harmless answer, which is this value. */
+  readonly code: number | null;
+  readonly answer?: unknown;
+  call(client: Client): Promise<unknown>;
+}
+
+type BadInputs = readonly BadInput[];
+
+const { notFound, usage } = exitCode;
+const refused = (what: string, code: number, call: BadInput['call']): BadInput => ({ what, code, call });
+const harmless = (what: string, answer: unknown, call: BadInput['call']): BadInput => ({
+  what,
+  code: null,
+  answer,
+  call,
+});
+
+/** Of one job: `known` is one that exists. */
+const known: Ref = '000001';
+const unknownRefs: readonly Ref[] = ['999999', 'nosuch', '', '../000001', "iris' or 1 = 1", 'iris\u0000', '-1', '1e3'];
+const forEachRef = (call: (client: Client, ref: Ref) => Promise<unknown>): BadInputs =>
+  unknownRefs.map((ref) => refused(`the job ${JSON.stringify(ref)}`, notFound, (client) => call(client, ref)));
+/** Numbers that JSON can carry and that count nothing. */
+const noCounts: readonly number[] = [-1, 0.5, 1e21];
+const forEachCount = (code: number, call: (client: Client, count: number) => Promise<unknown>): BadInputs =>
+  noCounts.map((count) => refused(`the number ${count}`, code, (client) => call(client, count)));
+const firstOf = async (values: AsyncIterable<unknown>): Promise<unknown> => {
+  for await (const value of values) return value;
+  return undefined;
+};
+const untyped = <T>(value: unknown): T => value as T;
+
+const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
+  actions: forEachRef((client, ref) => client.actions(ref)),
+  show: forEachRef((client, ref) => client.show(ref)),
+  why: forEachRef((client, ref) => client.why(ref)),
+  manifest: forEachRef((client, ref) => client.manifest(ref)),
+  events: [
+    ...forEachRef((client, ref) => client.events(ref, 0)),
+    harmless('after the last event', [], (client) => client.events(known, 1e9)),
+    ...forEachCount(usage, (client, count) => client.events(known, count)),
+  ],
+  passes: [
+    ...forEachRef((client, ref) => client.passes(ref, {})),
+    ...[0, 99, ...noCounts].map((attempt) =>
+      refused(`attempt ${attempt}`, notFound, (client) => client.passes(known, { attempt })),
+    ),
+  ],
+  diffSide: [
+    ...forEachRef((client, ref) => client.diffSide(ref, null)),
+    ...[0, 99, ...noCounts].map((attempt) =>
+      refused(`attempt ${attempt}`, notFound, (client) => client.diffSide(known, attempt)),
+    ),
+  ],
+  workdirChanges: [
+    ...forEachRef((client, ref) => client.workdirChanges(ref, 1)),
+    ...[0, 99, ...noCounts].map((copy) =>
+      harmless(`copy ${copy}`, null, (client) => client.workdirChanges(known, copy)),
+    ),
+    harmless('a path instead of a number', null, (client) => client.workdirChanges(known, untyped('../../x'))),
+  ],
+  readWorkdirFile: [
+    ...forEachRef((client, ref) => client.readWorkdirFile(ref, 1, 'train.py')),
+    ...['../about.json', '/etc/passwd', '', '.', '..', 'train.py/../../about.json', 'a\u0000'].map((path) =>
+      refused(`the path ${JSON.stringify(path)}`, notFound, (client) => client.readWorkdirFile(known, 1, path)),
+    ),
+    refused('a path instead of a number', notFound, (client) =>
+      client.readWorkdirFile(known, untyped('../..'), 'config.yaml'),
+    ),
+  ],
+  readStepFile: [
+    ...forEachRef((client, ref) => client.readStepFile(ref, '~/notes')),
+    refused('a file of no step', notFound, (client) => client.readStepFile(known, '/etc/passwd')),
+  ],
+  sendCommand: forEachRef((client, ref) => client.sendCommand(ref, 'stop', {})),
+  workerTicket: forEachRef((client, ref) => client.workerTicket(ref, { logins: true })),
+  workerFigures: forEachRef((client, ref) => client.workerFigures(ref, { worker: 0, attempt: 1 })),
+  runStep: [
+    ...forEachRef((client, ref) => firstOf(client.runStep(ref, 'docker'))),
+    refused('an unknown step', usage, (client) => firstOf(client.runStep(known, 'dokcer'))),
+  ],
+  logs: [
+    ...forEachRef((client, ref) => client.logs(ref, {})),
+    ...[0, 99, ...noCounts].map((attempt) =>
+      refused(`attempt ${attempt}`, notFound, (client) => client.logs(known, { attempt })),
+    ),
+    refused('an unknown step', notFound, (client) => client.logs(known, { step: '../../../state' })),
+    refused('an absent worker', notFound, (client) => client.logs(known, { worker: 99 })),
+    refused('a path instead of a worker', notFound, (client) => client.logs(known, { worker: untyped('../0') })),
+  ],
+  readLog: [
+    ...forEachRef((client, ref) => client.readLog(ref, 'job', 0, 10)),
+    ...['attempt_3/command_worker_0', 'attempt_1/../../config', '../config.yaml', 'other_worker_0', ''].map((log) =>
+      refused(`the log ${JSON.stringify(log)}`, notFound, (client) => client.readLog(known, log, 0, 10)),
+    ),
+    ...forEachCount(usage, (client, count) => client.readLog(known, 'job', count, 10)),
+    ...forEachCount(usage, (client, count) => client.readLog(known, 'job', 0, count)),
+    refused('a text as an offset', usage, (client) => client.readLog(known, 'job', untyped('0'), 10)),
+  ],
+  metrics: [
+    ...forEachRef((client, ref) => Array.fromAsync(client.metrics(ref, {}))),
+    ...[0, 99, ...noCounts].map((attempt) =>
+      refused(`attempt ${attempt}`, notFound, (client) => Array.fromAsync(client.metrics(known, { attempt }))),
+    ),
+    ...forEachCount(usage, (client, maxPoints) => Array.fromAsync(client.metrics(known, { maxPoints }))),
+  ],
+  metricPoints: [
+    ...forEachRef((client, ref) => Array.fromAsync(client.metricPoints(ref, {}))),
+    refused('attempt 99', notFound, (client) => Array.fromAsync(client.metricPoints(known, { attempt: 99 }))),
+  ],
+  clean: forEachRef((client, ref) => client.clean(ref)),
+  replaceJobSecret: [
+    ...forEachRef((client, ref) => client.replaceJobSecret(ref, 'TOKEN', Buffer.from('a'))),
+    refused('a secret that the job has not', notFound, (client) =>
+      client.replaceJobSecret(known, '../TOKEN', Buffer.from('a')),
+    ),
+  ],
+  resolveName: forEachRef((client, ref) => client.resolveName(ref, 'read')),
+
+  setSecret: [
+    ...['', '../wandb', 'a b', '.hidden', 'a'.repeat(129)].map((name) =>
+      refused(`the name ${JSON.stringify(name)}`, usage, (client) => client.setSecret(name, Buffer.from('a'))),
+    ),
+    refused('an empty value', usage, (client) => client.setSecret('wandb', new Uint8Array())),
+    refused('a value without end', usage, (client) => client.setSecret('wandb', new Uint8Array(1024 * 1024))),
+  ],
+  deleteSecret: [
+    refused('an unknown name', notFound, (client) => client.deleteSecret('wandb')),
+    ...['', '../../state.db'].map((name) =>
+      refused(`the name ${JSON.stringify(name)}`, usage, (client) => client.deleteSecret(name)),
+    ),
+  ],
+  putBlobs: [
+    refused('another digest', usage, (client) =>
+      client.putBlobs([{ digest: `sha256:${'0'.repeat(64)}`, content: Buffer.from('a') }]),
+    ),
+    refused('a path instead of a digest', usage, (client) =>
+      client.putBlobs([{ digest: 'sha256:../../state.db', content: Buffer.from('a') }]),
+    ),
+  ],
+  hasBlobs: [
+    harmless('unknown digests', [], (client) => client.hasBlobs([`sha256:${'0'.repeat(64)}`])),
+    harmless('a path instead of a digest', [], (client) => client.hasBlobs([untyped('sha256:../../state.db')])),
+  ],
+  create: [
+    refused('a spec of a later version', usage, (client) =>
+      client.create({ spec: untyped({ ...localSpec(), version: 99 }), manifest: '' }),
+    ),
+  ],
+  plan: [
+    refused('a spec of a later version', usage, (client) => client.plan(untyped({ ...localSpec(), version: 99 }))),
+  ],
+  list: [
+    harmless('an unknown phase', { rows: [], more: 0, notes: [] }, (client) =>
+      client.list({ phases: untyped(['flying']) }),
+    ),
+    harmless('a pattern of another language', { rows: [], more: 0, notes: [] }, (client) =>
+      client.list({ name: "%' or 1 = 1 --" }),
+    ),
+  ],
+  changesSince: [
+    ...['x', '', '1-2', '-1-0-0', '0-0-0-0', '9'.repeat(40)].map((cursor: Cursor) =>
+      refused(`the cursor ${JSON.stringify(cursor)}`, usage, (client) => firstOf(client.changesSince(cursor))),
+    ),
+  ],
+  usage: [harmless('a period that ends before it begins', [], (client) => client.usage({ since: 2, until: 1 }))],
+  cost: [],
+  zones: [harmless('an unknown accelerator', [], (client) => client.zones({ accelerator: 'v99' }))],
+  messages: forEachCount(usage, (client, count) => client.messages(count)),
+  heldEvents: [],
+  dropEvents: [harmless('an unknown recipient', 0, (client) => client.dropEvents("nobody' or 1 = 1"))],
+
+  // The methods below ask the outside, or have no argument.
+  billing: [],
+  bucketStatuses: [],
+  checkLogin: [],
+  forgetOrphan: [],
+  forgetProject: [],
+  image: [],
+  images: [],
+  knownQuota: [],
+  observeOrphans: [],
+  orphans: [],
+  quota: [],
+  quotaWarnings: [],
+  releaseOrphan: [],
+  tpus: [],
+  activity: [],
+  changeCount: [],
+  close: [],
+  hostQueues: [],
+  listCleanable: [],
+  recipientsInUse: [],
+  secrets: [],
+  wake: [],
+  whoAmI: [],
+};
+
+/** The texts of all files, except those that SQLite changes when a database is read. */
+function filesBelow(home: string): ReadonlyMap<string, string> {
+  const paths = readdirSync(home, { recursive: true, encoding: 'utf8' });
+  return new Map(
+    paths
+      .filter((path) => !path.startsWith('state.db') && statSync(join(home, path)).isFile())
+      .map((path) => [path, readFileSync(join(home, path), 'latin1')]),
+  );
+}
+
+export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
+  test('an argument that means nothing is refused with its exit code, or has a harmless answer, and changes nothing', async (t) => {
+    const { client, home, create, lives } = openFixture(t);
+    assert.equal(await create(tpuSpec()), known);
+    await lives(known, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+    const folder = jobFolder(home, 'ada', known);
+    const contents = {
+      [attemptFile(folder, 1, 0)]: 'step 1 loss = 3\n',
+      [join(folder, 'workdir/1/about.json')]: '{}',
+      [join(folder, 'workdir/1/files/train.py')]: 'train()\n',
+    };
+    for (const [path, text] of Object.entries(contents)) {
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text);
+    }
+    const [files, changes] = [filesBelow(home), await client.changeCount()];
+    const wrong: string[] = [];
+    for (const [method, inputs] of Object.entries(badInputs)) {
+      for (const { what, code, answer, call } of inputs) {
+        const got = await call(client).then(
+          (value) => ({ value }),
+          (error: unknown) => ({ error }),
+        );
+        const isRight =
+          'error' in got
+            ? code !== null && got.error instanceof JobmanError && got.error.code === code
+            : code === null && JSON.stringify(got.value) === JSON.stringify(answer);
+        const received = 'error' in got ? String(got.error) : JSON.stringify(got.value);
+        if (!isRight) wrong.push(`${method}, ${what}: ${received}`);
+      }
+    }
+    assert.deepEqual(wrong, []);
+    assert.deepEqual(filesBelow(home), files);
+    assert.equal(await client.changeCount(), changes);
+  });
+}
