@@ -677,7 +677,10 @@ interface BucketAnswer {
  * and 4 with the code `forbidden` for what the actor may not do. Reads write nothing.
  */
 export interface Client {
+  /** Throws StoreError for a database that cannot be read. */
   whoAmI(): Promise<Actor>;
+  /** Names the installation in the labels of its jobs outside; null before the first write. */
+  installationId(): Promise<string | null>;
   /** The commands that the actor may give now, and the reasons against the others. */
   actions(ref: Ref): Promise<JobActions>;
   /** The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed. */
@@ -783,8 +786,6 @@ export interface Client {
    * events, and the logs of their newest attempts. Without a cursor it begins now, with one `jobs`. Endless.
    */
   changesSince(cursor: Cursor | null, jobs?: readonly string[]): AsyncIterable<Change>;
-  /** Grows with every change of any job. Cheap enough to read four times a second. */
-  changeCount(): Promise<number>;
   /** The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
   /**

@@ -1,7 +1,6 @@
 // Services: the parts of the program that the terminal can use. Every part is loaded at its first use.
 
 import type { Instant } from '../core/model/time.ts';
-import type { Actor } from '../core/model/user.ts';
 import type { WorkerAccess } from './worker-access.ts';
 import type { Client, Ref } from './client.ts';
 import type { CheckResult } from './doctor.ts';
@@ -147,8 +146,6 @@ export interface Services {
   useSettings(path: string): void;
   /** Throws JobmanError with every problem of the files. */
   clusterSettings(): Promise<LoadedClusterSettings>;
-  /** The installation id, or null before the first write. Never creates one. */
-  installationId(): Promise<string | null>;
   /** The cluster of the options, settings and kubeconfig. The caller closes it. Throws JobmanError without one. */
   cluster(options: ClusterOptions): Promise<Cluster>;
   /** True if commands query a cluster in addition to the database. Reads files only. */
@@ -161,8 +158,6 @@ export interface Services {
   /** The body of that separate process: checks the configured source and stores the result. */
   checkVersion(): Promise<void>;
   client(): Promise<Client>;
-  /** The actor of that client. */
-  actor(): Promise<Actor>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;
   /** The buckets of the projects, and the checkpoint folders of the jobs. Sends no request yet. */

@@ -65,6 +65,8 @@ export interface ClientParts {
   /** Rejects with StoreError if a damaged lock hides it. */
   readonly isControllerRunning: () => Promise<boolean>;
   readonly wakeController: () => Promise<string | null>;
+  /** Null before the first write. Never creates one. */
+  readonly installationId: () => Promise<string | null>;
 }
 
 /**
@@ -103,7 +105,7 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     },
 
     resolveName: async (name, purpose) => resolveName(store, name, ownNames(await whoAmI()), now(), purpose),
-    changeCount: () => store.changeCount(),
+    installationId: () => parts.installationId(),
 
     async putBlobs(blobs) {
       const { requireGeneral } = await import('./require-permission.ts');

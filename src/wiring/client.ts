@@ -61,6 +61,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     pools: async () => hostsOf(await services.settings()),
     grants: async () => (await services.settings()).grants,
     ...machines,
+    installationId: async () => (await import('./installation-id.ts')).readInstallationId(services),
 
     async isControllerRunning() {
       const { isControllerRunning } = await import('../controller/lock.ts');

@@ -17,12 +17,13 @@ import type { ReadLimits } from '../reports/quota.ts';
 import { requireOriginalHome } from '../store/open-database.ts';
 import { findEmulator } from './emulator-service.ts';
 import { checkLogin, createBucketPort, createGoogleService, createTpuApis, type TpuApis } from './google-api.ts';
+import { readInstallationId } from './installation-id.ts';
 import { databaseOf } from './paths.ts';
 
 /** See `OpenClouds`. */
 export async function openClouds(services: Services, timeout?: Duration): Promise<Clouds> {
   const { io, home } = services;
-  const [settings, installation] = await Promise.all([services.settings(), services.installationId()]);
+  const [settings, installation] = await Promise.all([services.settings(), readInstallationId(services)]);
   const now = () => io.now();
   const limit = timeout === undefined ? {} : { timeout };
   const apis = createTpuApis({ io, home, settings, now, ...limit });

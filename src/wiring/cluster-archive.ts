@@ -112,7 +112,7 @@ export function createClusterArchive(services: Services): ClusterArchive {
     async recordDeleted(uid) {
       if (!isUsed) return;
       const { deletedEvent } = await import('../app/cluster/archive.ts');
-      const { user } = await services.actor();
+      const { user } = await (await services.client()).whoAmI();
       await writing((store) => store.clusters.archiveEvent(uid, deletedEvent(io.now(), user)));
     },
     async hide(uid) {

@@ -11,7 +11,7 @@ import type { Io } from '../app/services.ts';
 import type { Settings, SettingsFiles, SettingsLayer } from '../app/settings.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
-import { submittedMarker, homeOf, databaseOf, hasDatabase, templateFile } from './paths.ts';
+import { submittedMarker, homeOf, templateFile } from './paths.ts';
 
 export function createServices(io: Io): LabServices {
   const home = homeOf(io);
@@ -66,13 +66,6 @@ export function createServices(io: Io): LabServices {
           throw error;
         })),
 
-    async installationId() {
-      const database = databaseOf(services);
-      if (!hasDatabase(database)) return null;
-      const { withReadOnlyStore } = await import('../store/store.ts');
-      return withReadOnlyStore(database, (store) => store.installationId());
-    },
-
     cluster: (options) => import('./cluster.ts').then(({ openCluster }) => openCluster(services, options)),
 
     hasSubmitted: () => existsSync(submittedMarker(home)),
@@ -123,7 +116,7 @@ export function createServices(io: Io): LabServices {
   return services;
 }
 
-function clientServices(services: () => LabServices): Pick<LabServices, 'client' | 'clientAs' | 'actor'> {
+function clientServices(services: () => LabServices): Pick<LabServices, 'client' | 'clientAs'> {
   let client: Promise<Client> | undefined;
   let clients: Promise<(user: UserName | null) => Client> | undefined;
   return {
@@ -133,8 +126,6 @@ function clientServices(services: () => LabServices): Pick<LabServices, 'client'
       clients ??= import('./client.ts').then(({ createLocalClients }) => createLocalClients(services()));
       return (await clients)(user);
     },
-
-    actor: async () => (await services().client()).whoAmI(),
   };
 }
 

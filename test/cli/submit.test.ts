@@ -147,7 +147,10 @@ test('the warning that names are public appears with the first submitted job onl
 
 test('a dry run says which label only a real one has, where there is no record yet', async () => {
   const args = ['submit', '-i', 'alpine', '--dry-run'];
-  const { err, out } = await jobman(args, { services: { clusterSettings, installationId: async () => null } });
+  const { err, out } = await jobman(args, {
+    client: { installationId: async () => null },
+    services: { clusterSettings },
+  });
   assert.match(err, /^A submitted Job also has the label jobman\/installation: /);
   assert.doesNotMatch(out, /jobman\/installation/);
 });

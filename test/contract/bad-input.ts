@@ -202,7 +202,7 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   releaseOrphan: [],
   tpus: [],
   activity: [],
-  changeCount: [],
+  installationId: [],
   close: [],
   hostQueues: [],
   listCleanable: [],
@@ -224,7 +224,7 @@ function filesBelow(home: string): ReadonlyMap<string, string> {
 
 export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
   test('an argument that means nothing is refused with its exit code, or has a harmless answer, and changes nothing', async (t) => {
-    const { client, home, create, lives } = openFixture(t);
+    const { client, store, home, create, lives } = openFixture(t);
     assert.equal(await create(tpuSpec()), known);
     await lives(known, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
     const folder = jobFolder(home, 'ada', known);
@@ -237,7 +237,7 @@ export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
     }
-    const [files, changes] = [filesBelow(home), await client.changeCount()];
+    const [files, changes] = [filesBelow(home), await store.changeCount()];
     const wrong: string[] = [];
     for (const [method, inputs] of Object.entries(badInputs)) {
       for (const { what, code, answer, call } of inputs) {
@@ -255,6 +255,6 @@ export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
     }
     assert.deepEqual(wrong, []);
     assert.deepEqual(filesBelow(home), files);
-    assert.equal(await client.changeCount(), changes);
+    assert.equal(await store.changeCount(), changes);
   });
 }

@@ -836,7 +836,7 @@ export function clientSuite(implementation: OpenClient): void {
     const fixture = openFixture(t);
     assert.deepEqual(await fixture.client.list({}), { rows: [], more: 0, notes: [] });
     assert.equal((await refusal(fixture.client.show('1'))).code, 3);
-    assert.equal(await fixture.client.changeCount(), 0);
+    assert.equal(await fixture.client.installationId(), null);
     assert.equal(existsSync(fixture.home), false);
   });
 

@@ -1,4 +1,6 @@
 /** The parts of a client over a store and a home, without clouds and machines, which a test brings itself. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { ClientParts } from '../../src/app/store-client.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
@@ -31,6 +33,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     workerMeter: unavailable('workers'),
     openStepRunner: unavailable('workers'),
     wakeController: () => Promise.resolve(null),
+    installationId: async () => (existsSync(join(home, 'state.db')) ? store.installationId() : null),
     ...own,
   };
 }

@@ -8,7 +8,7 @@ const pipePath = /(?:^|:)\/(?:dev|proc\/self)\/fd\/\d+(?::|$)/;
 
 /** The installation id for the job's label, and a note for the user. Submitting works even with a read-only home. */
 export async function beginArchive(
-  { io, clusterSettings, installationId }: Pick<Services, 'io' | 'clusterSettings' | 'installationId'>,
+  { io, clusterSettings, client }: Pick<Services, 'io' | 'clusterSettings' | 'client'>,
   archive: ClusterArchive,
   context: ClusterContext,
 ): Promise<{ readonly installation: string | null; readonly isArchived: boolean; readonly note: string | null }> {
@@ -18,7 +18,7 @@ export async function beginArchive(
     const note =
       'Logs and history will not be kept: the controller cannot read KUBECONFIG again, because it is a pipe.';
     const isNoted = settings.kubernetes.keepLogs;
-    return { installation: await installationId(), isArchived: false, note: isNoted ? note : null };
+    return { installation: await (await client()).installationId(), isArchived: false, note: isNoted ? note : null };
   }
   try {
     return { installation: await archive.registerContext(context), isArchived: true, note: null };

@@ -6,10 +6,7 @@ import type { Services } from '../services.ts';
 import type { ArchivedJob } from './archive.ts';
 import type { Cluster, ClusterJob } from './cluster.ts';
 
-export type ClusterParts = Pick<
-  Services,
-  'io' | 'actor' | 'client' | 'cluster' | 'clusterArchive' | 'clusterSettings' | 'installationId'
->;
+export type ClusterParts = Pick<Services, 'io' | 'client' | 'cluster' | 'clusterArchive' | 'clusterSettings'>;
 
 export interface ClusterRecord {
   readonly found: FoundJob;

@@ -54,7 +54,7 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
     async actions(job) {
       const [record, actor, { clusterActions }] = await Promise.all([
         records.of(job),
-        parts.actor(),
+        parts.client().then((client) => client.whoAmI()),
         import('./perform.ts'),
       ]);
       return clusterActions(record, actor);

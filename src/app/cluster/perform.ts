@@ -135,7 +135,7 @@ async function* rerun({ parts, archive }: Target, cluster: Cluster, object: V1Jo
   try {
     const { installation, isArchived, note } = await beginArchive(parts, archive, context);
     if (note !== null) yield progress(note);
-    const [owner = ''] = ownerLabels(await parts.actor());
+    const [owner = ''] = ownerLabels(await (await parts.client()).whoAmI());
     for (const name of rerunNames(object)) {
       // A name that the archive has would then mean two jobs.
       if ((await cluster.job(name)) !== null || (await archive.jobs({ name, namespace: context.namespace })).length > 0)
@@ -202,8 +202,8 @@ async function logsNotCopied(
 
 /** False if the controller cannot archive the result: the command continues without it. */
 async function* wakeForArchive({ parts, archive, record: { job } }: Target): AsyncGenerator<CommandStep, boolean> {
-  const { installation } = job;
-  if (!archive.isUsed || installation === null || installation !== (await parts.installationId())) return false;
+  if (!archive.isUsed || job.installation === null) return false;
+  if (job.installation !== (await (await parts.client()).installationId())) return false;
   const { settings } = await parts.clusterSettings();
   return settings.kubernetes.keepLogs && (yield* reportStart(archive.wake()));
 }
@@ -222,7 +222,7 @@ async function* performOnCopy(target: Target, command: PerformedCommand): Steps 
   const { found, archived, cluster, job } = record;
   const { name, uid } = job;
   if (archived === null) throw new Error(`job ${name} is not a copy`);
-  const { problem } = checkCopy(record, command, await parts.actor());
+  const { problem } = checkCopy(record, command, await (await parts.client()).whoAmI());
   if (command === 'clean') {
     if (problem !== null)
       return yield refused(name, problem, found.copy?.isCertain === false ? exitCode.unreachable : exitCode.conflict);

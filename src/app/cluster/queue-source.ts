@@ -55,7 +55,7 @@ export function readQueue(parts: ClusterParts, scope: JobScope): Promise<QueueRe
     const context = cluster.context();
     const view = queueView(jobs, {
       namespace: scope.allNamespaces === true ? null : context.namespace,
-      owners: ownerLabels(await parts.actor()),
+      owners: ownerLabels(await (await parts.client()).whoAmI()),
       gpuResources,
     });
     return { source, view, context, published };

@@ -9,13 +9,13 @@ type Selection = Omit<JobSelection, 'jobs'> & { readonly records: readonly Clust
 
 /** All jobs of the namespace, or with `own` those that the actor has submitted. */
 export async function selectInNamespace(
-  { io, actor }: ClusterParts,
+  { io, client }: ClusterParts,
   cluster: Cluster,
   own: boolean,
 ): Promise<Selection> {
   const { context, namespace } = cluster.context();
   const where = `${context}/${namespace}`;
-  const names = ownerLabels(await actor());
+  const names = ownerLabels(await (await client()).whoAmI());
   const labels = `${clusterLabels.managedBy}=jobman,${clusterLabels.owner} in (${names.join(',')})`;
   const jobs = (await Array.fromAsync(cluster.jobs(own ? { labels } : {}))).flat();
   const foreign = jobs.filter(({ owner }) => owner === null || !names.includes(owner)).length;
@@ -29,8 +29,8 @@ export async function selectInNamespace(
 }
 
 /** The actor's own jobs that no cluster has any more. */
-export async function selectArchived({ io, actor, clusterArchive }: ClusterParts): Promise<Selection> {
-  const [archive, names] = [await clusterArchive(), ownerLabels(await actor())];
+export async function selectArchived({ io, client, clusterArchive }: ClusterParts): Promise<Selection> {
+  const [archive, names] = [await clusterArchive(), ownerLabels(await (await client()).whoAmI())];
   const archived = (await archive.jobs({})).filter(
     ({ goneAt, job: { owner } }) => goneAt !== null && owner !== null && names.includes(owner),
   );

@@ -19,7 +19,7 @@ export async function status(cli: Cli): Promise<number> {
 
 export async function start(cli: Cli): Promise<number> {
   // Report an unusable database here, not only at the end of the controller's log.
-  await (await cli.services.client()).changeCount();
+  await (await cli.services.client()).whoAmI();
   const controller = await cli.services.controller();
   const answer = await controller.start();
   const sentence = answer.started
@@ -42,7 +42,7 @@ export async function stop(cli: Cli): Promise<number> {
 
 export async function restart(cli: Cli): Promise<number> {
   // Report an unusable database and wrong settings before stopping the running controller.
-  await (await cli.services.client()).changeCount();
+  await (await cli.services.client()).whoAmI();
   await cli.services.settings();
   const controller = await cli.services.controller();
   const { stopped } = await controller.stop();

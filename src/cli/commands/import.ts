@@ -75,7 +75,8 @@ async function applyImport(cli: Cli, root: string, plan: JobsImportPlan): Promis
 }
 
 async function importOptions({ io, services }: Cli, root: string, reader: FolderReader): Promise<JobsImportOptions> {
-  const [settings, client, { user }] = await Promise.all([services.settings(), services.client(), services.actor()]);
+  const [settings, client] = await Promise.all([services.settings(), services.client()]);
+  const { user } = await client.whoAmI();
   const { rows } = await client.list({ all: true });
   const here = new Map(rows.map(({ id, owner, name, createdAt }) => [[owner, name, createdAt].join(' '), id]));
   return {

@@ -101,8 +101,9 @@ async function printChange(cli: Cli, key: string, sentence: string, change: Sett
   const layers = await settingsLayers(services.settingsFiles());
   for (const warnings of await Promise.all(layers.map((layer) => settingsWarnings(layer, key))))
     for (const warning of warnings) cli.note(`warning: ${warning}`);
-  if (change.removedChannels.length > 0 && (await services.installationId()) !== null) {
-    const used = await (await services.client()).recipientsInUse();
+  const client = change.removedChannels.length === 0 ? null : await services.client();
+  if (client !== null && (await client.installationId()) !== null) {
+    const used = await client.recipientsInUse();
     for (const one of used.filter(({ recipient }) => change.removedChannels.includes(recipient))) {
       const drop = one.events === 0 ? '' : ` Drop the events: jobman notify drop ${one.recipient}`;
       cli.note(`${one.recipient} is the recipient of ${formatUse(one)}.${drop}`);

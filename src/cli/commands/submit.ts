@@ -254,10 +254,11 @@ export async function submitFromOptions(cli: Cli, options: SubmitInput, mode: Su
 
 async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings, mode: SubmitMode): Promise<number> {
   const { io, services } = cli;
-  const [owner = ''] = ownerLabels(await services.actor());
+  const client = await services.client();
+  const [owner = ''] = ownerLabels(await client.whoAmI());
   const submitter = { owner, env: io.env };
   if (mode.dryRun === true) {
-    const installation = await services.installationId();
+    const installation = await client.installationId();
     const job = plan.object({ ...submitter, installation });
     if (installation === null) {
       cli.note(

@@ -1,5 +1,6 @@
 import type { Ref } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { noticeChanges } from '../../app/job-updates.ts';
 import { requireWorker, type WorkerAccess } from '../../app/worker-access.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Cli } from '../context.ts';
@@ -56,7 +57,8 @@ export async function workerPortTarget(
   };
   let access = await open();
   const { job: id } = access.ticket;
-  let changes = -1;
+  const changes = noticeChanges(client);
+  let seen = 0;
   return {
     name: `worker ${worker} of job ${id}`,
     job: `Job ${id}`,
@@ -69,9 +71,9 @@ export async function workerPortTarget(
         : `worker ${worker} of ${id} cannot be reached: ${tunnel.problem}`;
     },
     async check() {
-      const now = await client.changeCount();
-      if (now === changes) return { kind: 'same' };
-      changes = now;
+      const now = changes.count();
+      if (now === seen) return { kind: 'same' };
+      seen = now;
       const { allocations, phase } = await client.show(id);
       const isThere = allocations.some(
         ({ goneAt, releasedAt, workers }) => goneAt === null && releasedAt === null && workers.length > 0,
@@ -90,6 +92,9 @@ export async function workerPortTarget(
       access = next;
       return { kind: 'moved', to: `worker ${worker} of allocation ${next.ticket.allocation}` };
     },
-    close: () => access.close(),
+    close(): void {
+      changes.close();
+      access.close();
+    },
   };
 }

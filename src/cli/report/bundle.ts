@@ -25,7 +25,7 @@ export async function installationFiles(cli: Cli): Promise<readonly ReportFile[]
     import('../../app/cluster/settings.ts'),
     services.clusterSettings(),
     services.controller().then((service) => service.status()),
-    services.installationId(),
+    services.client().then((client) => client.installationId()),
   ]);
   const rows = [
     ...settingKeys.map((key) => [key.key, settingAt(settings, key)] as const),

@@ -374,7 +374,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
         seen = changes;
       }
     },
-    changeCount: async () => changes,
+    installationId: async () => 'abc123',
     wake: async () => {
       commands.push('wake');
       return null;
@@ -390,7 +390,6 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     unreadMistake: async () => null,
     useSettings: () => undefined,
     clusterSettings: async () => ({ settings: clusterSettingsOf(), sources: new Map() }),
-    installationId: async () => 'abc123',
     storage: unavailable('storage'),
     cluster: unavailable('cluster'),
     isClusterConfigured: async () => false,
@@ -399,7 +398,6 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     newerVersion: async () => null,
     checkVersion: unavailable('newer version'),
     client: async () => overJson(client),
-    actor: () => client.whoAmI(),
     // A running controller, which is all that reading commands need.
     controller: async () => ({
       status: async () => ({
