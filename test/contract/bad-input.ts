@@ -174,11 +174,9 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
       client.list({ name: "%' or 1 = 1 --" }),
     ),
   ],
-  changesSince: [
-    ...['x', '', '1-2', '-1-0-0', '0-0-0-0', '9'.repeat(40)].map((cursor: Cursor) =>
-      refused(`the cursor ${JSON.stringify(cursor)}`, usage, (client) => firstOf(client.changesSince(cursor))),
-    ),
-  ],
+  changesSince: ['x', '', '1-2', '-1-0-0', '0-0-0-0', '9'.repeat(40)].map((cursor: Cursor) =>
+    refused(`the cursor ${JSON.stringify(cursor)}`, usage, (client) => firstOf(client.changesSince(cursor))),
+  ),
   usage: [harmless('a period that ends before it begins', [], (client) => client.usage({ since: 2, until: 1 }))],
   cost: [],
   zones: [harmless('an unknown accelerator', [], (client) => client.zones({ accelerator: 'v99' }))],
@@ -224,9 +222,10 @@ function filesBelow(home: string): ReadonlyMap<string, string> {
 
 export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
   test('an argument that means nothing is refused with its exit code, or has a harmless answer, and changes nothing', async (t) => {
-    const { client, store, home, create, lives } = openFixture(t);
-    assert.equal(await create(tpuSpec()), known);
-    await lives(known, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+    const fixture = openFixture(t);
+    const { client, store, home } = fixture;
+    assert.equal(await fixture.create(tpuSpec()), known);
+    await fixture.lives(known, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
     const folder = jobFolder(home, 'ada', known);
     const contents = {
       [attemptFile(folder, 1, 0)]: 'step 1 loss = 3\n',
@@ -240,8 +239,9 @@ export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
     const [files, changes] = [filesBelow(home), await store.changeCount()];
     const wrong: string[] = [];
     for (const [method, inputs] of Object.entries(badInputs)) {
-      for (const { what, code, answer, call } of inputs) {
-        const got = await call(client).then(
+      for (const input of inputs) {
+        const { what, code, answer } = input;
+        const got = await input.call(client).then(
           (value) => ({ value }),
           (error: unknown) => ({ error }),
         );

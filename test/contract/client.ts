@@ -841,8 +841,9 @@ export function clientSuite(implementation: OpenClient): void {
   });
 
   test('a closed client has freed its connections, and opens them again for a later call', async (t) => {
-    const { client, create } = openFixture(t);
-    const id = await create();
+    const fixture = openFixture(t);
+    const { client } = fixture;
+    const id = await fixture.create();
     await client.close();
     await client.close();
     assert.equal((await client.show(id)).id, id);

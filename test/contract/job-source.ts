@@ -58,8 +58,11 @@ function openSources(client: Client) {
 
 export function jobSourceSuite(openFixture: (t: TestContext) => Fixture): void {
   async function open(t: TestContext) {
-    const { client, create, lives } = openFixture(t);
-    await lives(await create(tpuSpec()), (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+    const fixture = openFixture(t);
+    const { client } = fixture;
+    await fixture.lives(await fixture.create(tpuSpec()), (job) =>
+      withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]),
+    );
     return { client, ...openSources(client) };
   }
 
