@@ -57,6 +57,18 @@ export function startFaults(chance: Chance, parts: FaultContext, isActive: () =>
     return chance.yes(isRare ? 0.2 : 0.4);
   });
 
+  // A generator of its own, so that other worlds keep their faults. Beyond ten graces, a TPU's worker would be given up.
+  const ownChance = parts.chance.fork('own machine');
+  function silenceOwnMachine(): void {
+    const { world, ids } = parts;
+    timeline.after(ownChance.between(1, 6) * minute, () => {
+      if (!isActive()) return;
+      const [host] = world.gpuMachine.hosts;
+      if (host !== undefined && ids().length > 0) disconnectHost(world, host, ownChance.between(10, 2_400) * second);
+      silenceOwnMachine();
+    });
+  }
+
   function nextFault(): void {
     timeline.after(chance.between(1, 60) * second, () => {
       if (!isActive()) return;
@@ -65,6 +77,7 @@ export function startFaults(chance: Chance, parts: FaultContext, isActive: () =>
     });
   }
   nextFault();
+  silenceOwnMachine();
 }
 
 /** Every fault of the storm. A fault that is listed twice is twice as frequent. */

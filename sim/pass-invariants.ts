@@ -337,8 +337,9 @@ function mayBeAlive(
   );
 }
 
-/** A persistent allocation that the cloud reports as ready, with a worker that has been silent for ten graces. */
+/** A persistent TPU that the cloud reports as ready, with a worker that has been silent for ten graces. Never a host. */
 function isAbandoned(before: Job, observation: Observation, ordinal: number, now: Instant): boolean {
+  if (before.spec.capacity.kind === 'hosts') return false;
   const allocation = allocationIn(before, ordinal);
   if (allocation?.ownership !== 'persistent' || allocation.unreachableWho !== 'worker') return false;
   if (allocationStatus(observation, ordinal)?.state !== 'ready') return false;
@@ -533,8 +534,9 @@ function budgetSpentOnUnreachable(pass: Pass): readonly string[] {
     .map(({ ordinal }) => `attempt ${ordinal} ends on held capacity that does not answer`);
 }
 
-/** Capacity that the cloud reports as ready, with a worker that will never report the end of its program. */
+/** A TPU that the cloud reports as ready, with a worker that will never report the end of its program. */
 function waitsForUnreachable(job: Job, observation: Observation, now: Instant): readonly string[] {
+  if (job.spec.capacity.kind === 'hosts') return [];
   const attempt = job.attempts.at(-1);
   const allocation = attempt === undefined ? undefined : allocationIn(job, attempt.allocation);
   if (attempt?.endedAt !== null || attempt.ending === null || allocation === undefined) return [];

@@ -83,7 +83,7 @@ const tpuTables = Object.fromEntries(
 /** Defaults that a value does not explain. */
 const defaultTexts: Readonly<Record<string, string>> = {
   'tpu.endpoint': "Google's",
-  'local.slots': 'as many as there are processors',
+  'local.slots': 'one for each GPU of `local.gpus`, otherwise one for each processor',
   'lab.python': '`python3`',
   'lab.namePrefix': 'nothing',
 };

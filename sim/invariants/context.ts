@@ -176,8 +176,9 @@ export function newLedger(job: Job, events: readonly Event[], now: number): Ledg
   };
 }
 
-/** On a persistent machine, on a host that has been silent for ten graces. */
+/** On a persistent TPU, on a host that has been silent for ten graces. Users' own machines are never given up. */
 export function isGivenUp(scene: Pick<CheckContext, 'world'>, { host }: Run, job: Job): boolean {
+  if (job.spec.capacity.kind === 'hosts') return false;
   const { now } = scene.world().timeline;
   const unreachableFor = host.outage === null ? 0 : now - host.outage.since;
   return host.machine.isPersistent && unreachableFor >= 10 * job.spec.recovery.unreachableGraceMs * 0.9;

@@ -1,7 +1,8 @@
 // Hosts: this machine, and machines that the settings name and that jobman reaches by SSH. Each has slots, the units of
 // its pool.
 
-import { int, objectMap, objectOf, refined, textWhere, type ValueOf } from '../schema/kinds.ts';
+import { int, objectMap, objectOf, refined, reportProblem, textWhere, type ValueOf } from '../schema/kinds.ts';
+import type { SettingsRule, SettingValues } from '../schema/settings.ts';
 import type { Settings } from './settings.ts';
 import { ownHost } from '../core/model/spec.ts';
 
@@ -20,12 +21,27 @@ const host = refined(
     { slots: int(1), gpus: int(1) },
   ),
   (value, fail) => {
-    const { slots, gpus } = hostOf('', value);
-    return gpus === null || gpus % slots === 0
-      ? value
-      : fail(`has ${gpus} GPUs, which ${slots} slots cannot share evenly; each slot gets the same number of GPUs`);
+    const problem = sharingProblem(hostOf('', value));
+    return problem === null ? value : fail(problem);
   },
 );
+
+function sharingProblem({ slots, gpus }: Pick<Host, 'slots' | 'gpus'>): string | null {
+  return gpus === null || gpus % slots === 0
+    ? null
+    : `has ${gpus} GPUs, which ${slots} slots cannot share evenly; each slot gets the same number of GPUs`;
+}
+
+/** The slots of this machine must share its GPUs evenly, also if another file of settings has one of the numbers. */
+export function ownGpusRule(below: SettingValues): SettingsRule {
+  return (values, trees, report) => {
+    const [slots, gpus] = ['local.slots', 'local.gpus'].map((key) => values.get(key) ?? below.get(key));
+    const tree = trees.get('local.gpus') ?? trees.get('local.slots');
+    if (tree === undefined || typeof slots !== 'number' || typeof gpus !== 'number' || gpus === 0) return;
+    const problem = sharingProblem({ slots, gpus });
+    if (problem !== null) reportProblem(tree, ['local'], report, problem);
+  };
+}
 
 type HostSetting = ValueOf<typeof host>;
 
@@ -55,5 +71,5 @@ export function hostOf(name: string, { ssh, slots, gpus }: HostSetting): Host {
 /** This machine is the first. */
 export function hostsOf({ local, hosts }: Pick<Settings, 'local' | 'hosts'>): readonly Host[] {
   const named = Object.entries(hosts).map(([name, one]) => hostOf(name, one));
-  return [{ name: ownHost, ssh: null, slots: local.slots, gpus: null }, ...named];
+  return [{ name: ownHost, ssh: null, slots: local.slots, gpus: local.gpus || null }, ...named];
 }

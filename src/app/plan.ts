@@ -51,10 +51,10 @@ async function queueLines(sources: QueueSources, { capacity }: JobSpec): Promise
   if (names.length === 0) return [];
   const queues = await readHostQueues(sources).catch(() => []);
   return queues
-    .filter((queue) => names.includes(queue.pool) && queue.usedCount + queue.waiting.length >= queue.slots)
+    .filter((queue) => names.includes(queue.pool) && queue.usedBy.length + queue.waiting.length >= queue.slots)
     .map(
-      ({ pool, slots, usedCount, waiting }) =>
-        `a wait on ${formatHosts([pool])}: ${usedCount} of ${pluralize(slots, 'slot')} used, ${pluralize(waiting.length, 'job')} before this one`,
+      ({ pool, slots, usedBy, waiting }) =>
+        `a wait on ${formatHosts([pool])}: ${usedBy.length} of ${pluralize(slots, 'slot')} used, ${pluralize(waiting.length, 'job')} before this one`,
     );
 }
 

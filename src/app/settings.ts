@@ -43,7 +43,7 @@ import {
 } from '../schema/settings.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { databaseVariable, isDatabaseUrl } from './database-url.ts';
-import { hostsKind } from './hosts.ts';
+import { hostsKind, ownGpusRule } from './hosts.ts';
 import { notifyTable, recipientsRule } from './notifications/settings.ts';
 import { correctRegion, matchesKnownZone, suggestZone } from '../catalogue/zones.ts';
 import { findAccelerator, suggestAccelerator, generations } from '../catalogue/accelerators.ts';
@@ -285,8 +285,9 @@ const table = {
     ),
   },
   local: {
-    /** The default is one per processor; see `defaultSettings`. */
+    /** The default is one per GPU or processor; see `defaultSettings`. */
     slots: defineSetting(int(1), 1, 'Maximum number of jobs that run on this machine at the same time.'),
+    gpus: defineSetting(int(0), 0, 'Number of GPUs of this machine; its slots share them evenly, as on other hosts.'),
   },
   hosts: defineSetting(
     hostsKind,
@@ -357,7 +358,7 @@ export const clusterSections: readonly string[] = [
 export const ownSections: readonly string[] = Object.keys(table);
 
 export function defaultSettings(cores: number, values: SettingValues = new Map()): Settings {
-  return settingsOf(table, new Map([['local.slots', Math.max(1, cores)], ...values]));
+  return settingsOf(table, new Map([['local.slots', values.get('local.gpus') || Math.max(1, cores)], ...values]));
 }
 
 export interface SettingsLayer {
@@ -416,7 +417,7 @@ export function mistakesOf(error: unknown): readonly string[] {
 /** Throws like `loadSettings`. */
 export async function layeredSettings(given: GivenSettings): Promise<LayeredValues> {
   const { values, sources } = await readLayers(given.layers, async ({ text, path, isOwn }, below) => {
-    const parsed = await parseSettings(text, path, below.get('notify.channels'));
+    const parsed = await parseSettings(text, path, below);
     // Commands that need no other setting read only the home's own file.
     if (parsed.has('database') && !isOwn)
       throw new JobmanError(
@@ -447,9 +448,10 @@ function parseVariable({ kind }: SettingKey, text: string): unknown {
   return kind.read({ kind: 'scalar', value, source: text, position }, [], newFindings());
 }
 
-/** `channels` are those of the files below this one. Throws JobmanError with every problem. */
-export function parseSettings(text: string, path: string, channels?: unknown): Promise<SettingValues> {
-  return parseSettingValues(text, path, table, clusterSections, recipientsRule(channels));
+/** `below` are the values of the files below this one. Throws JobmanError with every problem. */
+export function parseSettings(text: string, path: string, below: SettingValues = new Map()): Promise<SettingValues> {
+  const rules = [recipientsRule(below.get('notify.channels')), ownGpusRule(below)];
+  return parseSettingValues(text, path, table, clusterSections, (...file) => rules.forEach((rule) => rule(...file)));
 }
 
 /** The doubts about a file, or about one of its keys, each with its position. */

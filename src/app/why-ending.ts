@@ -1,5 +1,6 @@
 // The `why` answer for an attempt that is ending, and for a job that is finished.
 
+import { capacityTraits } from '../core/decide/allocate.ts';
 import { isNoLongerNeeded } from '../core/decide/end.ts';
 import { keptUntil } from '../core/decide/finish.ts';
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
@@ -116,6 +117,11 @@ function endingObstacleOf(context: WhyRequest): Step | null {
   if (outage === null) return null;
   const { clause, evidence, isCloud } = outage;
   const forceHint = `Skip the wait: jobman delete ${number} --force`;
+  if (!capacityTraits(job.spec.capacity).givenUpWhenSilent) {
+    const slots = (allocationOf(job, attempt.allocation).workers ?? 1) === 1 ? 'Its slot stays' : 'Its slots stay';
+    const next = `${slots} held until the host answers, because its program may still run there.`;
+    return { clause, evidence, next: `${next} If the machine is gone: jobman delete ${number} --force` };
+  }
   // If nothing needs the TPU any more, it is released after the stop grace, even if a worker stays silent.
   const isReleased = isNoLongerNeeded(job, attempt, now);
   if (isCloud) {

@@ -124,13 +124,10 @@ export function createMachines(parts: MachinesParts): MachinePort {
 
     async start(ref, launch) {
       const { job, worker } = ref;
-      const invalid = invalidVariable(launch.env);
-      if (invalid !== undefined)
-        return refused(worker, `the variable ${invalid} has a name or a value that is not valid in an environment`);
-      const secrets = await readSecrets(parts, job, launch);
-      if (typeof secrets === 'string') return failed(worker, secrets);
+      const read = await readSecrets(parts, ref, launch);
+      if (read.kind !== 'read') return read;
       const result = await run(ref, {
-        script: startScript(parts.root(ref), launch, runMarker(job, launch.attempt.ordinal, worker), secrets),
+        script: startScript(parts.root(ref), launch, runMarker(job, launch.attempt.ordinal, worker), read.secrets),
         timeoutMs: startTimeout,
         maxOutputBytes: maxAnswerBytes,
       });
@@ -180,7 +177,7 @@ async function runStep(
   } catch (error) {
     // Another try would not help.
     if (error instanceof BlobError) return refused(worker, error.message.replace(/\.$/u, ''));
-    return failed(worker, `it needs a file on this machine: ${messageOf(error)}`);
+    return failed(worker, messageOf(error));
   }
   const mode = manual === undefined ? 'unless-proven' : manual.force ? 'apply' : 'check';
   let outputTail = '';
@@ -288,26 +285,32 @@ function lastLines(text: string): string {
 /** The pipe to a container has room for no more. */
 const maxSecretsBytes = 48 * 1024;
 
-/** The secrets of a launch by name, or a message why one is unavailable. The message contains no value. */
+/** The secrets of a launch by name, or why it cannot start: its environment is invalid, or a secret is unavailable. */
 export async function readSecrets(
-  parts: Pick<MachinesParts, 'readSecret'>,
-  job: Job,
+  { readSecret }: Pick<MachinesParts, 'readSecret'>,
+  { job, worker }: WorkerRef,
   launch: Launch,
-): Promise<Readonly<Record<string, string>> | string> {
+): Promise<{ readonly kind: 'read'; readonly secrets: Readonly<Record<string, string>> } | OutcomeResult> {
+  const invalid = invalidVariable(launch.env);
+  if (invalid !== undefined)
+    return refused(worker, `the variable ${invalid} has a name or a value that is not valid in an environment`);
   const secrets: Record<string, string> = {};
   let bytes = 0;
   for (const [name, ref] of Object.entries(launch.secrets ?? {})) {
     try {
       // Editors end a file with a newline, which is not part of a password.
-      secrets[name] = decodeText(await parts.readSecret(job, ref)).replace(/\r?\n$/u, '');
+      secrets[name] = decodeText(await readSecret(job, ref)).replace(/\r?\n$/u, '');
     } catch (error) {
-      return messageOf(error);
+      return failed(worker, messageOf(error));
     }
     bytes += secrets[name].length;
   }
-  const invalid = invalidVariable(secrets);
-  if (invalid !== undefined) return `the secret ${invalid} has a name or a value that is not valid in an environment`;
-  return bytes > maxSecretsBytes ? `the secrets are longer than ${maxSecretsBytes / 1024} KiB in total` : secrets;
+  const invalidSecret = invalidVariable(secrets);
+  if (invalidSecret !== undefined)
+    return failed(worker, `the secret ${invalidSecret} has a name or a value that is not valid in an environment`);
+  if (bytes > maxSecretsBytes)
+    return failed(worker, `the secrets are longer than ${maxSecretsBytes / 1024} KiB in total`);
+  return { kind: 'read', secrets };
 }
 
 export function startOutcome(worker: WorkerId, answer: string | undefined, output: string): OutcomeResult {
@@ -389,7 +392,7 @@ export function failed(worker: WorkerId, detail: string, line?: string, exitCode
 }
 
 /** The action cannot succeed. */
-export function refused(worker: WorkerId, detail: string): OutcomeResult {
+function refused(worker: WorkerId, detail: string): OutcomeResult {
   return { kind: 'refused', evidence: evidence(worker, detail) };
 }
 

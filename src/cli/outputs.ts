@@ -116,7 +116,7 @@ interface Outputs {
   readonly login: LoginOutput;
   readonly doctor: CheckResult;
   readonly settings: SettingOutput | ChangedSettingOutput;
-  readonly hosts: Host;
+  readonly hosts: HostOutput;
   readonly 'hosts add': ChangedHostOutput;
   readonly 'hosts remove': ChangedHostOutput;
   readonly secret: SecretView;
@@ -726,6 +726,11 @@ export interface LabTpuStateOutput {
   readonly zone: string | null;
   /** Number of workers; 0 while there are none. */
   readonly workers: number;
+}
+
+interface HostOutput extends Host {
+  /** The jobs that hold a slot there, also while the host does not answer. */
+  readonly jobs: readonly string[];
 }
 
 interface ChangedHostOutput {

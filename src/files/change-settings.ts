@@ -141,15 +141,14 @@ async function tryChange(
   const templateText = template === null ? undefined : await readOptional(template);
   const below =
     template === null || templateText === undefined ? undefined : await parseSettings(templateText, template);
-  const channelsBelow = below?.get('notify.channels');
   const stored = await readOptional(path);
   const before = stored ?? '{}';
-  await parseSettings(before, path, channelsBelow);
+  await parseSettings(before, path, below);
   const content = JSON.parse(before.replace(/^\uFEFF/, '')) as Content;
   const edited = edit(content);
   const text = `${JSON.stringify(edited, null, 2)}\n`;
   try {
-    await parseSettings(text, path, channelsBelow);
+    await parseSettings(text, path, below);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     // Line numbers of a file that was never written would mislead.

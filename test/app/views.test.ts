@@ -508,6 +508,20 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'its owner stops it, and a host does not answer',
+    spec: localSpec(),
+    changes: toStop,
+    allocations: [
+      { ...readyAllocation, workers: 1, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'worker' },
+    ],
+    attempts: [{ ...runningAttempt, ending: stopping }],
+    now: noon + hour + 5 * minute,
+    row: { phase: 'stopping', reason: 'no answer for 7m' },
+    why: {
+      next: 'Its slot stays held until the host answers, because its program may still run there. If the machine is gone: jobman delete 42 --force',
+    },
+  },
+  {
     life: 'its owner stops it, and the cloud does not answer',
     changes: toStop,
     allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'cloud' }],

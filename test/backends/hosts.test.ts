@@ -64,7 +64,7 @@ test('a follower has the function that cancels before the first bytes come', asy
 });
 
 suite('capacity', () => {
-  const [gpu1] = hostsOf({ local: { slots: 1 }, hosts: { gpu1: { ssh: 'ada@gpu1:2222' } } }).slice(1);
+  const [gpu1] = hostsOf({ local: { slots: 1, gpus: 0 }, hosts: { gpu1: { ssh: 'ada@gpu1:2222' } } }).slice(1);
   const capacityWith = (...hosts: readonly Host[]) =>
     createHostsCapacity({ hosts, resolve: async (address) => `${address} resolved`, now: () => 7 });
   const jobOn = (...hosts: readonly string[]) =>

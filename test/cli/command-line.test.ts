@@ -14,6 +14,7 @@ import { run } from '../../src/cli/run.ts';
 import { commands } from '../../src/cli/table.ts';
 import { version } from '../../src/version.ts';
 import { jobman, createCliHarness, type CliHarnessOptions } from './support/harness.ts';
+import { jobView } from './support/harness.ts';
 import { jobman as jobmanIn } from '../support/jobman.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
@@ -207,6 +208,7 @@ test('hosts are added, listed and removed in the settings, and a wrong one chang
   const { home } = openWorld(t);
   const hosts = (...args: readonly string[]) =>
     jobman(['hosts', ...args], {
+      jobs: [jobView({ id: '000003', hosts: ['localhost'], message: 'no answer for 3h' })],
       services: { home, settings: () => loadSettings({ home, env: {}, cores: 4 }) },
     });
   const added = await hosts('add', 'gpu1', '--ssh', 'ada@example.com:2222', '--gpus', '4', '--slots', '2');
@@ -218,7 +220,7 @@ test('hosts are added, listed and removed in the settings, and a wrong one chang
     [['add', 'gpu2'], 2, /jobman hosts add gpu2 --ssh ADDRESS/],
     [['add', 'localhost', '--ssh', 'a'], 2, /localhost is this machine/],
     [['remove', 'gpu2'], 3, /There is no host gpu2\.\n {2}Did you mean gpu1\?/],
-    [['remove', 'localhost'], 2, /Its slots are the setting local\.slots/],
+    [['remove', 'localhost'], 2, /Its slots and GPUs are the settings local\.slots and local\.gpus/],
   ];
   for (const [args, code, message] of refused) {
     const answer = await hosts(...args);
@@ -228,7 +230,7 @@ test('hosts are added, listed and removed in the settings, and a wrong one chang
   assert.equal(readFileSync(join(home, 'settings.json'), 'utf8'), file);
   assert.equal(
     (await hosts()).out,
-    'HOST       SSH                   SLOTS  GPUS\nlocalhost  this machine              4     -\ngpu1       ada@example.com:2222      2     4\n',
+    'HOST       SSH                   SLOTS  GPUS  JOBS\nlocalhost  this machine              4     -  000003 no answer for 3h\ngpu1       ada@example.com:2222      2     4  -\n',
   );
   assert.equal((await hosts('rm', 'gpu1')).out, 'Removed host gpu1.\n');
   assert.match((await hosts('list')).err, /Add another machine: jobman hosts add NAME --ssh ADDRESS/);

@@ -6,6 +6,7 @@ import { subjectKey } from '../../src/core/model/decision.ts';
 import type { Action, Subject } from '../../src/core/model/decision.ts';
 import { describeEvent } from '../../src/app/history.ts';
 import { lastAllocation, lastAttempt, stepsOf, workdirTreeOf } from '../../src/core/model/job.ts';
+import { holdsSlot } from '../../src/core/policy/admission.ts';
 import { historyMismatches } from '../../sim/history-replay.ts';
 import { violationsOf } from '../../sim/pass-invariants.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
@@ -781,6 +782,23 @@ test('but not forever: after ten graces the job has failed, and the TPU is uncha
   assert.ok(!world.eventKinds().includes('allocation_released'));
   const left = world.run(0, 1).ended;
   assert.equal(left !== 'vanished' && left?.signal, 'TERM');
+});
+
+test('a host that does not answer is waited for without limit, and the job continues there or ends once it answers', () => {
+  for (const preset of ['pre', 'pass'] as const) {
+    const world = running(spec({ capacity: local, preset, steps: [] }));
+    host(world, 0).isAnswering = false;
+    world.runUntil(() => false, 30 * hour);
+    assert.deepEqual([lastAttempt(world.job)?.ending?.reason, world.job.finish], ['unreachable', null]);
+    // No other job gets its slot, and its program is still alive.
+    assert.equal(holdsSlot(world.job), true);
+    assert.equal(world.run(0, 1).ended, null);
+    assert.equal(holdsSlot({ ...world.job, removed: true }), false, 'a forced delete releases it');
+    host(world, 0).isAnswering = true;
+    world.runUntil(() => world.run(0, 1).ended !== null, hour);
+    world.runUntil(() => phaseOf(world.job) === (preset === 'pre' ? 'running' : 'failed'), hour);
+    assert.equal(world.job.attempts.length, preset === 'pre' ? 2 : 1);
+  }
 });
 
 test('a stop on a persistent TPU waits for a dead worker only as long', () => {

@@ -42,6 +42,11 @@ async function openHosts(t: TestContext): Promise<HostsWorld | undefined> {
   writeFileSync(join(bin, 'ssh'), `#!/bin/sh\nexec ${findProgram('ssh')} -F ${config} "$@"\n`);
   chmodSync(join(bin, 'ssh'), 0o755);
   const world = openJobWorld(t, { env: { PATH: `${bin}:${gpu1.world.env['PATH']}` } });
+  // First, also after a failed assertion: a program that is left fails this hook, and Node runs no hook after that.
+  gpu1.world.atEnd(async () => {
+    await world.stopServices();
+    for (const host of hosts) killPrograms(host);
+  });
   await world.runOk(['hosts', 'add', 'gpu1', '--ssh', 'gpu1', '--gpus', '4', '--slots', '2']);
   await world.runOk(['hosts', 'add', 'gpu2', '--ssh', 'gpu2']);
   const trust = () =>
@@ -64,6 +69,12 @@ async function dropConnections({ pid }: Sshd): Promise<void> {
   });
   assert.ok(sessions !== undefined, 'there is no connection');
   for (const session of sessions) sendSignal(Number(session), 'SIGKILL');
+}
+
+/** Ends every process of a job there, as a reboot does. */
+function killPrograms({ world }: Sshd): void {
+  for (const { pid } of processesOf(world.env[testIdVariable] ?? '', world.folder))
+    if (/(^|\0)JOBMAN_RUN=/.test(readFileSync(`/proc/${pid}/environ`, 'utf8'))) sendSignal(pid, 'SIGKILL');
 }
 
 function runningPrograms({ world }: Sshd): number {
@@ -165,16 +176,10 @@ test('a host that reboots ends the attempt as unreachable, and the next one runs
   const id = await world.create(jobOn(world, ['gpu1'], program, { job: { files }, recovery: 'loop: failures' }));
   assert.ok(await prints(world, id, 'input in boot-one'));
 
-  // A reboot ends every process, the launcher too. What is below /tmp, or mounted, is lost with it: here, a file of the setup.
+  // A reboot ends every process. What is below /tmp, or mounted, is lost with it: here, a file of the setup.
   rmSync(join(gpu1.home, 'input.txt'));
   writeFileSync(gpu1.bootIdFile, 'boot-two\n');
-  for (const { pid } of processesOf(gpu1.world.env[testIdVariable] ?? '', gpu1.world.folder))
-    if (
-      readFileSync(`/proc/${pid}/environ`, 'utf8')
-        .split('\0')
-        .some((one) => one.startsWith('JOBMAN_RUN='))
-    )
-      sendSignal(pid, 'SIGKILL');
+  killPrograms(gpu1);
   assert.ok(await prints(world, id, 'input in boot-two'));
   const job = await world.show(id);
   assert.deepEqual(reasonsOf(job), ['unreachable', null]);

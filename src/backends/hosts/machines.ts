@@ -10,12 +10,12 @@ import type { Blobs, MachinePort, SecretStore, WorkerRef } from '../../app/ports
 import type { Job } from '../../core/model/job.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import { second, type Instant } from '../../core/model/time.ts';
-import { attemptFiles, invalidVariable } from '../../remote/launch.ts';
+import { attemptFiles } from '../../remote/launch.ts';
 import { runProcess } from '../../remote/process.ts';
 import { quote } from '../../catalogue/shell.ts';
 import { runMarker } from '../../remote/run-folder.ts';
 import { runLocalScript } from '../../remote/transport.ts';
-import { createScriptMachines, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
+import { createScriptMachines, failed, noAnswer, readSecrets, startOutcome } from '../machines.ts';
 import { followFile, type AddPeriodicCheck } from './tail.ts';
 
 export interface LocalMachinesOptions {
@@ -84,20 +84,17 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
 
     async start(ref, launch) {
       const { job, worker } = ref;
-      const invalid = invalidVariable(launch.env);
-      if (invalid !== undefined)
-        return refused(worker, `the variable ${invalid} has a name or a value that is not valid in an environment`);
       const root = localRoot(home, job, worker);
       const attempt = launch.attempt.ordinal;
       if (existsSync(folderOf(ref, attempt))) return { kind: 'done' };
       const marker = runMarker(job, attempt, worker);
-      const secrets = await readSecrets(options, job, launch);
-      if (typeof secrets === 'string') return failed(worker, secrets);
+      const read = await readSecrets(options, ref, launch);
+      if (read.kind !== 'read') return read;
       let launcher: string;
       try {
         makeFolder(root);
         const prepared = mkdtempSync(join(root, `start_attempt_${attempt}.`));
-        const files = attemptFiles(launch, marker, secrets);
+        const files = attemptFiles(launch, marker, read.secrets);
         for (const [name, text] of Object.entries(files)) writeFileSync(join(prepared, name), text, { mode: 0o600 });
         launcher = join(prepared, 'launch');
       } catch (error) {

@@ -10,18 +10,32 @@ import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { HostFlags } from '../table/flags.ts';
 
+const unfinished = ['queued', 'setup', 'running', 'recovering', 'stopping'] as const;
+
 export async function list(cli: Cli): Promise<number> {
-  const hosts = hostsOf(await cli.services.settings());
+  const client = await cli.services.client();
+  const [settings, queues, { rows }] = await Promise.all([
+    cli.services.settings(),
+    client.hostQueues(),
+    client.list({ phases: unfinished }),
+  ]);
+  const hosts = hostsOf(settings).map((host) => ({
+    ...host,
+    jobs: queues.find(({ pool }) => pool === host.name)?.usedBy ?? [],
+  }));
   if (cli.json) cli.printJsonLines(hosts);
   else {
-    const rows = hosts.map(({ name, ssh, slots, gpus }) => [
+    // A job that was deleted by force has no row any more.
+    const messageOf = (id: string) => rows.find((row) => row.id === id)?.message ?? 'deleted';
+    const lines = hosts.map(({ name, ssh, slots, gpus, jobs }) => [
       name,
       ssh ?? 'this machine',
       String(slots),
       String(gpus ?? '-'),
+      jobs.map((id) => `${id} ${messageOf(id)}`).join(', ') || '-',
     ]);
-    const sides = ['left', 'left', 'right', 'right'] as const;
-    cli.printAll(aligned([['HOST', 'SSH', 'SLOTS', 'GPUS'], ...rows], sides, columnsOf(cli.io.stdout)));
+    const sides = ['left', 'left', 'right', 'right', 'left'] as const;
+    cli.printAll(aligned([['HOST', 'SSH', 'SLOTS', 'GPUS', 'JOBS'], ...lines], sides, columnsOf(cli.io.stdout)));
     if (hosts.length === 1) cli.note('Add another machine: jobman hosts add NAME --ssh ADDRESS');
   }
   return exitCode.ok;
@@ -43,12 +57,14 @@ export async function add(cli: Cli, flags: HostFlags & GlobalFlags, name: string
   ];
   const message = `Added host ${name} (${ssh}, ${counts.join(', ')}).`;
   cli.printResult({ host: name, message }, message);
+  cli.note('Check the connection: jobman doctor');
   return exitCode.ok;
 }
 
 export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promise<number> {
   const names = hostsOf(await cli.services.settings()).flatMap((one) => (one.ssh === null ? [] : [one.name]));
-  if (name === ownHost) throw usageError(`${ownHost} is this machine. Its slots are the setting local.slots.`);
+  if (name === ownHost)
+    throw usageError(`${ownHost} is this machine. Its slots and GPUs are the settings local.slots and local.gpus.`);
   if (!names.includes(name)) {
     const near = didYouMean(name, names);
     throw new JobmanError(`There is no host ${name}.`, exitCode.notFound, [
@@ -56,7 +72,7 @@ export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promi
     ]);
   }
   const client = await cli.services.client();
-  const { rows } = await client.list({ phases: ['queued', 'setup', 'running', 'recovering', 'stopping'] });
+  const { rows } = await client.list({ phases: unfinished });
   const users = rows.filter(({ hosts }) => hosts.includes(name));
   if (users.length > 0)
     throw new JobmanError(

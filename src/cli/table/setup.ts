@@ -71,9 +71,10 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['hosts', 'hosts list', 'hosts ls'],
-    summary: 'List your own machines: address, slots, GPUs',
+    summary: 'List your own machines: address, slots, GPUs, jobs',
     about:
-      'A manifest names them, as in `hosts: [gpu1]`. localhost is this machine; its slots are the setting local.slots.',
+      'A manifest names them, as in `hosts: [gpu1]`. localhost is this machine, with the settings local.slots and ' +
+      'local.gpus. JOBS are those that hold a slot there, also while the host does not answer.',
     examples: [['jobman hosts', 'this machine and the hosts of the settings']],
     load: async () => (await import('../commands/hosts.ts')).list,
   }),

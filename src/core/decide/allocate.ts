@@ -34,6 +34,11 @@ interface CapacityTraits {
   readonly revocable: boolean;
   /** It can be released and requested again. On a host a rule with `new` gets the same capacity. */
   readonly replaceable: boolean;
+  /**
+   * A worker that stays silent is given up in the end, and its program counts as ended. False on hosts: the next job would
+   * get the GPUs of a program that may still run. Their slots stay held until they answer, or until a forced delete.
+   */
+  readonly givenUpWhenSilent: boolean;
   /** Longest time between two checks while the command runs. */
   readonly checkInterval: Duration;
   /** The controller also watches the capacity between two checks. */
@@ -58,13 +63,15 @@ export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
   switch (capacity.kind) {
     case 'hosts': {
       const checkInterval = isOnThisMachine({ capacity }) ? 3 * hour : minute;
-      return { revocable: false, replaceable: false, checkInterval, needsWatch: false, pools: capacity.hosts };
+      const never = { revocable: false, replaceable: false, givenUpWhenSilent: false, needsWatch: false };
+      return { ...never, checkInterval, pools: capacity.hosts };
     }
     case 'tpu': {
       const tpu = persistentTpuOf(capacity);
       return {
         revocable: capacity.pricing !== 'ondemand',
         replaceable: true,
+        givenUpWhenSilent: true,
         checkInterval: minute,
         needsWatch: true,
         pools: tpu === null ? [] : [tpu],

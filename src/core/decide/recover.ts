@@ -267,7 +267,8 @@ function delayAfter(
 // | open, `isOnHeldCapacity` | persistent | the silence | 10 | the attempt ends as unreachable | `unreachableGraceOf` |
 // | ending, another follows | ephemeral | the ending or a later silence | 1 | the capacity is released | `giveUpAt` |
 // | ending, the job finishes | ephemeral | the ending or a later silence | 10 | the capacity is released | `giveUpAt` |
-// | ending | persistent | the silence | 10 | its programs count as ended, and the job fails | `persistentGiveUpAt` |
+// | ending | persistent TPU | the silence | 10 | its programs count as ended, and the job fails | `persistentGiveUpAt` |
+// | ending | hosts | - | - | the attempt waits until the host answers | `persistentGiveUpAt` |
 // | ending | persistent, lost | the loss | 1 | its programs count as ended | `lossGraceEnd` |
 
 /** Kept or persistent capacity waits this many times longer, so that its owner can repair the worker. */
@@ -302,12 +303,13 @@ export function giveUpAt(job: Job, attempt: Attempt, now: Instant): Instant | un
 }
 
 /**
- * The same for a persistent allocation. jobman does not release it, so the job fails. A program that still runs there
- * is stopped before the next one starts.
+ * The same for a persistent TPU. jobman does not release it, so the job fails. A program that still runs there is stopped
+ * before the next one starts. Undefined for hosts, which are never given up.
  */
 export function persistentGiveUpAt(job: Job, attempt: Attempt): Instant | undefined {
   const { ownership, unreachableAt, unreachableWho, releasedAt } = allocationOf(job, attempt.allocation);
   if (ownership !== 'persistent' || releasedAt !== null) return undefined;
+  if (!capacityTraits(job.spec.capacity).givenUpWhenSilent) return undefined;
   if (attempt.ending === null || unreachableAt === null || unreachableWho !== 'worker') return undefined;
   return unreachableAt + keptGraceFactor * job.spec.recovery.unreachableGraceMs;
 }

@@ -3,7 +3,7 @@
 
 import { capacityTraits, persistentTpuOf } from '../decide/allocate.ts';
 import { compareText } from '../model/compare-text.ts';
-import { openAttempt, usableAllocation, type Job, type Slot } from '../model/job.ts';
+import { lastAllocation, openAttempt, usableAllocation, type Job, type Slot } from '../model/job.ts';
 import { minute, type Duration, type Instant } from '../model/time.ts';
 
 /** A job keeps its slots in a backoff up to this length, so that a quick restart need not wait for a long job. */
@@ -110,11 +110,13 @@ export function usesPersistentTpu(job: Job): boolean {
 
 /**
  * True from the first attempt until the job finishes, except in a long backoff: slots are for programs that run. A job
- * keeps its persistent TPU in a backoff, too.
+ * keeps its persistent TPU in a backoff, too. A forced delete releases the slots on hosts that do not answer.
  */
 export function holdsSlot(job: Job): boolean {
   if (job.spec.capacity.kind === 'tpu') return usesPersistentTpu(job);
-  return needsSlot(job) && job.finish === null && openAttempt(job) !== undefined && longBackoffEnd(job) === undefined;
+  if (!needsSlot(job) || job.finish !== null || openAttempt(job) === undefined) return false;
+  if (job.removed && lastAllocation(job)?.unreachableAt !== null) return false;
+  return longBackoffEnd(job) === undefined;
 }
 
 /** True for a job that would run if it had a slot, now or after its backoff. */
@@ -153,11 +155,11 @@ function longBackoffEnd(job: Job): Instant | undefined {
   return attempt.notBeforeAt > since + shortBackoff ? attempt.notBeforeAt : undefined;
 }
 
-/** The jobs of one pool: the number of those that hold a slot, and the ids of those that wait, the next one first. */
+/** The ids of the jobs of one pool: those that hold a slot, and those that wait, the next one first. */
 export interface PoolQueue {
   readonly pool: string;
   readonly slots: number;
-  readonly usedCount: number;
+  readonly usedBy: readonly string[];
   readonly waiting: readonly string[];
 }
 
@@ -167,7 +169,7 @@ export function queuesOf(pools: readonly Pool[], jobs: readonly Job[]): readonly
   return pools.map(({ name, slots }) => ({
     pool: name,
     slots,
-    usedCount: usage.filter((one) => one.pools.includes(name)).length,
+    usedBy: usage.flatMap((one) => (one.pools.includes(name) ? [one.job] : [])),
     waiting: demands.flatMap((one) => (one.pools.includes(name) ? [one.job] : [])),
   }));
 }

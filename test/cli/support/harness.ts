@@ -272,7 +272,8 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     hostQueues: async () => {
       const own = jobs.filter(({ hosts, phase }) => hosts.includes('localhost') && !isFinishedPhase(phase));
       const waiting = own.filter(({ phase }) => phase === 'queued').map(({ id }) => id);
-      return [{ pool: 'localhost', slots: 4, usedCount: own.length - waiting.length, waiting: waiting.toReversed() }];
+      const usedBy = own.flatMap(({ id, phase }) => (phase === 'queued' ? [] : [id]));
+      return [{ pool: 'localhost', slots: 4, usedBy, waiting: waiting.toReversed() }];
     },
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
