@@ -1,4 +1,4 @@
-/** Jobs of version 1 of the spec go on under this version: a running, two waiting and a stopped one. */
+/** Jobs of version 1 of the spec continue under this version: a running, two waiting and a stopped one. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { jsonLines, openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { root } from '../support/root.ts';
 
 /**
- * What the last program with version 1 of the spec (7e5140d9) had stored when its controller was stopped, without keys,
+ * The home of the last program with version 1 of the spec (7e5140d9) after its controller was stopped, without keys,
  * and with names for the folder, the user and the boot of that machine. Job 1 was resumed with a second copy of its
  * working directory and stopped; job 2 runs; job 3 waits for its slot; job 4 found no TPU.
  */
@@ -53,7 +53,7 @@ function startProgramOfJob2({ home, env }: JobWorld): void {
   spawn('sh', [launch, 'attempt_1'], { cwd, env: marked, detached: true, stdio: 'ignore' }).unref();
 }
 
-test('a running, two waiting and a stopped job of version 1 go on', async (t) => {
+test('a running, two waiting and a stopped job of version 1 continue', async (t) => {
   const world = openJobWorld(t);
   restore(world);
   world.atEnd(() => writeFileSync(join(world.folder, 'finish'), ''));
