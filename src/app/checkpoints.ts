@@ -67,7 +67,7 @@ export async function readCheckpoints(
   };
 }
 
-/** The regular files of a folder of this machine; links are not followed. An absent folder is empty. */
+/** Counts the regular files of a folder of this machine; follows no links. An absent folder is empty. */
 export type CountFiles = (root: string, options: CountOptions) => Promise<FolderContents>;
 
 type PortOf = (folder: CheckpointFolder) => Promise<StoragePort | undefined>;

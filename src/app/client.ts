@@ -365,12 +365,12 @@ export interface LogPart {
   readonly isComplete: boolean;
 }
 
-/** A position in the changes. Only its equality has a meaning for a client. */
+/** A position in the changes. A client only stores it and compares it for equality. */
 export type Cursor = string;
 
 /**
- * An event of a job; that views of jobs may have changed, so that a client reads those that it shows again; or a log that
- * has grown. A log may be reported again after a cursor.
+ * One of: an event of a job; a hint that views of jobs may have changed, after which a client reads those that it shows
+ * again; a log that has grown. A log may be reported again after a cursor.
  */
 export type Change = { readonly cursor: Cursor } & (
   | { readonly kind: 'event'; readonly job: string; readonly seq: number; readonly event: Event }

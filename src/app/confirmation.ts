@@ -180,7 +180,7 @@ function describeProblem(problem: GrantProblem): string {
   }
 }
 
-/** For a job that was created in spite of them. */
+/** Warnings for a job that was created although other jobs or budgets concern it. */
 export function warningsFor({ owner, spec }: GuardedRequest, answer: GuardAnswer, now: Instant): readonly string[] {
   const { onCheckpoints, budgets } = answer;
   const names = onCheckpoints.map(({ id, name, phase }) => `job ${id} (${name}, ${phase})`);

@@ -7,7 +7,7 @@ import type { CostRequest } from './client.ts';
 import type { Store, UsageFilter, UserStore } from './ports.ts';
 import { nameFilter } from './refs.ts';
 
-/** The database adds up, because a ledger has tens of thousands of rows. */
+/** The database adds up the usage, because a ledger has tens of thousands of rows. */
 export async function costOf(
   store: Pick<Store, 'costliestJobs' | 'usageSums'> & UserStore,
   request: CostRequest,

@@ -8,7 +8,7 @@ export function isDatabaseUrl(text: string): boolean {
   return /^postgres(?:ql)?:\/\/./.test(text);
 }
 
-/** For programs that users write: they may call jobman, which then needs the password from another source. */
+/** For programs of users: if they call jobman, it reads the password from another source. */
 export function withoutDatabasePassword(env: Env): Env {
   const { [databaseVariable]: url, ...others } = env;
   if (url === undefined || !URL.canParse(url)) return others;

@@ -193,7 +193,7 @@ export function fileError(path: string, error: unknown): unknown {
   return kind === undefined ? error : fileStoreError(path, kind, error);
 }
 
-/** Of a job, an object of a cluster, or another thing that a command names. */
+/** True if a job, an object of a cluster, or another thing that a command names does not exist. */
 export function isNotFoundError(error: unknown): boolean {
   return error instanceof JobmanError && error.code === exitCode.notFound;
 }

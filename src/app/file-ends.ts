@@ -4,10 +4,10 @@ import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import type { FilePart, JobFile, JobFiles } from './ports.ts';
 
-/** Undefined without a file that can be read. */
+/** Returns undefined if there is no file that can be read. */
 export type EndReader = (file: JobFile, maxBytes: number, end?: 'first' | 'last') => FilePart | undefined;
 
-/** Of one job. A part of what it has read is not read again. */
+/** Reads the ends of the files of one job, and no part of them twice. */
 export function createEndReader(files: Pick<JobFiles, 'read'>, job: Job): EndReader {
   const parts = new Map<string, { readonly maxBytes: number; readonly part: FilePart | undefined }>();
   const readPart: EndReader = (file, maxBytes, end) => {
@@ -32,7 +32,7 @@ export function createEndReader(files: Pick<JobFiles, 'read'>, job: Job): EndRea
   };
 }
 
-/** The command's log. */
+/** The log of the command. */
 export function outputLog(attempt: number, worker: WorkerId): JobFile {
   return { kind: 'output', attempt, worker, file: 'log' };
 }

@@ -23,8 +23,9 @@ export interface JobUpdate {
 }
 
 /**
- * The jobs of `ids`, to which the caller may add and from which it may remove: at the beginning, after each change, and
- * each second. Empty four times a second, and when a log has grown. Ends after the first that follows the signal.
+ * Yields the jobs of `ids` at the beginning, after each change and each second; the caller may add ids and remove them
+ * meanwhile. Yields an empty list four times a second, and when a log has grown. Ends with the first list after the
+ * signal.
  */
 export async function* jobUpdates(
   client: Pick<Client, 'changesSince' | 'events' | 'show'>,

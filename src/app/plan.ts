@@ -27,7 +27,7 @@ import { hour } from '../core/model/time.ts';
 
 const jobIdToken = '<job id>';
 
-/** For the owner that `readOwner` returns. */
+/** The plan of a request, for the owner that `readOwner` returns. */
 export async function planRequest(
   parts: GuardParts & QueueSources,
   given: JobSpec,

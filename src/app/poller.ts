@@ -2,7 +2,7 @@ import { pause } from './concurrency.ts';
 import type { Io } from './services.ts';
 import type { Duration } from '../core/model/time.ts';
 
-/** Reads again and again until `close`. A long answer loads its server: read for a tenth of the time at most. */
+/** Reads again and again until `close`, for a tenth of the time at most: a long answer loads its server. */
 export function createPoller(
   { now }: Pick<Io, 'now'>,
   interval: Duration,

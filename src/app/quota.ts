@@ -99,7 +99,7 @@ export function knownQuota(cache: QuotaCache, projects: readonly string[]): read
   });
 }
 
-/** Read-only and starts nothing. Throws JobmanError without a project. */
+/** Reads the quotas and starts nothing. Throws JobmanError without a project. */
 export async function observeQuota(
   parts: QuotaParts,
   { project, zone }: Omit<QuotaQuery, 'isKept'>,

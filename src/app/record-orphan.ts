@@ -15,9 +15,9 @@ type ObservedOrphan = Pick<Orphan, 'job' | 'allocation' | 'resource' | 'accelera
 const maxTries = 5;
 
 /**
- * Nothing for a TPU that its job still observes, or that is not in the database. Without slices, the allocation has no
- * TPU at that location any more. If the job changes meanwhile, the observation is recorded in the changed job, because
- * the next one comes minutes later.
+ * Records the usage of an orphan. Records nothing for a TPU that its job still observes, or that is not in the
+ * database. Without slices, the allocation no longer has a TPU at that location. If the job changes meanwhile, the
+ * observation is recorded in the changed job, because the next one comes minutes later.
  */
 export async function recordOrphanUsage(
   store: Pick<Store, 'load' | 'wakeAt' | 'commit'>,

@@ -19,7 +19,7 @@ import { requireAttempt } from './logs.ts';
 import { formatBudgetName, formatCapacity, formatCapacityAnswer, formatExit } from './phrases.ts';
 import type { RecordedStep } from './ports.ts';
 
-/** Throws JobmanError (3) for an absent attempt. */
+/** The recorded passes of a job. Throws JobmanError (3) for an absent attempt. */
 export function replayJob(
   job: Job,
   steps: readonly RecordedStep[],

@@ -10,7 +10,7 @@ import {
 import { exitCode, JobmanError } from './errors.ts';
 import { capitalize } from './format.ts';
 
-/** By the role alone, for any state of the job. Throws JobmanError (4, `forbidden`). */
+/** Checks the role alone, whatever the state of the job. Throws JobmanError (4, `forbidden`). */
 export function requirePermission(
   job: Parameters<typeof checkPermission>[0],
   operation: JobOperation,

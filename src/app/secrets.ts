@@ -14,7 +14,7 @@ import type { ClientParts } from './store-client.ts';
 
 type SecretParts = Pick<ClientParts, 'store' | 'secrets' | 'jobFolders'>;
 
-/** A key or a token has a few kilobytes. Also below the limit of one variable of a process (128 KiB on Linux). */
+/** Enough for a key or a token, and below the limit of one variable of a process (128 KiB on Linux). */
 export const maxSecretBytes = 48 * 1024;
 
 export async function listSecrets(parts: SecretParts, actor: Actor): Promise<readonly SecretView[]> {
@@ -122,7 +122,7 @@ export function jobSecretValues(
   return Object.fromEntries(given);
 }
 
-/** For a start of an existing job: its program would fail on the worker, after the wait for capacity. */
+/** Refuses to start a job whose secrets are missing: its program would fail later, on the worker. */
 export async function requireSecretsAtStart({ secrets }: Pick<ClientParts, 'secrets'>, job: Job): Promise<void> {
   const refs = secretRefsOf(job.spec).filter(({ kind }) => kind === 'named' || kind === 'job');
   if (refs.length === 0) return;

@@ -408,7 +408,7 @@ export async function loadSettings(given: GivenSettings & { readonly cores: numb
   return defaultSettings(given.cores, (await layeredSettings(given)).values);
 }
 
-/** The lines of an error about settings: each mistake with its position. Throws another error again. */
+/** The lines of an error about settings: each mistake with its position. Rethrows other errors. */
 export function mistakesOf(error: unknown): readonly string[] {
   if (!(error instanceof JobmanError)) throw error;
   return error.lines.length === 0 ? [error.message] : error.lines;

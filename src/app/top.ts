@@ -173,7 +173,7 @@ export interface TopRows {
   readonly workers: ReadonlyMap<string, readonly TopWorker[]>;
 }
 
-/** One attempt on one worker: figures of an earlier attempt say nothing about this one. */
+/** Identifies one attempt on one worker: figures of an earlier attempt say nothing about this one. */
 export function workerKey({ id, attempt }: Pick<JobRow, 'id' | 'attempt'>, worker: WorkerId): string {
   return `${id}/${attempt}/${worker}`;
 }

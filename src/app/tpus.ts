@@ -162,7 +162,7 @@ export interface TpuSettings {
   readonly forgottenProjects: readonly string[];
 }
 
-/** Read-only and starts nothing. Throws JobmanError without a project. */
+/** Reads the TPUs and starts nothing. Throws JobmanError without a project. */
 export async function observeTpus(
   parts: {
     readonly store: Pick<Store, 'list' | 'loadMany' | 'orphans'>;

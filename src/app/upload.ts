@@ -4,7 +4,7 @@ import { digestOf, type Digest } from '../catalogue/digest.ts';
 import type { Client } from './client.ts';
 import type { Blob } from './ports.ts';
 
-/** Sends only those that are not stored. Returns their digests. */
+/** Sends the blobs that are not stored yet. Returns the digests of all. */
 export async function upload(
   client: Pick<Client, 'putBlobs' | 'hasBlobs'>,
   contents: readonly Uint8Array[],

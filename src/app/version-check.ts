@@ -29,7 +29,7 @@ const noNotes: VersionNotes = {
   repository: null,
 };
 
-/** Empty notes for no or an invalid text, and for notes without a time in milliseconds or about another repository. */
+/** Empty for a missing or invalid text, one without a time in milliseconds, or one about another repository. */
 export function parseVersionNotes(text: string, repository: string | null): VersionNotes {
   try {
     const notes = { ...noNotes, ...(JSON.parse(text) as Partial<VersionNotes>) };

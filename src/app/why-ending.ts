@@ -37,7 +37,7 @@ import {
 import type { Next, Step, WhyAnswer, WhyRequest } from './why-parts.ts';
 import { whyRecovering } from './why-running.ts';
 
-/** Null while the attempt continues. */
+/** Explains an attempt that ends. Null while the attempt continues. */
 export function whyEnding(context: WhyRequest): WhyAnswer | null {
   const { job } = context;
   const ending = openAttempt(job)?.ending ?? null;

@@ -89,7 +89,7 @@ function whyExitUndecided({ job, now }: WhyRequest, exit: ExitSeen): WhyAnswer {
   };
 }
 
-/** The pause before an attempt on ready capacity. */
+/** Explains the pause before an attempt on ready capacity. */
 export function whyBackoff(context: WhyRequest): WhyAnswer {
   const { job } = context;
   const attempt = currentAttempt(context);
@@ -160,7 +160,7 @@ function nextForStart(context: WhyRequest, attempt: Attempt): Pick<Step, 'next' 
   };
 }
 
-/** An attempt has ended or is ending, and the next one does not run yet. */
+/** Explains a job whose attempt has ended or ends, while the next one does not run yet. */
 export function whyRecovering(context: WhyRequest, step: Step): WhyAnswer {
   const { job, now } = context;
   const attempt = currentAttempt(context);

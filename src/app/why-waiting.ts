@@ -26,7 +26,7 @@ export function whyQueued(context: WhyRequest): WhyAnswer {
   };
 }
 
-/** Only for a job that recovers: its first attempt exists once the job has a slot. */
+/** Explains a job that waits for a slot to recover: its first attempt exists only once it has a slot. */
 export function whyWaitingForSlot(context: WhyRequest, position: QueuePosition): WhyAnswer {
   const { job } = context;
   const { ordinal } = currentAttempt(context);
@@ -61,7 +61,7 @@ function nextForQueue(job: Job, position: QueuePosition | undefined): string {
   return 'An attempt starts when a slot is free. The number of slots: jobman hosts';
 }
 
-/** The attempt waits until the old TPU is deleted, until its request is accepted, or in the cloud's queue. */
+/** The attempt waits for the deletion of the old TPU, for a request to be accepted, or in the cloud's queue. */
 export function whyWithoutCapacity(context: WhyRequest): WhyAnswer {
   const { job } = context;
   const attempt = currentAttempt(context);

@@ -48,7 +48,9 @@ export interface WorkdirTree {
   readonly read: (file: TreeFile) => Promise<Uint8Array>;
 }
 
-/** Throws JobmanError if one of its contents is not stored. They stay for a day, and as long as a job needs them. */
+/**
+ * Throws JobmanError if a content of the copy is not stored. A stored one stays for a day, and while a job needs it.
+ */
 export async function requireUploaded(
   blobs: Blobs,
   { tree, changes, about }: UploadedWorkdir,

@@ -20,7 +20,7 @@ import { parseQuantity, quantityNumber } from './quantity.ts';
 /** Limit for one round of requests. */
 const answerTimeout: Duration = 10 * second;
 
-/** Reads again and again until `close`. `first` resolves after the first round, even if it failed. */
+/** Reads the activity again and again until `close`. `first` resolves after the first round, even if it failed. */
 export function watchActivity(parts: ClusterParts, { context, namespace }: JobScope, interval: Duration) {
   const { io } = parts;
   let opened: Promise<Cluster> | undefined;

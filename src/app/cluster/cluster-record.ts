@@ -17,7 +17,7 @@ export interface ClusterRecord {
   readonly archived: ArchivedJob | null;
 }
 
-/** For what only a job in its cluster has, such as pods to attach to. */
+/** The error for what only a job in its cluster has, such as pods to attach to. */
 export function absentError({ id, copy }: FoundJob): JobmanError {
   const lines = [`Its logs and history remain: jobman logs ${id}, jobman history ${id}`];
   return copy?.isGone === true
@@ -37,7 +37,7 @@ export function recordOfJob(
   return { found: { id: name, cluster: { context, namespace, uid }, copy, note: null }, job, ...rest };
 }
 
-/** Of a job that the cluster has. */
+/** The cluster of a job that a cluster has. */
 export function expectCluster(cluster: Cluster | null): Cluster {
   if (cluster === null) throw new Error('a job that the cluster has was found without a cluster');
   return cluster;

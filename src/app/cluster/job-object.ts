@@ -275,7 +275,7 @@ export type JobFileOverrides = Pick<
   'name' | 'namespace' | 'context' | 'annotations' | 'labels' | 'ttl' | 'suspend' | 'queue'
 >;
 
-/** The name of the flags, else of the file, else a generated one. Throws JobmanError (usage) for an invalid name. */
+/** The name in the flags, else in the file, else a generated one. Throws JobmanError (usage) if it is invalid. */
 export function jobFileName(job: V1Job, overrides: JobFileOverrides, generatedName: string): string {
   const { name, generateName } = job.metadata ?? {};
   const generated = generateName === undefined ? generatedName : `${generateName}${generatedName.slice(-8)}`;

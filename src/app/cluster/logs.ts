@@ -20,7 +20,7 @@ const unsupportedKeys = [
   ['attempt', '--attempt', 'each attempt is a pod: --all-pods'],
 ] as const;
 
-/** Of one source. `readLog` knows the logs that `logs` has named. */
+/** The logs of one source. `readLog` knows the logs that `logs` has named. */
 export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'clusterArchive'>) {
   const readers = new Map<string, LogReader>();
 

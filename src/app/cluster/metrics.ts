@@ -8,7 +8,7 @@ import type { PodLog } from '../metrics.ts';
 import type { ClusterParts, ClusterRecord } from './cluster-record.ts';
 import { createClusterLogs } from './logs.ts';
 
-/** Each is to be read before the next. Throws JobmanError (3) for an attempt without a log. */
+/** Read each log before the next one. Throws JobmanError (3) for an attempt without a log. */
 export async function* podLogs(
   parts: Pick<ClusterParts, 'io' | 'clusterArchive'>,
   record: ClusterRecord,

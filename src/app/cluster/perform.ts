@@ -287,7 +287,7 @@ function checkLive({ found, job }: ClusterRecord, command: JobCommand): ClusterC
   }
 }
 
-/** For `JobSource.actions`. */
+/** Implements `JobSource.actions`. */
 export function clusterActions(record: ClusterRecord, actor: Actor): JobActions {
   return answerEach((command) => {
     const check = checkLive(record, command);

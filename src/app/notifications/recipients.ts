@@ -80,7 +80,7 @@ export function secretSources({
   return sources;
 }
 
-/** The choice in an annotation of a cluster's job. Invalid parts are left out; undefined if it is no object. */
+/** The choice in an annotation of a cluster's job. Invalid parts are left out; undefined if it is not an object. */
 export function parseNotifySpec(text: unknown): NotifySpec | undefined {
   if (typeof text !== 'string') return undefined;
   let value: unknown;

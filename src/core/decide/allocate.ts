@@ -58,7 +58,10 @@ export function persistentTpuOf(capacity: CapacitySpec): string | null {
   return capacity.operation === undefined ? name : `${name}#operation`;
 }
 
-/** The end of a program, of its output's connection and of its capacity wakes the controller before the next check. */
+/**
+ * The differences between the kinds of capacity that rules need. A check may be late, because the end of a program, of
+ * the connection for its output, or of its capacity wakes the controller earlier.
+ */
 export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
   switch (capacity.kind) {
     case 'hosts': {
@@ -107,7 +110,7 @@ export function isHidden(observed: Observed<AllocationStatus>, allocation: Alloc
   return allocation.ownership === 'ephemeral' && isUnconfirmed(allocation);
 }
 
-/** Delay after that many errors in a row: doubled each time, and varied by the seed. */
+/** The delay after that many errors of this kind in a row: doubled each time, and varied by the seed. */
 export function retryDelay(kind: CloudErrorKind, tries: number, ...seed: readonly (string | number)[]): Duration {
   const { first, most } = retryDelays[kind] ?? { first: permanentErrorDelay, most: permanentErrorDelay };
   return backoffDelay(first, most, tries, ...seed);
@@ -307,7 +310,7 @@ const releaseAgainAfter: Duration = 30 * second;
 /** A deletion in progress is repeated after this time. A forced one has been observed to take 13 minutes. */
 const maxReleaseTime: Duration = 15 * minute;
 
-/** The releases that are due, whatever the situation of the job. */
+/** The releases that are due now, in any situation of the job. */
 export function planReleases(
   job: Job,
   observation: Observation,

@@ -27,7 +27,7 @@ export interface AnswerRecord extends AlternativeKey {
 /** Answers about the alternative itself. Other errors are temporary failures of the API. */
 const informativeAnswers: readonly string[] = ['stockout', 'quota', 'permission', 'invalid', 'not_found', 'waiting'];
 
-/** The answers in these events. A ready persistent TPU is no answer: it does not show how much capacity is left. */
+/** The answers in these events. A ready persistent TPU does not count: it does not show how much capacity is left. */
 export function answersIn(job: Job, events: readonly Event[]): readonly AnswerRecord[] {
   return events.flatMap((event): readonly AnswerRecord[] => {
     const answer = answerOf(job, event);

@@ -9,7 +9,7 @@ import type { AttemptView, WorkerRun } from './view.ts';
 /** The message begins with this if neither the process nor the exit code of a program is left. */
 export const vanishedPrefix = 'the program vanished';
 
-/** For an end that a user requested. */
+/** The evidence of an end that a user requested. */
 export function requestedBy({ endedBy }: Pick<Job, 'endedBy'>): Evidence {
   return { message: `requested by ${endedBy ?? 'the owner'}` };
 }
@@ -20,7 +20,7 @@ export function vanishedEvidence({ run, worker, matched }: WorkerRun): Evidence 
   return { message: `${vanishedPrefix} on ${formatWorker(worker)}: ${found}`, worker, ...matched };
 }
 
-/** For a program that exited without success. */
+/** The evidence of the end of a program without success. */
 export function exitEvidence(
   { worker, matched }: WorkerRun,
   { exitCode, signal, failure }: { readonly exitCode: number; readonly signal?: string; readonly failure?: string },

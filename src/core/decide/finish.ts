@@ -69,7 +69,7 @@ function releaseReason(job: Job, allocation: Allocation, used: Budget | undefine
   return { message: `the job has ${job.finish?.verdict ?? 'finished'}` };
 }
 
-/** The rows stay for history. */
+/** Removes the job from lists. Its rows in the database stay, for its history. */
 export function removeFromList(job: Job, now: Instant): Change {
   return withEvents({ ...job, removed: true }, now, { kind: 'removed' });
 }

@@ -30,7 +30,7 @@ import { wasRefusedSinceObserved } from './phase.ts';
 import type { WorkerId } from '../model/spec.ts';
 import type { Duration, Instant } from '../model/time.ts';
 
-/** Outcomes come first: no observation is older than an outcome of the same pass. */
+/** Outcomes come first, because no observation is older than an outcome of the same pass. */
 export function fold(job: Job, observation: Observation, now: Instant): Change {
   return chain(
     withoutEvents(job),

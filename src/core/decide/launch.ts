@@ -25,9 +25,9 @@ export interface Launch {
 }
 
 /**
- * The command of that attempt for that worker, with the node's name filled in. jobman's own variables override the
- * manifest's, because the program relies on them. The host adds JOBMAN_RESUME_FROM: only the host can see which
- * checkpoint is complete. `bootId` is the action's.
+ * The command of that attempt for that worker, with the node's name filled in. jobman's own variables override those of
+ * the manifest, because the program relies on them. The host adds JOBMAN_RESUME_FROM, because only the host can see
+ * which checkpoint is complete. `bootId` is that of the action.
  */
 export function launchOf(job: Job, attempt: Attempt, worker: WorkerId, bootId?: string): Launch {
   const { command, capacity } = job.spec;

@@ -52,7 +52,9 @@ export function createArrivalRecorder() {
   }
 }
 
-/** A line of the stored file. The sign shows the begin of a pair, so that half a line of a crash spoils no other. */
+/**
+ * A line of the file. The sign shows where a pair begins, so that a line cut off by a crash does not damage the next.
+ */
 export function formatArrivals(arrivals: readonly Arrival[]): string {
   return arrivals.map(({ length, at }) => `+${length} ${at}\n`).join('');
 }

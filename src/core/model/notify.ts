@@ -54,7 +54,7 @@ const otherNames: Readonly<Record<string, NotifyEvent>> = {
   budget: 'budget_warning',
 };
 
-/** The event that another program calls so; undefined without one. */
+/** The event that other programs call by this name; undefined if there is none. */
 export function eventOfOtherName(written: string): NotifyEvent | undefined {
   return otherNames[written.trim().toLowerCase()];
 }

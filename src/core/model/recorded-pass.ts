@@ -6,7 +6,7 @@ import type { AllocationStatus, Observation, Observed, Outcome, Unknown, WorkerS
 import type { WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
-/** Grows with every change of `RecordedPass` that an earlier version would misread. */
+/** Increases with every change of `RecordedPass` that an earlier version would misread. */
 export const passFormat = 2;
 
 export interface RecordedPass {
@@ -33,7 +33,7 @@ interface RecordedFacts extends Omit<Observation, 'allocations' | 'workers' | 'o
 
 type RecordedWorker = { readonly kind: 'known'; readonly value: WorkerStatus } | Unknown;
 
-/** Stands for a text that neither the job nor its events contain. It decided nothing, and it may hold a secret. */
+/** Replaces a text that neither the job nor its events contain: no rule depends on it, and it may be a secret. */
 export const omittedText = '…';
 
 const textFields: ReadonlySet<string> = new Set(['message', 'raw', 'line', 'reason', 'failure', 'detail']);

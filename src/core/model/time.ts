@@ -10,7 +10,7 @@ export const minute: Duration = 60 * second;
 export const hour: Duration = 60 * minute;
 export const day: Duration = 24 * hour;
 
-/** Null for a text that is no date. */
+/** Null if the text is not a date. */
 export function parseInstant(text: string | null | undefined): Instant | null {
   const at = Date.parse(text ?? '');
   return Number.isNaN(at) ? null : at;

@@ -24,7 +24,7 @@ export interface Usage {
   readonly slots: readonly Slot[] | undefined;
 }
 
-/** The pools in which a job waits for a slot each. */
+/** The pools in each of which a job waits for a slot. */
 export interface Demand {
   readonly job: string;
   readonly pools: readonly string[];
@@ -40,9 +40,10 @@ export interface Demand {
 export type Admitted = ReadonlyMap<string, readonly Slot[]>;
 
 /**
- * The jobs that may continue: each one in the usage, and those for which each of their pools has a free slot. A job gets all
- * of its slots or none. One that does not get all keeps a free slot of each pool from later jobs, so that these cannot pass
- * it for ever. A job that names a pool that does not exist (a host that left the settings) waits, and holds nothing back.
+ * The jobs that may continue: those in the usage, and those for which each of their pools has a free slot. A job gets
+ * all of its slots or none. One that does not get all of them reserves a free slot of each pool, so that later jobs
+ * cannot overtake it indefinitely. A job that names a pool that does not exist (a host that was removed from the
+ * settings) waits and reserves nothing.
  */
 export function admit(
   pools: readonly Pool[],
@@ -187,7 +188,10 @@ export interface QueuePosition {
   readonly after: readonly string[];
 }
 
-/** Of the pool that keeps the job waiting: one that does not exist, else the fullest. Undefined for a job that waits for no slot. */
+/**
+ * The position in the pool that keeps the job waiting: a pool that does not exist, otherwise the fullest one. Undefined
+ * for a job that waits for no slot.
+ */
 export function queuePositionOf(pools: readonly Pool[], jobs: readonly Job[], job: Job): QueuePosition | undefined {
   const [own] = demandsOf([job]);
   if (own === undefined) return undefined;

@@ -120,7 +120,7 @@ export function factsNeeded({ owner, spec, job }: GuardedRequest, grants: readon
   };
 }
 
-/** A request needs each reason confirmed, except that a budget that is used up refuses it. */
+/** The reasons that need a confirmation. No confirmation helps against a budget that is used up. */
 export function checkGuard(request: GuardedRequest, guard: Guard, facts: GuardFacts, now: Instant): GuardAnswer {
   const { owner, spec, job } = request;
   const budgets = ownerSpendingOf(guard.grants, owner, possibleCapacity(spec), facts.spending, now);

@@ -90,14 +90,14 @@ export function permittedOwners(actor: Actor, operation: GeneralOperation): read
   return scope === 'all' ? null : scope === 'own' ? ownNames(actor) : [];
 }
 
-/** Of a new job too: `owner` and `spec` are all that it needs. */
+/** Also for a new job: `owner` and `spec` are all that it needs. */
 export function relationOf(actor: Actor, { owner, spec }: Pick<Job, 'owner' | 'spec'>): Relation {
   if (owns(actor, owner)) return 'own';
   // This machine is persistent capacity as well, but its jobs share nothing that another user may take.
   return spec.capacity.kind === 'tpu' && spec.capacity.ownership === 'persistent' ? 'shared' : 'other';
 }
 
-/** By the role alone, for any state of the job. */
+/** The permission by role alone, whatever the state of the job. */
 export function permissionOf(actor: Actor, job: Pick<Job, 'owner' | 'spec'>, operation: JobOperation): Permission {
   return permissions[operation][actor.role][relationOf(actor, job)];
 }
