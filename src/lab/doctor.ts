@@ -9,7 +9,7 @@ import type { WrongMode } from './lab.ts';
 import { newestWindows } from './lineage.ts';
 import { nameProblem, type NameKind, type NamesInUse } from './names.ts';
 import type { LabTpu } from './tpus.ts';
-import { type BookingRow } from './bookings.ts';
+import type { BookingRow, LateChange } from './bookings.ts';
 import type { LabUser } from './users.ts';
 import type { WindowWithJob, LabJob } from './lab-store.ts';
 
@@ -23,6 +23,8 @@ export interface LabState {
   readonly rows: ReadonlyMap<string, JobRow>;
   readonly tmux: ReadonlyMap<string, readonly number[]>;
   readonly bookings: readonly BookingRow[];
+  /** Changes that the spreadsheet does not have. */
+  readonly lateBookings: readonly LateChange[];
   readonly zones: readonly string[];
   readonly isControllerRunning: boolean;
   /** Null if the home belongs to one login. */
@@ -135,6 +137,11 @@ const checks: Readonly<Record<string, Check>> = {
           remedy: `tpu release ${tpu}${name === undefined ? '' : ` ${name}`}    unless a user runs a program there manually`,
         };
       }),
+  late_booking: ({ lateBookings }) =>
+    lateBookings.map(({ tpu, message }) => ({
+      message,
+      remedy: `tpu book ${tpu}    books it, or tpu release ${tpu}    frees it; a controller repeats a late change`,
+    })),
   wrong_file_modes: ({ wrongModes }) => {
     const [first, ...others] = wrongModes ?? [];
     if (first === undefined) return [];

@@ -27,14 +27,14 @@ const recreateRules: readonly RecoveryRule[] = [{ reason: 'preempted', answer: {
 export function buildOperationSpec(
   { name, work, reboots }: Operation,
   tpu: TpuSpec,
-  steps: readonly SetupStep[],
+  { steps, spreadsheet }: { readonly steps: readonly SetupStep[]; readonly spreadsheet: boolean },
 ): JobSpec {
   const isNew = work.kind === 'create' || work.kind === 'recreate';
   return {
     version: 2,
     name: operationJobName(name, tpu.name),
     tags: [],
-    capacity: { ...tpu, operation: work },
+    capacity: { ...tpu, operation: spreadsheet ? { ...work, spreadsheet } : work },
     steps: work.kind === 'delete' ? [] : [...(reboots === true ? [rebootStep] : []), ...steps],
     command: {
       script: '',

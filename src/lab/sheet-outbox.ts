@@ -67,13 +67,7 @@ export function createSheetOutbox(
     const times = nextOfEachTpu(changes)
       .filter(({ createdAt }) => createdAt > now() - urgentFor)
       .map(({ nextAt }) => nextAt);
-    return { late: lateChanges(changes), nextAt: times.length === 0 ? null : Math.min(...times) };
-  }
-
-  function lateChanges(changes: readonly SheetChange[]): readonly LateChange[] {
-    return changes
-      .filter(({ error, createdAt }) => error !== null || createdAt < now() - claimFor)
-      .map((change) => ({ tpu: change.tpu, message: formatLate(change, sheet.name) }));
+    return { late: lateChanges(changes, sheet.name, now()), nextAt: times.length === 0 ? null : Math.min(...times) };
   }
 
   return {
@@ -82,7 +76,7 @@ export function createSheetOutbox(
     async read() {
       const [{ bookings, problems }, changes] = await Promise.all([sheet.read(), store.sheetChanges()]);
       const changed = bookings.map((booking) => withChanges(booking, changes));
-      return { bookings: changed, problems, late: lateChanges(changes) };
+      return { bookings: changed, problems, late: lateChanges(changes, sheet.name, now()) };
     },
 
     async change(tpu, command) {
@@ -100,6 +94,13 @@ export function createSheetOutbox(
 
     deliver,
   };
+}
+
+/** The changes that the sheet with that name has refused, or should have by now. */
+export function lateChanges(changes: readonly SheetChange[], name: string, now: Instant): readonly LateChange[] {
+  return changes
+    .filter(({ error, createdAt }) => error !== null || createdAt < now - claimFor)
+    .map((change) => ({ tpu: change.tpu, message: formatLate(change, name) }));
 }
 
 function nextOfEachTpu(changes: readonly SheetChange[]): readonly (SheetChange & { readonly nextAt: Instant })[] {

@@ -154,11 +154,18 @@ export function siteSetups(site: Pick<Site, 'shares'>, zone: string, hasKey: boo
   ];
 }
 
-/** As setup steps of a job. */
-export function siteSteps(site: Pick<Site, 'shares' | 'wandbKeyFile'>, zone: string): readonly SetupStep[] {
-  return siteSetups(site, zone, site.wandbKeyFile !== null).map((setup) => {
+/** The secret of a job with the W&B key of the environment in which it was created. */
+export const wandbSecret = { kind: 'job', secret: 'wandb-key', variable: wandbVariable } as const;
+
+/** As setup steps of a job; with `hasOwnKey` it has the secret `wandbSecret`. */
+export function siteSteps(
+  site: Pick<Site, 'shares' | 'wandbKeyFile'>,
+  zone: string,
+  hasOwnKey = false,
+): readonly SetupStep[] {
+  return siteSetups(site, zone, hasOwnKey || site.wandbKeyFile !== null).map((setup) => {
     const { step: name, script, timeoutMs } = setup;
-    const secret = { kind: 'setting', setting: 'lab.wandbKeyFile' } as const;
+    const secret = hasOwnKey ? wandbSecret : ({ kind: 'setting', setting: 'lab.wandbKeyFile' } as const);
     const key: StepFile = { kind: 'secret', secret, to: remoteKeyPath, mode: 0o600 };
     const files = setup === wandbSetup ? [key] : [];
     return keyedStep({ name, files, timeoutMs }, script);
@@ -179,8 +186,8 @@ export async function wandbKey(
   { wandbKeyFile }: Pick<Site, 'wandbKeyFile'>,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<string | null> {
-  const fromEnvironment = env[wandbVariable] ?? '';
-  if (fromEnvironment !== '') return validKey(fromEnvironment.trim(), `The variable ${wandbVariable}`);
+  const fromEnvironment = wandbKeyIn(env);
+  if (fromEnvironment !== null) return fromEnvironment;
   if (wandbKeyFile === null) return null;
   let text: string;
   try {
@@ -192,6 +199,12 @@ export async function wandbKey(
     ]);
   }
   return validKey(text.trim(), `The file ${wandbKeyFile}`);
+}
+
+/** The key in the environment, or null. Throws JobmanError (2) if the value is not a key. */
+export function wandbKeyIn(env: Readonly<Record<string, string | undefined>>): string | null {
+  const text = (env[wandbVariable] ?? '').trim();
+  return text === '' ? null : validKey(text, `The variable ${wandbVariable}`);
 }
 
 function validKey(key: string, source: string): string {

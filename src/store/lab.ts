@@ -7,11 +7,12 @@ import type { LoadFinalRows, Store } from '../app/ports.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
+import { operationOf } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { changedRow, type BookingRow } from '../lab/bookings.ts';
 import type { ImportedJob } from '../lab/imported-job.ts';
 import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport } from '../lab/lab-store.ts';
-import type { BookingCommand, LabChange } from '../lab/service.ts';
+import type { BookingCommand, LabChange, TpuChange } from '../lab/service.ts';
 import type { SheetChange } from '../lab/sheet-outbox.ts';
 import { changedTpu, type LabTpu } from '../lab/tpus.ts';
 import { changedUser, lowestFreeId, type LabUser } from '../lab/users.ts';
@@ -232,12 +233,7 @@ function registryStore(read: RunOperation, write: RunOperation) {
       }),
     changeTpu: (name, change, alias?: string) =>
       write(async (db) => {
-        const { tpu } = await untilWritten(async () => {
-          const [stored = null] = await readTpus(db, sql`name = ${name}`);
-          const changed = changedTpu(name, stored, change);
-          if (changed === null || (await wroteRow(db, tpuChange(stored, changed)))) return { tpu: changed };
-          return undefined;
-        });
+        const tpu = await changeTpu(db, name, change);
         if (alias !== undefined) await writeTpuAlias(db, alias, name);
         return tpu;
       }),
@@ -382,6 +378,16 @@ async function readTpus(db: Database, where: Sql): Promise<readonly LabTpu[]> {
   return rows.map((row) => ({ ...row }));
 }
 
+async function changeTpu(db: Database, name: string, change: TpuChange): Promise<LabTpu | null> {
+  const { tpu } = await untilWritten(async () => {
+    const [stored = null] = await readTpus(db, sql`name = ${name}`);
+    const changed = changedTpu(name, stored, change);
+    if (changed === null || (await wroteRow(db, tpuChange(stored, changed)))) return { tpu: changed };
+    return undefined;
+  });
+  return tpu;
+}
+
 async function writeTpuAlias(db: Database, alias: string, name: string | null): Promise<void> {
   await sql`delete from lab_tpu_alias where alias = ${alias}`.execute(db);
   if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
@@ -499,8 +505,13 @@ const bookingEvents: Readonly<Partial<Record<Event['kind'], 'begin_attempt' | 'e
   finished: 'end_attempt',
 };
 
-/** The booking of a lab's job follows its attempts, so that it is right however an attempt ends. */
-export async function bookAttempts(db: Database, { id }: Job, events: readonly Event[]): Promise<void> {
+/** The booking follows the attempts of a lab's job and the operations on its TPU, so that it is right however they end. */
+export async function followEvents(db: Database, job: Job, events: readonly Event[]): Promise<void> {
+  await bookAttempts(db, job, events);
+  await observeTpu(db, job, events);
+}
+
+async function bookAttempts(db: Database, { id }: Job, events: readonly Event[]): Promise<void> {
   const booked = events.flatMap(({ kind: event, at }) => {
     const kind = bookingEvents[event];
     return kind === undefined ? [] : [{ kind, at }];
@@ -511,6 +522,21 @@ export async function bookAttempts(db: Database, { id }: Job, events: readonly E
   if (job === undefined || member === undefined) return;
   const { sheetName: user } = JSON.parse(member.details) as UserDetails;
   for (const { kind, at } of booked) await bookLater(db, job, { kind, user }, at);
+}
+
+/** Records in the booking and in the registry what an operation has made of its TPU. */
+async function observeTpu(db: Database, { spec }: Job, events: readonly Event[]): Promise<void> {
+  const operation = operationOf(spec);
+  if (operation === undefined || spec.capacity.kind !== 'tpu') return;
+  const { name: tpu, zone } = spec.capacity;
+  const exists = operation.kind !== 'delete';
+  for (const event of events) {
+    const isReady = event.kind === 'allocation_seen' && event.state === 'ready';
+    const isDone = event.kind === 'finished' && event.verdict === 'succeeded';
+    if (exists ? !isReady : !isDone) continue;
+    await bookLater(db, { tpu, ...operation }, { kind: 'observe', exists }, event.at);
+    if (exists) await changeTpu(db, tpu, { kind: 'observe_zone', zone });
+  }
 }
 
 async function bookLater(

@@ -11,7 +11,7 @@ import { clusterStore } from './cluster-jobs.ts';
 import { meetsGuard, readGuardFacts } from './guards.ts';
 import * as jobs from './jobs.ts';
 import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
-import { addLabEntry, addLabRestart, bookAttempts, labStore } from './lab.ts';
+import { addLabEntry, addLabRestart, followEvents, labStore } from './lab.ts';
 import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
@@ -84,7 +84,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
         if (result !== 'committed') return result;
         await commitEnds(db, commit.ends);
         if (commit.lab !== undefined) await addLabRestart(db, commit.job, commit.lab);
-        await bookAttempts(db, commit.job, commit.events);
+        await followEvents(db, commit.job, commit.events);
         return result;
       }).catch((error: unknown) => {
         if (error instanceof StaleEnd) return 'stale';

@@ -121,6 +121,9 @@ suite('TPUs by the tpu command', () => {
     assert.equal(other.code, 0, other.stderr);
     assert.match((await onAll(name, 'cat ~/.netrc')).join(), /password another_key/);
     assert.equal((other.stdout + other.stderr).includes('another_key'), false);
+    const own = await world.jobman(['tpu', 'mount-disk', name], { env: { WANDB_API_KEY: 'third_key' } });
+    assert.equal(own.code, 0, own.stderr);
+    assert.match((await onAll(name, 'cat ~/.netrc')).join(), /password third_key/);
   });
 
   hostTest('check-env distinguishes its classes', async () => {

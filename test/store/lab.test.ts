@@ -8,7 +8,7 @@ import type { WindowReport } from '../../src/lab/lab-store.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { LabChange } from '../../src/lab/service.ts';
 import type { JobmanStore } from '../../src/store/store.ts';
-import { aLabJob, aUser, noon } from '../support/lab-builders.ts';
+import { aLabJob, aTpu, aUser, noon } from '../support/lab-builders.ts';
 import { localSpec, tpuSpec } from '../support/builders.ts';
 import { testStore } from '../support/stores.ts';
 
@@ -219,6 +219,46 @@ testStore('the booking of a job follows its attempts, in the table or for a spre
   assert.deepEqual(
     (await lab.sheetChanges()).map(({ id }) => id),
     changes.slice(2).map(({ id }) => id),
+  );
+});
+
+testStore('an operation writes the booking and the zone of its TPU, whatever happens to its command', async (store) => {
+  const { lab } = store;
+  for (const [spreadsheet, name] of [
+    [undefined, 'lab-v4-1'],
+    [true, 'lab-v4-2'],
+  ] as const) {
+    await lab.changeTpu(name, { kind: 'add', tpu: aTpu(name, { zone: null }) });
+    const operate = async (kind: 'create' | 'delete', event: Event) => {
+      const work = kind === 'create' ? { kind } : { kind, creationTime: null };
+      const operation = spreadsheet === undefined ? work : { ...work, spreadsheet };
+      const { job } = await store.insert({
+        owner: 'xibo',
+        spec: tpuSpec({}, { ownership: 'persistent', name, operation }),
+        manifest: '',
+        at: noon,
+      });
+      await store.commit({ job, revision: 1, events: [event], foldedOutcomes: [], wakeAt: null, epoch: null });
+      return (await lab.bookings()).find(({ tpu }) => tpu === name)?.status ?? null;
+    };
+    const finished = { kind: 'finished', at: noon, reason: 'stopped' } as const;
+    const seen = { kind: 'allocation_seen', at: noon, allocation: 1, state: 'ready', message: '' } as const;
+    const statuses = [
+      await operate('delete', { ...finished, verdict: 'cancelled' }),
+      await operate('delete', { ...finished, verdict: 'succeeded' }),
+      await operate('create', { ...seen, state: 'waiting' }),
+      await operate('create', seen),
+    ];
+    assert.deepEqual(statuses, spreadsheet === undefined ? [null, 'gone', 'gone', null] : [null, null, null, null]);
+  }
+  const changes = await lab.sheetChanges();
+  assert.deepEqual(
+    changes.map(({ tpu, command }) => [tpu, command]),
+    [false, true].map((exists) => ['lab-v4-2', { kind: 'observe', exists }]),
+  );
+  assert.deepEqual(
+    (await lab.tpus()).map(({ zone }) => zone),
+    ['us-west4-a', 'us-west4-a'],
   );
 });
 

@@ -27,7 +27,6 @@ import { jobUpdates } from '../../app/job-updates.ts';
 import { confirm } from '../prompt.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
-import { bookExistence } from './create-lab-job.ts';
 import { findOperation, operate, operationConflict } from './operate.ts';
 import { clientNaming } from './resolve-user.ts';
 import type { TpuCli } from './command.ts';
@@ -172,11 +171,9 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
     replaces: users.map(({ id }) => id),
     booking,
     async prepare() {
-      const report = (line: string): void => cli.note(line);
       if (action !== null) {
         await endJobs(cli, parts, users);
         await operate(cli, parts, tpu, { operation, zone: state.zone, found: state.found, prepares: false });
-        await bookExistence(cli, tpu.name, 'free', report);
         return;
       }
       await endOnWorkers(cli, tpus, tpu, { folders: [], pids: usage.holders }, signal);

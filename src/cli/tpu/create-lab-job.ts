@@ -23,18 +23,6 @@ function formatJobs(ids: readonly string[]): string {
   return ids.length === 1 ? `job ${ids[0]} has` : `jobs ${formatList(ids)} have`;
 }
 
-/** Records that the TPU was deleted (`gone`), or created again (`free`, only if the sheet says gone). */
-export async function bookExistence(
-  cli: Pick<TpuCli, 'lab'>,
-  tpu: string,
-  status: 'gone' | 'free',
-  report: (sentence: string) => void,
-): Promise<void> {
-  const sheet = await cli.lab.sheet();
-  const { late } = await sheet.changeLater(tpu, { kind: 'observe', exists: status === 'free' });
-  for (const one of late) if (one.tpu === tpu) report(escapeLine(one.message));
-}
-
 type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGraceMs' | 'env'>;
 
 /** `foundZone` is the zone that the cloud reports. Throws as `persistentTpuSpec` does. */

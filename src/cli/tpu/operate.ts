@@ -7,7 +7,7 @@ import { createStoreSource, storedJob } from '../../app/store-source.ts';
 import { capitalize, escapeLine } from '../../app/format.ts';
 import { covers, buildOperationSpec, mayBeOperation, runningOperation, type Operation } from '../../lab/operation.ts';
 import { persistentTpuSpec } from '../../lab/run-spec.ts';
-import { siteSteps } from '../../lab/site-setup.ts';
+import { siteSteps, wandbKeyIn, wandbSecret, wandbVariable } from '../../lab/site-setup.ts';
 import type { FoundTpu } from '../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import type { TpuOperation } from '../../core/model/spec.ts';
@@ -17,6 +17,7 @@ import { verdictLine } from '../follow/verdict.ts';
 import { outputRules, printJobLogs } from '../logs/print.ts';
 import type { ClaimContext } from './claim-tpu.ts';
 import type { TpuCli } from './command.ts';
+import type { TpuContext } from './tpu-context.ts';
 
 export interface OperationRequest {
   readonly operation: Operation;
@@ -49,7 +50,7 @@ export async function findOperation(client: Client, tpu: Pick<LabTpu, 'name'>): 
  * The job that already does what this operation is to do; null without one. Throws JobmanError (4) if another operation is
  * under way.
  */
-export async function findSameOperation(
+async function findSameOperation(
   { cli, client, tpu }: { readonly cli: TpuCli; readonly client: Client; readonly tpu: LabTpu },
   wanted: TpuOperation,
 ): Promise<JobView | null> {
@@ -58,6 +59,8 @@ export async function findSameOperation(
   const { id, name, owner } = running.view;
   if (!covers(running.work, wanted)) throw operationConflict(running.view, tpu);
   cli.note(`Job ${id} (${name}) of ${owner} does that already. Following it.`);
+  if (wandbKeyIn(cli.io.env) !== null)
+    cli.note(`It does not use the key in ${wandbVariable}. To log in with it: tpu set-wandb ${tpu.name}`);
   return running.view;
 }
 
@@ -76,6 +79,16 @@ export interface PreparedTpu {
   readonly isPrepared: boolean;
 }
 
+/** Follows the job that does this work already; without one, `begin` asks and begins it. */
+export async function attachOr<Result>(
+  context: TpuContext,
+  work: TpuOperation,
+  begin: () => Promise<Result>,
+): Promise<PreparedTpu | Result> {
+  const running = await findSameOperation(context, work);
+  return running === null ? begin() : followOperation(context.cli, context, running.id);
+}
+
 export async function operate(
   cli: TpuCli,
   context: Pick<ClaimContext, 'client' | 'signal'>,
@@ -86,7 +99,7 @@ export async function operate(
 }
 
 /** Creates the job, or finds the one that another command has just created. Returns its id. */
-export async function beginOperation(
+async function beginOperation(
   cli: TpuCli,
   client: Client,
   tpu: LabTpu,
@@ -94,12 +107,14 @@ export async function beginOperation(
 ): Promise<string> {
   const [site, { tpu: cloud }] = await Promise.all([cli.lab.site(), cli.services.settings()]);
   const capacity = persistentTpuSpec(tpu, site, { project: cloud.project, foundZone: zone === '' ? null : zone });
-  const steps = prepares ? siteSteps(site, capacity.zone) : [];
+  const key = prepares ? wandbKeyIn(cli.io.env) : null;
+  const steps = prepares ? siteSteps(site, capacity.zone, key !== null) : [];
   // The owner stays: only the machines are new.
   const kept = found?.owner === undefined ? capacity : { ...capacity, metadata: { owner: found.owner } };
-  const spec = buildOperationSpec(operation, kept, steps);
+  const spec = buildOperationSpec(operation, kept, { steps, spreadsheet: site.spreadsheet !== null });
   const manifest = `# Created by: tpu ${operation.name} ${tpu.name}\n`;
-  const answer = await client.create({ spec, manifest });
+  const secrets = key === null ? {} : { [wandbSecret.secret]: Buffer.from(key).toString('base64') };
+  const answer = await client.create({ spec, manifest, secrets });
   if (answer.kind === 'created') {
     cli.note(`Job ${answer.id} (${spec.name}) runs in the background; Ctrl-C only detaches from it.`);
     await wakeController(cli, client);
@@ -113,7 +128,7 @@ export async function beginOperation(
 }
 
 /** Follows the job to its end. Throws JobmanError: (130) after Ctrl-C, otherwise if the TPU did not become ready. */
-export async function followOperation(
+async function followOperation(
   cli: TpuCli,
   { client, signal }: Pick<ClaimContext, 'client' | 'signal'>,
   id: string,
@@ -134,7 +149,10 @@ export async function followOperation(
   const { view } = end;
   const { phase, why } = view;
   const { capacity } = view.spec;
-  const zone = capacity.kind === 'tpu' ? capacity.zone : '';
+  const { zone, name } = capacity.kind === 'tpu' ? capacity : { zone: '', name: '' };
+  // The job has stored the change of the booking.
+  const { late } = await (await cli.lab.sheet()).deliver();
+  for (const one of late) if (one.tpu === name) cli.note(escapeLine(one.message));
   if (phase === 'succeeded' || hasOnlySetupFailed(view)) return { zone, isPrepared: phase === 'succeeded' };
   throw new JobmanError(verdictLine(view), exitCode.failed, why.evidence === null ? [] : [why.evidence]);
 }

@@ -5,7 +5,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { pluralize, capitalize, escapeLine } from '../../app/format.ts';
 import { second } from '../../core/model/time.ts';
 import { restartOf, type Operation } from '../../lab/operation.ts';
-import { siteSteps, wandbKey, wandbSetup, wandbVariable } from '../../lab/site-setup.ts';
+import { siteSetups, wandbKey, wandbSetup, wandbVariable } from '../../lab/site-setup.ts';
 import { formatUsage } from '../../lab/tpu-usage.ts';
 import type { Site } from '../../lab/site.ts';
 import type { KnownTpuState, TpuState, WorkerAnswer } from '../../lab/tpu-operations.ts';
@@ -97,20 +97,18 @@ export async function prepareWorkers(
   { zone }: KnownTpuState,
 ): Promise<PreparedTpu> {
   const { cli, tpu, site } = context;
-  if (siteSteps(site, zone).length === 0) return { zone, isPrepared: true };
+  if (siteSetups(site, zone, (await wandbKey(site, cli.io.env)) !== null).length === 0) {
+    await cli.lab.store.changeTpu(tpu.name, { kind: 'observe_zone', zone });
+    await observeExistence(context, true);
+    return { zone, isPrepared: true };
+  }
   return operate(cli, context, tpu, { operation, zone, prepares: true });
 }
 
-/**
- * The command itself adds two things to a finished operation: the zone in the registry, and the login with a W&B key from
- * the environment, which no job stores.
- */
-export async function finishPrepared(context: TpuContext, { zone, isPrepared }: PreparedTpu): Promise<PreparedTpu> {
-  const { cli, tpu, site } = context;
-  if (tpu.zone === null && zone !== '') await cli.lab.store.changeTpu(tpu.name, { kind: 'observe_zone', zone });
-  const isFromEnvironment = (cli.io.env[wandbVariable] ?? '') !== '';
-  const key = isFromEnvironment ? await wandbKey(site, cli.io.env) : null;
-  return { zone, isPrepared: (key === null || (await logInToWandb(context, key))) && isPrepared };
+/** Records the state of the cloud that needs no operation. */
+export async function observeExistence({ cli, tpu, report }: TpuContext, exists: boolean): Promise<void> {
+  const { late } = await (await cli.lab.sheet()).changeLater(tpu.name, { kind: 'observe', exists });
+  for (const one of late) if (one.tpu === tpu.name) report(one.message);
 }
 
 /** Throws JobmanError (5) if the workers have to reboot themselves and one does not answer. */

@@ -143,13 +143,17 @@ export interface TpuSpec {
  * others begin by releasing the TPU that exists: `recreate` deletes it and requests it again, `restart` stops its machines
  * and starts them again, `delete` deletes it.
  */
-export type TpuOperation =
+export type TpuOperation = (
   | { readonly kind: 'create' | 'prepare' }
   | {
       readonly kind: 'recreate' | 'restart' | 'delete';
       /** The creation time of that TPU, so that no later one of its name is released. Null for one without a node. */
       readonly creationTime: string | null;
-    };
+    }
+) & {
+  /** The lab's bookings are in a spreadsheet. Absent: in the table of the database. */
+  readonly spreadsheet?: true;
+};
 
 /** The fields of a TpuSpec that differ between alternatives. */
 export interface TpuAlternative {

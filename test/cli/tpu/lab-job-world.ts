@@ -185,12 +185,13 @@ async function finishRequestedJobs(store: Store, actions: string[]): Promise<voi
       if (operationOf(spec) === undefined || spec.capacity.kind !== 'tpu') continue;
       actions.push(spec.name.replace(`-${spec.capacity.name}`, ` ${spec.capacity.name}`));
       const finish: Finish = { at: now, verdict: 'succeeded', reason: 'succeeded' };
+      const seen = { kind: 'allocation_seen', at: now, allocation: 1, state: 'ready', message: 'ready' } as const;
       const ended = withAttempts(
         stored.job,
         [readyAllocation],
         [{ ...runningAttempt, ...endedAttempt('succeeded', { message: '' }), allocation: 1 }],
       );
-      await commit(store, stored.revision, { ...ended, finish });
+      await commit(store, stored.revision, { ...ended, finish }, [seen]);
       continue;
     }
     const finish: Finish = {
@@ -202,8 +203,13 @@ async function finishRequestedJobs(store: Store, actions: string[]): Promise<voi
   }
 }
 
-async function commit(store: Store, revision: number, job: Job & { readonly finish: Finish }): Promise<void> {
-  const events: readonly Event[] = [{ kind: 'finished', ...job.finish }];
+async function commit(
+  store: Store,
+  revision: number,
+  job: Job & { readonly finish: Finish },
+  before: readonly Event[] = [],
+): Promise<void> {
+  const events: readonly Event[] = [...before, { kind: 'finished', ...job.finish }];
   const result = await store.commit({ job, revision, events, foldedOutcomes: [], wakeAt: null, epoch: null });
   assert.equal(result, 'committed');
 }

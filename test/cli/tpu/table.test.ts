@@ -105,6 +105,7 @@ const reading: ReadonlySet<string> = new Set([
   'windows',
   'findWindow',
   'bookings',
+  'sheetChanges',
   'eventsSince',
 ] satisfies readonly (keyof LabStore)[]);
 

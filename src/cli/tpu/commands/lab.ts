@@ -17,6 +17,7 @@ import {
   planImport,
 } from '../../../lab/import-old-data.ts';
 import { buildRunSpec, formatCommandLine } from '../../../lab/run-spec.ts';
+import { lateChanges } from '../../../lab/sheet-outbox.ts';
 import { disk } from '../../disk.ts';
 import { printImport } from '../../render/import-lines.ts';
 import { tpuSpecContext } from '../create-lab-job.ts';
@@ -39,25 +40,29 @@ async function readLabState(cli: TpuCli): Promise<LabState> {
   const { lab, services } = cli;
   const { store } = lab;
   const client = await services.client();
-  const [users, tpus, tpuAliases, jobs, windows, bookings, reserved, site, list, wrongModes] = await Promise.all([
-    store.users(),
-    store.tpus(),
-    store.tpuAliases(),
-    store.jobs(),
-    store.windows({ cleared: true }),
-    store.bookings(),
-    namesInUse(cli),
-    lab.site(),
-    client.list({ all: true }),
-    services.labHome().then((home) => home.wrongModes()),
-  ]);
+  const [users, tpus, tpuAliases, jobs, windows, bookings, sheetChanges, reserved, site, list, wrongModes] =
+    await Promise.all([
+      store.users(),
+      store.tpus(),
+      store.tpuAliases(),
+      store.jobs(),
+      store.windows({ cleared: true }),
+      store.bookings(),
+      store.sheetChanges(),
+      namesInUse(cli),
+      lab.site(),
+      client.list({ all: true }),
+      services.labHome().then((home) => home.wrongModes()),
+    ]);
   const gone = await findMissing([
     ...users.flatMap(({ directories }) => Object.values(directories)),
     ...windows.flatMap(({ window: { report, clearedAt } }) =>
       report === null || clearedAt !== null ? [] : [report.stageFolder],
     ),
   ]);
+  const { spreadsheet } = site;
   return {
+    lateBookings: spreadsheet === null ? [] : lateChanges(sheetChanges, 'the spreadsheet', cli.io.now()),
     users,
     tpus,
     tpuAliases,

@@ -29,7 +29,6 @@ import {
   requireRestartable,
   type TpuContext,
 } from '../tpu-context.ts';
-import { bookExistence } from '../create-lab-job.ts';
 import type { TpuHandler, TpuCli } from '../command.ts';
 
 const maxWait = 10 * minute;
@@ -89,13 +88,11 @@ async function repair(
           zone,
           prepares: false,
         });
-        await bookExistence(cli, tpu.name, 'free', report);
         return true;
       case 'reapply':
         if (!(await confirmUse(context, false, `Delete ${tpu.name} and create it again`))) return false;
         requireOperable(tpu, state, 'reapply');
         await operate(cli, context, tpu, { operation: reapplyOf(state), zone, found: state.found, prepares: false });
-        await bookExistence(cli, tpu.name, 'free', report);
         return true;
       case 'restart':
         if (!(await confirmUse(context, problem.name !== 'stopped', `Restart ${tpu.name}`))) return false;

@@ -14,21 +14,20 @@ import { checkPython, findProblems, gatherFacts, hasWorkers } from '../../../lab
 import { formatBooking } from '../../../lab/bookings.ts';
 import type { EnvironmentClass } from '../../../lab/worker-facts.ts';
 import { confirm } from '../../prompt.ts';
-import { beginOperation, findSameOperation, followOperation, operate, type PreparedTpu } from '../operate.ts';
+import { attachOr, operate, type PreparedTpu } from '../operate.ts';
 import {
   withTpuContext,
   type TpuContext,
   readConcerns,
   confirmUse,
-  finishPrepared,
   logInToWandb,
   requireKnown,
   requireRestartable,
   prepareWorkers,
   readState,
+  observeExistence,
 } from '../tpu-context.ts';
 import { readUsage } from '../claim-tpu.ts';
-import { bookExistence } from '../create-lab-job.ts';
 import type { TpuHandler, ParsedArguments } from '../command.ts';
 import { printTable } from '../terminal.ts';
 
@@ -130,34 +129,34 @@ export const apply: TpuHandler = (cli, args) =>
     const context = withRequestedPricing(opened, args);
     const { tpu, report } = context;
     const work = { kind: 'create' } as const;
-    const running = await findSameOperation(context, work);
-    if (running !== null) return finishApply(context, await followOperation(cli, context, running.id));
-    const state = await readState(context);
-    if (state.state === 'ready') {
-      report(`${tpu.name} exists already; preparing its workers`);
-      return finishApply(context, await prepareWorkers(context, { name: 'apply', work: { kind: 'prepare' } }, state));
-    }
-    requireOperable(tpu, state, 'apply');
-    await storePricing(context, args);
-    const operation = { name: 'apply', work } as const;
-    return finishApply(context, await operate(cli, context, tpu, { operation, zone: state.zone, prepares: true }));
+    const prepared = await attachOr(context, work, async () => {
+      const state = await readState(context);
+      if (state.state === 'ready') {
+        report(`${tpu.name} exists already; preparing its workers`);
+        return prepareWorkers(context, { name: 'apply', work: { kind: 'prepare' } }, state);
+      }
+      requireOperable(tpu, state, 'apply');
+      await storePricing(context, args);
+      const operation = { name: 'apply', work } as const;
+      return operate(cli, context, tpu, { operation, zone: state.zone, prepares: true });
+    });
+    return finishApply(context, prepared);
   });
 
 export const reapply: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (opened) => {
     const context = withRequestedPricing(opened, args);
     const { tpu, report } = context;
-    const running = await findSameOperation(context, { kind: 'recreate', creationTime: null });
-    if (running !== null) return finishApply(context, await followOperation(cli, context, running.id));
-    const state = await readState(context);
-    requireOperable(tpu, state, 'reapply', isOnDemand(args));
-    if (!(await confirmUse(context, hasWorkers(state), `Delete ${tpu.name} and create it again`)))
-      return exitCode.failed;
-    if (state.found === undefined) report(`${tpu.name} does not exist; creating it`);
-    await storePricing(context, args);
-    const { zone, found } = state;
-    const request = { operation: reapplyOf(state), zone, found, prepares: true };
-    return finishApply(context, await operate(cli, context, tpu, request));
+    const prepared = await attachOr(context, { kind: 'recreate', creationTime: null }, async () => {
+      const state = await readState(context);
+      requireOperable(tpu, state, 'reapply', isOnDemand(args));
+      if (!(await confirmUse(context, hasWorkers(state), `Delete ${tpu.name} and create it again`))) return null;
+      if (state.found === undefined) report(`${tpu.name} does not exist; creating it`);
+      await storePricing(context, args);
+      const { zone, found } = state;
+      return operate(cli, context, tpu, { operation: reapplyOf(state), zone, found, prepares: true });
+    });
+    return finishApply(context, prepared);
   });
 
 /** -norm requests an on-demand TPU; `storePricing` stores that in the registry. */
@@ -174,95 +173,94 @@ async function storePricing({ cli, tpu }: TpuContext, args: ParsedArguments): Pr
   if (isOnDemand(args)) await cli.lab.store.changeTpu(tpu.name, { kind: 'set_pricing', pricing: 'ondemand' });
 }
 
-async function finishApply(context: TpuContext, prepared: PreparedTpu): Promise<number> {
-  const { cli, tpu } = context;
-  const { zone, isPrepared } = await finishPrepared(context, prepared);
-  await bookExistence(cli, tpu.name, 'free', context.report);
-  const failed = isPrepared ? '' : `, but its workers are not. To prepare them again: tpu mount-disk ${tpu.name}`;
-  cli.printResult({ tpu: tpu.name, zone, prepared: isPrepared }, `${tpu.name} is ready${failed}.`);
+function finishApply(context: TpuContext, prepared: PreparedTpu | null): number {
+  const { name } = context.tpu;
+  const failed = `, but its workers are not. To prepare them again: tpu mount-disk ${name}`;
+  return printPrepared(context, prepared, (isPrepared) => `${name} is ready${isPrepared ? '' : failed}.`);
+}
+
+/** Null: the user did not agree. */
+function printPrepared(
+  { cli, tpu }: TpuContext,
+  prepared: PreparedTpu | null,
+  sentence: (isPrepared: boolean) => string,
+): number {
+  if (prepared === null) return exitCode.failed;
+  const { zone, isPrepared } = prepared;
+  cli.printResult({ tpu: tpu.name, zone, prepared: isPrepared }, sentence(isPrepared));
   return isPrepared ? exitCode.ok : exitCode.failed;
 }
 
 /** The registry keeps the name, so that `tpu apply` can create the TPU again. */
 export const deleteTpu: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
-    const { client, tpu, report } = context;
+    const { tpu } = context;
     const work = { kind: 'delete', creationTime: null } as const;
-    const running = await findSameOperation(context, work);
-    const state = await readState(context);
-    const noteGone = (): Promise<void> => bookExistence(cli, tpu.name, 'gone', report);
-    if (state.state === 'absent' && running === null) {
-      await noteGone();
+    const deleted = await attachOr(context, work, async () => {
+      const state = await readState(context);
+      if (state.state === 'absent') {
+        await observeExistence(context, false);
+        return 'absent';
+      }
+      requireOperable(tpu, state, 'delete');
+      const concerns = await readConcerns(context, hasWorkers(state));
+      const uses = concerns.length === 0 ? '' : `${escapeLine(capitalize(concerns.join('; ')))}. `;
+      const what = `${tpu.name} (${tpu.accelerator}, ${state.state}, in ${state.zone})`;
+      const isMeant = await confirm(
+        cli,
+        `${uses}Delete ${what} and its disks, for all users?`,
+        `${uses}${what} was not deleted. Deleting it also deletes its disks, for all users.`,
+      );
+      if (!isMeant) return null;
+      const { zone, found } = state;
+      const operation = { name: 'delete', work: { ...work, creationTime: found?.creationTime ?? null } } as const;
+      return operate(cli, context, tpu, { operation, zone, prepares: false });
+    });
+    if (deleted === null) return exitCode.failed;
+    if (deleted === 'absent')
       cli.printResult({ tpu: tpu.name, zone: null, deleted: false }, `${tpu.name} does not exist.`);
-      return exitCode.ok;
-    }
-    requireOperable(tpu, state, 'delete');
-    const concerns = await readConcerns(context, hasWorkers(state));
-    const uses = concerns.length === 0 ? '' : `${escapeLine(capitalize(concerns.join('; ')))}. `;
-    const what = `${tpu.name} (${tpu.accelerator}, ${state.state}, in ${state.zone})`;
-    const isMeant = await confirm(
-      cli,
-      `${uses}Delete ${what} and its disks, for all users?`,
-      `${uses}${what} was not deleted. Deleting it also deletes its disks, for all users.`,
-    );
-    if (!isMeant) return exitCode.failed;
-    const { zone, found } = state;
-    const operation = { name: 'delete', work: { ...work, creationTime: found?.creationTime ?? null } } as const;
-    const id = running?.id ?? (await beginOperation(cli, client, tpu, { operation, zone, prepares: false }));
-    // Before the end, because the TPU will be deleted whatever happens to this command.
-    await noteGone();
-    await followOperation(cli, context, id);
-    cli.printResult(
-      { tpu: tpu.name, zone, deleted: true },
-      `Deleted ${tpu.name}. Create it again: tpu apply ${tpu.name} · Remove it from the registry: tpu unregister ${tpu.name}`,
-    );
+    else
+      cli.printResult(
+        { tpu: tpu.name, zone: deleted.zone, deleted: true },
+        `Deleted ${tpu.name}. Create it again: tpu apply ${tpu.name} · Remove it from the registry: tpu unregister ${tpu.name}`,
+      );
     return exitCode.ok;
   });
 
+/** Mounts do not survive a reboot, so the workers are prepared too. */
 export const restart: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
     const { tpu } = context;
-    const running = await findSameOperation(context, { kind: 'restart', creationTime: null });
-    const restarted = running === null ? await restartTpu(context) : await followOperation(cli, context, running.id);
-    if (restarted === null) return exitCode.failed;
-    const { zone, isPrepared } = await finishPrepared(context, restarted);
-    const failed = isPrepared ? '' : ', but its workers are not prepared';
-    cli.printResult({ tpu: tpu.name, zone, prepared: isPrepared }, `Restarted ${tpu.name}${failed}.`);
-    return isPrepared ? exitCode.ok : exitCode.failed;
+    const restarted = await attachOr(context, { kind: 'restart', creationTime: null }, async () => {
+      const state = await readState(context);
+      requireOperable(tpu, state, 'restart');
+      if (!(await confirmUse(context, hasWorkers(state), `Restart ${tpu.name}`))) return null;
+      const operation = await requireRestartable(context, state);
+      return operate(cli, context, tpu, { operation, zone: state.zone, prepares: true });
+    });
+    const failed = ', but its workers are not prepared';
+    return printPrepared(context, restarted, (isPrepared) => `Restarted ${tpu.name}${isPrepared ? '' : failed}.`);
   });
-
-/** Mounts do not survive a reboot, so the workers are prepared too. Null if the user does not agree. */
-async function restartTpu(context: TpuContext): Promise<PreparedTpu | null> {
-  const { cli, tpu } = context;
-  const state = await readState(context);
-  requireOperable(tpu, state, 'restart');
-  if (!(await confirmUse(context, hasWorkers(state), `Restart ${tpu.name}`))) return null;
-  const operation = await requireRestartable(context, state);
-  return operate(cli, context, tpu, { operation, zone: state.zone, prepares: true });
-}
 
 export const mountDisk: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
-    const { tpu } = context;
+    const { tpu, site } = context;
     const operation = { name: 'mount-disk', work: { kind: 'prepare' } } as const;
-    const running = await findSameOperation(context, operation.work);
-    const state = running === null ? await readyState(context) : await readState(context);
-    const key = await wandbKey(context.site, cli.io.env);
-    const setups = siteSetups(context.site, state.zone, key !== null);
-    if (setups.length === 0)
-      throw new JobmanError(`The settings have no share for ${state.zone} and no W&B key.`, exitCode.usage, [
-        `jobman settings set lab.shares '[{"source": "10.0.0.2:/home", "target": "/home-nfs"}]'`,
-        'See docs/settings.md#a-lab.',
-      ]);
+    const hasKey = (await wandbKey(site, cli.io.env)) !== null;
+    const { zone, isPrepared } = await attachOr(context, operation.work, async () => {
+      const state = await readyState(context);
+      if (siteSetups(site, state.zone, hasKey).length === 0)
+        throw new JobmanError(`The settings have no share for ${state.zone} and no W&B key.`, exitCode.usage, [
+          `jobman settings set lab.shares '[{"source": "10.0.0.2:/home", "target": "/home-nfs"}]'`,
+          'See docs/settings.md#a-lab.',
+        ]);
+      return prepareWorkers(context, operation, state);
+    });
+    const setups = siteSetups(site, zone, hasKey);
     const has = (name: string): boolean => setups.some((setup) => setup.name === name);
     const what = has('shares') ? (has('W&B') ? 'mounted and logged in to W&B' : 'mounted') : 'logged in to W&B';
-    const prepared =
-      running === null
-        ? await prepareWorkers(context, operation, state)
-        : await followOperation(cli, context, running.id);
-    const { isPrepared } = await finishPrepared(context, prepared);
     if (isPrepared) cli.printSentence(`All workers of ${tpu.name} are ${what}.`);
-    if (!has('shares')) cli.note(`No share was mounted: lab.shares has none for ${state.zone}.`);
+    if (!has('shares')) cli.note(`No share was mounted: lab.shares has none for ${zone}.`);
     return isPrepared ? exitCode.ok : exitCode.failed;
   });
 
