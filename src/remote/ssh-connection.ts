@@ -152,13 +152,11 @@ export function createConnector(
   };
 }
 
-function handshake(
-  { ssh2, target, config, login, pinned, accepted }: LoginPlan,
-  socket: Socket,
-  shared: HandshakeContext,
-): Promise<ConnectResult> {
-  const { hostKeys, handshaking } = shared;
+function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): Promise<ConnectResult> {
+  const { ssh2, config, login, accepted } = plan;
+  const { handshaking } = shared;
   const client = new ssh2.Client();
+  const hostKey = createHostKeyCheck(plan, shared.hostKeys);
   const connection: Connection = {
     client,
     channels: 0,
@@ -168,8 +166,6 @@ function handshake(
     closeReason: '',
     idleTimer: undefined,
   };
-  let presentedKey: string | undefined;
-  let keyProblem: string | undefined;
   let isOver = false;
   let offered = 0;
   let isRefused = false;
@@ -188,9 +184,9 @@ function handshake(
     client.on('error', (error: Error & { level?: string }) => {
       // An agent that does not answer is only one key source less.
       if (error.level === 'agent') return void login.notes.push(`the SSH agent cannot be used: ${error.message}`);
-      isRefused = keyProblem === undefined && isLoginRefused(error);
+      isRefused = hostKey.problem() === undefined && isLoginRefused(error);
       connection.isOpen = false;
-      connection.closeReason = connectionProblem(error, { config, keyProblem });
+      connection.closeReason = hostKey.problem() ?? connectionProblem(error, config);
       void fail();
     });
     client.on('close', () => {
@@ -202,11 +198,7 @@ function handshake(
       void fail();
     });
     client.on('ready', () => {
-      const pinning =
-        target.verifiesKnownHosts === true
-          ? Promise.resolve(undefined)
-          : pinPresentedKey(hostKeys, target.pinName, presentedKey ?? '');
-      void pinning.then((problem) => {
+      void hostKey.pin().then((problem) => {
         if (problem !== undefined || shared.isClosed()) {
           connection.closeReason = problem ?? 'jobman is exiting';
           client.destroy();
@@ -233,18 +225,7 @@ function handshake(
       keepaliveInterval: pingInterval,
       keepaliveCountMax: maxUnansweredPings,
       algorithms: { kex: [...keyExchange], serverHostKey: orderedTypes(accepted) },
-      hostVerifier: (bytes: Buffer): boolean => {
-        presentedKey = keyFromWire(bytes);
-        if (accepted.length === 0 || accepted.includes(presentedKey)) return true;
-        keyProblem =
-          target.verifiesKnownHosts === true
-            ? `${config.host} presents the host key ${fingerprint(presentedKey)}, which is not the one in your known_hosts; jobman sent nothing. If the change is expected: ssh-keygen -R '${config.knownHosts.name}', then ${sshCommand(target)}`
-            : pinned === undefined
-              ? `${config.host} presents the host key ${fingerprint(presentedKey)}, which is not the key that the cloud reports; jobman sent nothing`
-              : `the host key of ${config.host} has changed from ${fingerprint(pinned)} to ${fingerprint(presentedKey)} within one allocation; ` +
-                `jobman sent nothing. If the change is expected, remove ${hostKeys.file(target.pinName)}`;
-        return false;
-      },
+      hostVerifier: (bytes: Buffer) => hostKey.accepts(bytes),
     };
     try {
       client.connect(settings);
@@ -410,16 +391,47 @@ function openSocket(config: SshConfig, patience: Duration): Promise<Socket | Pro
   });
 }
 
-/** Pins the host key after the login has succeeded: before that, the host has not proven that it holds the key. */
-async function pinPresentedKey(hostKeys: HostKeys, name: string, presentedKey: string): Promise<string | undefined> {
-  try {
-    const pinned = await hostKeys.pin(name, presentedKey);
-    return pinned === presentedKey
-      ? undefined
-      : `another process pinned a different host key for ${name} at the same time: ${fingerprint(pinned)}`;
-  } catch (error) {
-    return `the host key cannot be pinned: ${messageOf(error)}`;
+/** Compares the key of the host with the accepted ones, before the login. */
+function createHostKeyCheck({ target, config, pinned, accepted }: LoginPlan, hostKeys: HostKeys) {
+  let presentedKey = '';
+  let problem: string | undefined;
+
+  function problemOf(key: string): string {
+    if (target.verifiesKnownHosts === true)
+      return `${config.host} presents the host key ${fingerprint(key)}, which is not the one in your known_hosts; jobman sent nothing. If the change is expected: ssh-keygen -R '${config.knownHosts.name}', then ${sshCommand(target)}`;
+    if (pinned === undefined)
+      return `${config.host} presents the host key ${fingerprint(key)}, which is not the key that the cloud reports; jobman sent nothing`;
+    return (
+      `the host key of ${config.host} has changed from ${fingerprint(pinned)} to ${fingerprint(key)} within one allocation; ` +
+      `jobman sent nothing. If the change is expected, remove ${hostKeys.file(target.pinName)}`
+    );
   }
+
+  return {
+    accepts(bytes: Buffer): boolean {
+      presentedKey = keyFromWire(bytes);
+      const isAccepted = accepted.length === 0 || accepted.includes(presentedKey);
+      if (!isAccepted) problem = problemOf(presentedKey);
+      return isAccepted;
+    },
+    /** Why it did not accept the key. */
+    problem: () => problem,
+    /**
+     * Pins the key, unless the user's own known_hosts has it. Call it after the login: before that, the host has not
+     * proven that it holds the key. Resolves with the problem if there is one.
+     */
+    async pin(): Promise<string | undefined> {
+      const name = target.pinName;
+      if (target.verifiesKnownHosts === true) return undefined;
+      try {
+        const found = await hostKeys.pin(name, presentedKey);
+        if (found === presentedKey) return undefined;
+        return `another process pinned a different host key for ${name} at the same time: ${fingerprint(found)}`;
+      } catch (error) {
+        return `the host key cannot be pinned: ${messageOf(error)}`;
+      }
+    },
+  };
 }
 
 /** The accepted key's type first, so that a host with several keys shows the known one. */
@@ -428,12 +440,7 @@ function orderedTypes(accepted: readonly string[]): ServerHostKeyAlgorithm[] {
   return hostKeyTypes.toSorted((a, b) => Number(known.includes(b)) - Number(known.includes(a)));
 }
 
-function connectionProblem(
-  error: Error & { level?: string },
-  facts: { config: SshConfig; keyProblem: string | undefined },
-): string {
-  const { config } = facts;
-  if (facts.keyProblem !== undefined) return facts.keyProblem;
+function connectionProblem(error: Error & { level?: string }, config: SshConfig): string {
   if (error.message === 'Keepalive timeout') return `${config.host} no longer answers`;
   if (error.level === 'client-timeout') return `${config.host} did not finish the SSH handshake in time`;
   return `the connection to ${config.host} was lost: ${error.message}`;

@@ -1,7 +1,9 @@
 // One side of `jobman diff`: a job in a cluster, or of its archive.
 
 import type { V1Container, V1Job } from '@kubernetes/client-node';
-import type { DiffSide } from '../diff.ts';
+import type { MetricsView } from '../client.ts';
+import { withMetrics, type DiffSide } from '../diff.ts';
+import { JobmanError } from '../errors.ts';
 import type { ClusterJob, ClusterPod } from './cluster.ts';
 import { withoutClusterKeys } from './job-object.ts';
 import type { ClusterResult } from './job-result.ts';
@@ -51,4 +53,15 @@ export function clusterDiffSide({ job, pods, object, result }: SideParts): DiffS
     },
     files: null,
   };
+}
+
+/** The metrics are in the logs of the pods, which may be gone: then the side has the reason instead. */
+export async function withPodMetrics(side: DiffSide, read: () => Promise<MetricsView>): Promise<DiffSide> {
+  try {
+    const metrics = await read();
+    return metrics.names.length > 0 ? withMetrics(side, metrics) : { ...side, metricsProblem: 'its logs have none' };
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return { ...side, metricsProblem: error.message };
+  }
 }

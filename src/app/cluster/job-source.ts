@@ -4,7 +4,7 @@
 import type { V1Job } from '@kubernetes/client-node';
 import { reportedJobCost, type JobCost } from '../../reports/cost.ts';
 import type { Why } from '../client.ts';
-import { JobmanError, usageError } from '../errors.ts';
+import { usageError } from '../errors.ts';
 import type { ReadingTime } from '../format.ts';
 import { metricsResult, type FoundJob, type HistoryEntry, type JobScope, type JobSource } from '../job-source.ts';
 import { archivedResult, clusterJobEvents } from './archive.ts';
@@ -87,20 +87,9 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
         throw usageError(`Job ${name} is in a cluster and has no attempts: write ${name} without #${attempt}.`);
       const [observation, object] = await Promise.all([observe(record), objectOf(record)]);
       const result = resultOf(record, observation, { now: io.now() });
-      const [{ clusterDiffSide }, { withMetrics }] = await Promise.all([
-        import('./diff-side.ts'),
-        import('../diff.ts'),
-      ]);
+      const { clusterDiffSide, withPodMetrics } = await import('./diff-side.ts');
       const side = clusterDiffSide({ ...observation, object, result });
-      try {
-        const metrics = await metricsResult(source.metrics(job, { maxPoints: 2 }));
-        if (metrics.names.length > 0) return withMetrics(side, metrics);
-        return { ...side, metricsProblem: 'its logs have none' };
-      } catch (error) {
-        // Metrics are in the logs of the pods, which may be gone.
-        if (!(error instanceof JobmanError)) throw error;
-        return { ...side, metricsProblem: error.message };
-      }
+      return withPodMetrics(side, () => metricsResult(source.metrics(job, { maxPoints: 2 })));
     },
 
     async *logs(job, query, signal = new AbortController().signal) {
