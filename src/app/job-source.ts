@@ -26,6 +26,7 @@ import type {
   Why,
 } from './client.ts';
 import type { DiffSide } from './diff.ts';
+import { usageError } from './errors.ts';
 import type { RefPurpose } from './refs.ts';
 
 /** The cluster and namespace to search. Without a field the kubeconfig decides. */
@@ -147,6 +148,31 @@ export interface LogsQuery extends Omit<LogQuery, 'all'> {
   readonly timestamps?: boolean | undefined;
 }
 
+/** The parts of a query that only jobs of one source have, with the flag and, for a job in a cluster, the other way. */
+const keysOfOneSource: readonly {
+  readonly key: keyof LogsQuery;
+  readonly flag: string;
+  readonly insteadInCluster?: string;
+}[] = [
+  { key: 'container', flag: '--container' },
+  { key: 'allContainers', flag: '--all-containers' },
+  { key: 'previous', flag: '--previous' },
+  { key: 'allPods', flag: '--all-pods' },
+  { key: 'step', flag: '--step', insteadInCluster: 'a pod has containers: --container' },
+  { key: 'attempt', flag: '--attempt', insteadInCluster: 'each attempt is a pod: --all-pods' },
+];
+
+/** Throws JobmanError (2) for a query that jobs of that source do not support. */
+export function requireSupported(query: LogsQuery, source: 'store' | 'cluster'): void {
+  for (const { key, flag, insteadInCluster } of keysOfOneSource) {
+    if (query[key] === undefined) continue;
+    if (source === 'store' && insteadInCluster === undefined)
+      throw usageError(`${flag} works only for a job of a Kubernetes cluster.`);
+    if (source === 'cluster' && insteadInCluster !== undefined)
+      throw usageError(`${flag} is not for a job in a cluster; ${insteadInCluster}.`);
+  }
+}
+
 /** A log to print. `readLog` reads its bytes. */
 export interface JobLog {
   readonly job: string;
@@ -162,6 +188,8 @@ export interface JobLog {
   readonly from: number;
   /** True for a log that began while the job was followed. */
   readonly isNew: boolean;
+  /** True if each part must begin where the one before ended: only a stored log and an archived one can be read again. */
+  readonly isSequential: boolean;
 }
 
 export type LogStep =
@@ -209,7 +237,8 @@ export interface JobSource {
   logs(job: FoundJob, query: LogsQuery, signal?: AbortSignal): AsyncIterable<LogStep>;
   /**
    * As in `Client`. In a cluster, offsets count from the first byte that the query of `logs` wants, and a log that is not
-   * followed keeps the reader waiting until more bytes or its end arrive.
+   * followed keeps the reader waiting until more bytes or its end arrive. Throws JobmanError (3) for another offset of a
+   * sequential log.
    */
   readLog(job: FoundJob, id: string, from: number, maxBytes: number): Promise<LogPart>;
   metrics(job: FoundJob, query: MetricsQuery): AsyncIterable<MetricsStep>;

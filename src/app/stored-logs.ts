@@ -4,16 +4,9 @@ import { isFinishedPhase } from '../core/decide/phase.ts';
 import { parseInstant, type Duration, type Instant } from '../core/model/time.ts';
 import type { Client, LogQuery, LogRef } from './client.ts';
 import { usageError } from './errors.ts';
-import { logBytes, type JobLog, type LogsQuery, type LogStep } from './job-source.ts';
+import { logBytes, requireSupported, type JobLog, type LogsQuery, type LogStep } from './job-source.ts';
 import { jobUpdates } from './job-updates.ts';
 import type { Io } from './services.ts';
-
-const unsupportedKeys = [
-  ['container', '--container'],
-  ['allContainers', '--all-containers'],
-  ['previous', '--previous'],
-  ['allPods', '--all-pods'],
-] as const;
 
 /** See `JobSource.logs`. */
 export async function* storedLogs(
@@ -23,8 +16,7 @@ export async function* storedLogs(
   query: LogsQuery,
   signal: AbortSignal,
 ): AsyncGenerator<LogStep> {
-  const unsupported = unsupportedKeys.find(([key]) => query[key] !== undefined);
-  if (unsupported !== undefined) throw usageError(`${unsupported[1]} works only for a job of a Kubernetes cluster.`);
+  requireSupported(query, 'store');
   if (query.since !== undefined && query.step !== 'job' && query.step !== 'tpu') {
     throw usageError('--since needs times, which the output of programs does not have.', [
       'The last lines: --tail 100. With times: --step job, --step tpu, and jobs of a Kubernetes cluster.',
@@ -128,7 +120,7 @@ async function wantedLog(client: Client, log: LogRef, { tail, since, worker: nam
     since === undefined ? 0 : await offsetSince(client, log, since),
   );
   const label = named === undefined ? worker : null;
-  return { job, id, worker, attempt, label, pod: null, from, isNew: false };
+  return { job, id, worker, attempt, label, pod: null, from, isNew: false, isSequential: false };
 }
 
 const tailBlockSize = 64 * 1024;

@@ -1,7 +1,7 @@
 // Commands and flags of other tools, with the nearest thing in jobman. The spelling check finds mistyped names only.
 
 /** By the names, with `|` between them. */
-const hints: Readonly<Record<string, string>> = {
+export const foreignCommandHints: Readonly<Record<string, string>> = {
   'sbatch|bsub|qsub|launch': '`jobman create job.yaml` creates a job and starts it.',
   srun: '`jobman run -- CMD` runs a command as a local job, `jobman create job.yaml --follow` a manifest.',
   squeue: '`jobman list` lists the jobs, `jobman queue` those that wait.',
@@ -73,12 +73,8 @@ const hints: Readonly<Record<string, string>> = {
     '`jobman emulator status` shows the TPUs and faults, `jobman controller logs` the requests of jobman.',
 };
 
-const commandHints: ReadonlyMap<string, string> = new Map(
-  Object.entries(hints).flatMap(([names, hint]) => names.split('|').map((name) => [name, hint] as const)),
-);
-
 export function foreignCommandHint(name: string): string | undefined {
-  return commandHints.get(name);
+  return Object.entries(foreignCommandHints).find(([names]) => names.split('|').includes(name))?.[1];
 }
 
 /** Flags of kubectl, Docker, Slurm and others, with our names. The first that a command has is suggested. */
@@ -118,6 +114,3 @@ export function equivalentFlag(flag: string, names: readonly string[]): string |
   const known = Object.hasOwn(flagEquivalents, flag) ? (flagEquivalents[flag] ?? []) : [];
   return known.find((other) => names.includes(other.split(' ')[0] ?? ''));
 }
-
-/** For the test that compares the hints with the existing commands. */
-export const foreignCommands: readonly string[] = [...commandHints.keys()];

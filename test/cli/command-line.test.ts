@@ -9,7 +9,7 @@ import type { JobmanCommand } from '../../src/cli/command.ts';
 import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
 import type { Cli } from '../../src/cli/context.ts';
 import { dispatch } from '../../src/cli/dispatch.ts';
-import { foreignCommandHint, foreignCommands } from '../../src/cli/foreign-commands.ts';
+import { foreignCommandHint, foreignCommandHints } from '../../src/cli/foreign-commands.ts';
 import { run } from '../../src/cli/run.ts';
 import { commands } from '../../src/cli/table.ts';
 import { version } from '../../src/version.ts';
@@ -164,7 +164,7 @@ test('an unknown command is a usage error', async (t) => {
 /** The flags of the program itself, which belong to no command. */
 const ownFlags = new Set(['--version', '--help']);
 
-for (const foreign of foreignCommands) {
+for (const foreign of Object.keys(foreignCommandHints).flatMap((names) => names.split('|'))) {
   test(`\`jobman ${foreign}\` leads to commands and flags that there are`, () => {
     assert.equal(
       commands.some((entry) => entry.names.some((name) => name.split(' ')[0] === foreign)),

@@ -3,11 +3,12 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
+import type { JobLog } from '../../src/app/job-source.ts';
 import { foundJob, openJobs } from '../../src/app/jobs.ts';
 import { throughJson } from './over-json.ts';
 import { createCliHarness, emptyArchive, fakeCluster, now } from '../cli/support/harness.ts';
 import { aJob, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
-import { aClusterJob, anArchivedJob } from '../support/cluster-builders.ts';
+import { aClusterJob, aClusterPod, anArchivedJob } from '../support/cluster-builders.ts';
 import type { Fixture } from './client.ts';
 
 const inCluster = aClusterJob({
@@ -25,6 +26,8 @@ const archived = anArchivedJob({
   object: JSON.stringify({ metadata: { name: 'gone' } }),
 });
 
+const printed = 'step 1\nstep 2\n';
+
 /** The client and the fakes of the outside as one source. */
 function openSources(client: Client) {
   const { services, commands } = createCliHarness();
@@ -34,7 +37,12 @@ function openSources(client: Client) {
     },
     job: async (name: string) => (name === inCluster.name ? inCluster : null),
     raw: async () => ({ metadata: { name: inCluster.name } }),
-    async *pods() {},
+    async *pods() {
+      yield [aClusterPod({ name: 'train-0', jobUid: inCluster.uid })];
+    },
+    async *logs() {
+      yield Buffer.from(printed);
+    },
     patch: async (name: string) => void commands.push(`patch ${name}`),
   });
   const archive = {
@@ -42,6 +50,10 @@ function openSources(client: Client) {
     isUsed: true,
     jobs: async ({ name = archived.job.name }) => (name === archived.job.name ? [archived] : []),
     job: async () => archived,
+    logs: async () => [{ pod: 'gone-0', container: 'main', state: 'complete' as const }],
+    async *readLog() {
+      yield* [printed.slice(0, 9), printed.slice(9)].map((text) => Buffer.from(text));
+    },
   };
   const jobs = openJobs(
     {
@@ -109,6 +121,44 @@ export function jobSourceSuite(openFixture: (t: TestContext) => Fixture): void {
       assert.equal(steps.filter(({ kind }) => kind === 'result').length, 1);
     }
     assert.deepEqual([commands, (await client.show('vit')).desired], [['patch train'], 'stopped']);
+  });
+
+  test('a log is read from any offset, or in order if it says so', async (t) => {
+    const { jobs } = await open(t);
+    for (const [text, isSequential] of [
+      ['train', true],
+      ['gone', false],
+    ] as const) {
+      const found = await jobs.find({ text, isName: false }, 'read');
+      let log: JobLog | undefined;
+      for await (const step of jobs.logs(found, {})) {
+        if (step.kind !== 'logs') continue;
+        [log] = step.logs;
+        break;
+      }
+      assert.ok(log !== undefined);
+      assert.equal(log.isSequential, isSequential);
+      const read = async (from: number) => {
+        const { bytes } = await jobs.readLog(found, log.id, from, 7);
+        return Buffer.from(bytes).toString();
+      };
+      if (isSequential) {
+        assert.equal(await read(0), 'step 1\n');
+        await assert.rejects(read(0), { code: 3 });
+        assert.equal(await read(7), 'step 2\n');
+      } else for (const from of [7, 0, 12, 99, 5]) assert.equal(printed.slice(from).startsWith(await read(from)), true);
+    }
+  });
+
+  test('a query for jobs of the other source is refused', async (t) => {
+    const { jobs } = await open(t);
+    for (const [text, query, flag] of [
+      ['vit', { allPods: true }, '--all-pods'],
+      ['train', { attempt: 1 }, '--attempt'],
+    ] as const) {
+      const found = await jobs.find({ text, isName: false }, 'read');
+      await assert.rejects(Array.fromAsync(jobs.logs(found, query)), { code: 2, message: new RegExp(`^${flag} `) });
+    }
   });
 
   test('actions and perform give the same reason against a command', async (t) => {

@@ -8,17 +8,12 @@ import type { LogPart } from '../client.ts';
 import { createBell, pause } from '../concurrency.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
 import { pluralize } from '../format.ts';
-import type { JobLog, LogsQuery, LogStep } from '../job-source.ts';
+import { requireSupported, type JobLog, type LogsQuery, type LogStep } from '../job-source.ts';
 import { lineTime, withoutTimestamps } from './archived-lines.ts';
 import type { Cluster, ClusterContainer, ClusterJob, ClusterLogQuery, ClusterPod } from './cluster.ts';
 import type { ClusterParts, ClusterRecord } from './cluster-record.ts';
 import { clusterPhase, clusterResult, formatRestarted, isClusterFinished } from './job-result.ts';
 import { chooseContainer, mainContainer, observeJob, podsOf } from './observe-job.ts';
-
-const unsupportedKeys = [
-  ['step', '--step', 'a pod has containers: --container'],
-  ['attempt', '--attempt', 'each attempt is a pod: --all-pods'],
-] as const;
 
 /** The logs of one source. `readLog` knows the logs that `logs` has named. */
 export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'clusterArchive'>) {
@@ -30,9 +25,7 @@ export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'clusterArchi
     query: LogsQuery,
     signal: AbortSignal,
   ): AsyncGenerator<LogStep> {
-    const unsupported = unsupportedKeys.find(([key]) => query[key] !== undefined);
-    if (unsupported !== undefined)
-      throw usageError(`${unsupported[1]} is not for a job in a cluster; ${unsupported[2]}.`);
+    requireSupported(query, 'cluster');
     if (query.allContainers === true && query.container !== undefined)
       throw usageError('--container names one container, and --all-containers means all: use only one of the two.');
     const { cluster, archived, job } = record;
@@ -72,6 +65,7 @@ export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'clusterArchi
           pod: { name: pod.name, container },
           from: 0,
           isNew: false,
+          isSequential: options.isRepeatable !== true,
         };
         return { log, reader };
       },
@@ -84,11 +78,10 @@ export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'clusterArchi
     logs,
     async readLog({ job }: ClusterRecord, id: string, from: number, maxBytes: number): Promise<LogPart> {
       const reader = readers.get(`${job.uid} ${id}`);
-      if (reader === undefined || reader.position() !== from)
+      if (reader === undefined || !(await reader.moveTo(from)))
         throw new JobmanError(`Job ${job.name} has no log ${id} that is read at byte ${from}.`, exitCode.notFound);
       const bytes = await reader.read(maxBytes);
-      const end = reader.position();
-      return { bytes, from, end, isComplete: reader.isEnded() };
+      return { bytes, from, end: Math.max(from, reader.position()), isComplete: reader.isEnded() };
     },
   };
 }
@@ -102,6 +95,8 @@ interface OpenOptions {
   readonly onChange?: () => void;
   /** True if an empty piece is where the log ends at the beginning; reads wait until then. */
   readonly reportsEnd?: boolean;
+  /** True if `pieces` begins again at each call. */
+  readonly isRepeatable?: boolean;
 }
 
 interface OpenLog {
@@ -115,7 +110,7 @@ interface LogReading {
   readonly now: () => Instant;
   readonly signal: AbortSignal;
   readonly copies: ReturnType<typeof createCopies>;
-  open(pod: PodName, container: string, pieces: AsyncIterable<Uint8Array>, options: OpenOptions): OpenLog;
+  open(pod: PodName, container: string, pieces: () => AsyncIterable<Uint8Array>, options: OpenOptions): OpenLog;
 }
 
 type LogReader = ReturnType<typeof createReader>;
@@ -123,8 +118,11 @@ type LogReader = ReturnType<typeof createReader>;
 const noBytes: Uint8Array = new Uint8Array();
 
 /** Holds one piece at a time, so that a slow reader slows the cluster. */
-function createReader(pieces: AsyncIterable<Uint8Array>, { onChange, reportsEnd = false }: OpenOptions) {
-  const iterator = pieces[Symbol.asyncIterator]();
+function createReader(
+  pieces: () => AsyncIterable<Uint8Array>,
+  { onChange, reportsEnd = false, isRepeatable = false }: OpenOptions,
+) {
+  let iterator = pieces()[Symbol.asyncIterator]();
   let hasReachedEnd = !reportsEnd;
   let rest = noBytes;
   let position = 0;
@@ -146,25 +144,40 @@ function createReader(pieces: AsyncIterable<Uint8Array>, { onChange, reportsEnd 
     onChange?.();
   }
 
+  async function read(maxBytes: number): Promise<Uint8Array> {
+    if (rest.length === 0 && !isEnded) {
+      next ??= advance();
+      const mayWait = onChange === undefined || !hasReachedEnd;
+      if (mayWait) await next;
+      // The failure of a followed log is reported by the one who follows it.
+      if (failure !== undefined && onChange === undefined) throw failure;
+    }
+    const bytes = rest.subarray(0, maxBytes);
+    rest = rest.subarray(bytes.length);
+    position += bytes.length;
+    return bytes;
+  }
+
+  const close = (): void => void iterator.return?.().catch(() => undefined);
+
   return {
     position: () => position,
+    /** The next read begins there, or at the end of a shorter log. False for another offset of a log that is read once. */
+    async moveTo(offset: number): Promise<boolean> {
+      if (!isRepeatable) return offset === position;
+      if (offset < position) {
+        close();
+        iterator = pieces()[Symbol.asyncIterator]();
+        [rest, position, isEnded] = [noBytes, 0, false];
+      }
+      while (position < offset && !(isEnded && rest.length === 0)) await read(offset - position);
+      return true;
+    },
     /** False while a piece is awaited, and before the first. */
     isEnded: () => isEnded && rest.length === 0,
     failure: () => failure,
-    async read(maxBytes: number): Promise<Uint8Array> {
-      if (rest.length === 0 && !isEnded) {
-        next ??= advance();
-        const mayWait = onChange === undefined || !hasReachedEnd;
-        if (mayWait) await next;
-        // The failure of a followed log is reported by the one who follows it.
-        if (failure !== undefined && onChange === undefined) throw failure;
-      }
-      const bytes = rest.subarray(0, maxBytes);
-      rest = rest.subarray(bytes.length);
-      position += bytes.length;
-      return bytes;
-    },
-    close: (): void => void iterator.return?.().catch(() => undefined),
+    read,
+    close,
   };
 }
 
@@ -213,7 +226,7 @@ async function* printLogs(
         );
       }
       if (cluster === null || (container.state === 'waiting' && query.previous !== true)) continue;
-      const pieces = cluster.logs(pod.name, container.name, clusterQueryOf(query));
+      const pieces = () => cluster.logs(pod.name, container.name, clusterQueryOf(query));
       const opened = reading.open(pod, container.name, pieces, { isLabelled });
       yield* shown([opened]);
       // The kubelet has deleted the log of an evicted pod.
@@ -287,8 +300,9 @@ function createCopies(archive: ArchiveReading, job: ClusterJob, query: LogsQuery
       if (!hasNoted) yield note('The cluster no longer has this log; this is from the archive.');
       hasNoted = true;
       for (const log of chosen) {
-        const pieces = archive.readLog(job, log, omitUndefined({ tail, since, timestamps }));
-        yield reading.open({ name, index: pod?.index ?? null }, log.container, pieces, options);
+        const pieces = () => archive.readLog(job, log, omitUndefined({ tail, since, timestamps }));
+        const index = pod?.index ?? null;
+        yield reading.open({ name, index }, log.container, pieces, { ...options, isRepeatable: true });
         if (log.state === 'truncated')
           yield note(`Pod ${name} was deleted before the end of the output of ${log.container} was archived.`);
       }
@@ -383,9 +397,10 @@ function createFollowedLogs(reading: LogReading, cluster: Cluster, isLabelled: b
         ring();
       },
     };
-    const pieces = reportsEnd
-      ? endReportingLog(cluster, pod.name, container.name, followed)
-      : cluster.logs(pod.name, container.name, followed);
+    const pieces = () =>
+      reportsEnd
+        ? endReportingLog(cluster, pod.name, container.name, followed)
+        : cluster.logs(pod.name, container.name, followed);
     const opened = reading.open(pod, container.name, pieces, { isLabelled, reportsEnd, onChange: ring });
     open.add({ ...opened, key, pod, container });
     return opened.log;

@@ -38,7 +38,13 @@ const pings: { readonly interval: Duration; readonly timeout: Duration } = {
 };
 const handshakeTimeout: Duration = 30 * second;
 
-const protocols = [...[5, 4, 3, 2].map((version) => `v${version}.channel.k8s.io`), 'channel.k8s.io'];
+const protocols = [
+  'v5.channel.k8s.io',
+  'v4.channel.k8s.io',
+  'v3.channel.k8s.io',
+  'v2.channel.k8s.io',
+  'channel.k8s.io',
+];
 const maxRefusalBytes = 1 << 20;
 
 export function podPath({ clusterContext }: Pick<ClusterAccess, 'clusterContext'>, pod: string): string {
