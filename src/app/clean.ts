@@ -1,4 +1,5 @@
-import type { Job } from '../core/model/job.ts';
+import { capacityTraits } from '../core/decide/allocate.ts';
+import { lastAllocation, type Job } from '../core/model/job.ts';
 import type { Actor } from '../core/model/user.ts';
 import { checkAction } from '../core/policy/permissions.ts';
 import type { CommandResult, OnBehalf } from './client.ts';
@@ -6,10 +7,12 @@ import { refusedResult } from './commit-command.ts';
 import { exitCode } from './errors.ts';
 import { capitalize } from './format.ts';
 import type { JobFolders } from './ports.ts';
+import type { WorkerRoutes } from './worker-access.ts';
 
 /** Refuses a job that is unfinished, holds capacity or has another owner. Its history stays. Throws StoreError. */
 export async function cleanFiles(
   folders: JobFolders,
+  routes: () => Promise<Pick<WorkerRoutes, 'removeRunFolders'>>,
   job: Job,
   actor: Actor,
   options?: OnBehalf,
@@ -18,8 +21,25 @@ export async function cleanFiles(
   if (check.answer !== 'allow') return refusedResult(job, check);
   const found = await folders.remove(job);
   const it = `job ${job.id} (${job.spec.name})`;
-  const message = found ? `Removed the files of ${it}.` : `${capitalize(it)} has no files left.`;
+  const kept = await removeRunFolders(routes, job);
+  const message =
+    kept.length > 0
+      ? `Removed the files of ${it} here, but not those on ${kept.join('; ')}. Repeat: jobman clean ${Number(job.id)}`
+      : found
+        ? `Removed the files of ${it}.`
+        : `${capitalize(it)} has no files left.`;
   return { id: job.id, ok: true, message, exitCode: exitCode.ok };
+}
+
+/** Machines that are deleted with the job take its run folders with them; others keep them. */
+async function removeRunFolders(
+  routes: () => Promise<Pick<WorkerRoutes, 'removeRunFolders'>>,
+  job: Job,
+): Promise<readonly string[]> {
+  const allocation = lastAllocation(job);
+  const isElsewhere = allocation?.hosts?.some(({ externalIp }) => externalIp !== null) === true;
+  if (allocation === undefined || !isElsewhere || capacityTraits(job.spec.capacity).replaceable) return [];
+  return (await routes()).removeRunFolders({ job, allocation });
 }
 
 /** True if the job has files and `cleanFiles` would remove them. */

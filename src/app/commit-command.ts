@@ -11,6 +11,7 @@ import {
   heldAllocations,
   isForceRemoved,
   isLost,
+  lastAllocation,
   mayOutliveRemoval,
   type Allocation,
   type Finish,
@@ -160,8 +161,15 @@ function acceptedMessage(job: Job, verb: Verb): string {
     case 'delete':
       if (!job.removed)
         return `Deleting ${it}. It leaves the list once ${holdsTpu ? 'its TPU is released' : 'its program has ended'}.`;
-      return `Deleted ${it}.${mayOutliveRemoval(job) ? ' Its program is being ended.' : ''}${formatOrphans(job)}`;
+      return `Deleted ${it}.${mayOutliveRemoval(job) ? formatLeftProgram(job) : ''}${formatOrphans(job)}`;
   }
+}
+
+function formatLeftProgram(job: Job): string {
+  const allocation = lastAllocation(job);
+  return allocation?.unreachableWho === 'worker'
+    ? ` Its program may still run on ${allocation.name}, which does not answer.`
+    : ' Its program is being ended.';
 }
 
 function formatNewBudget(job: Job): string {

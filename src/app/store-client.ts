@@ -395,7 +395,7 @@ function createCommands(
 
     async clean(ref, options) {
       const [{ job }, { cleanFiles }] = await Promise.all([find(ref, 'change'), import('./clean.ts')]);
-      return cleanFiles(await jobFolders(), job, await whoAmI(), options);
+      return cleanFiles(await jobFolders(), parts.workerRoutes, job, await whoAmI(), options);
     },
 
     async listCleanable() {

@@ -120,7 +120,7 @@ function endingObstacleOf(context: WhyRequest): Step | null {
   if (!capacityTraits(job.spec.capacity).givenUpWhenSilent) {
     const slots = (allocationOf(job, attempt.allocation).workers ?? 1) === 1 ? 'Its slot stays' : 'Its slots stay';
     const next = `${slots} held until the host answers, because its program may still run there.`;
-    return { clause, evidence, next: `${next} If the machine is gone: jobman delete ${number} --force` };
+    return { clause, evidence, next: `${next} If the machine is gone: jobman delete ${number} --force`, nextAt: null };
   }
   // If nothing needs the TPU any more, it is released after the stop grace, even if a worker stays silent.
   const isReleased = isNoLongerNeeded(job, attempt, now);

@@ -59,6 +59,8 @@ export interface WorkerRoutes {
   requireOriginal(): Promise<void>;
   /** Rejects with a sentence if the worker cannot be reached now. */
   login(ref: AllocationRef, worker: number): Promise<WorkerLogin>;
+  /** Removes the job's run folders from other machines. A reason for each machine that keeps its folder. */
+  removeRunFolders(ref: AllocationRef): Promise<readonly string[]>;
 }
 
 /** Throws JobmanError if the job has no workers now. */

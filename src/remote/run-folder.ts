@@ -61,6 +61,22 @@ export function writeFileCommand(to: string, bytes: Uint8Array): string {
   return `base64 -d 2>/dev/null >${to} <<'END_OF_FILE' || fail "cannot write "${to}\n${lines}END_OF_FILE\n`;
 }
 
+/** Removes the job's folder, also parts that their owner may not enter, unless a program of the job is alive. */
+export function removeScript(root: string, marker: string): string {
+  return `
+root=${root}
+[ -e "$root" ] || exit 0
+if grep -ls -e ${quote(`JOBMAN_RUN=${marker}`)} /proc/[0-9]*/environ >/dev/null 2>&1; then
+  echo 'a program of the job still runs there' >&2
+  exit 1
+fi
+chmod -R u+rwx -- "$root" 2>/dev/null
+rm -rf -- "$root" || exit 1
+# The folders above it, if no other job uses them.
+rmdir -- "\${root%/*}" "\${root%/*/*}" 2>/dev/null || :
+`;
+}
+
 export const readBootCommand = `read -r boot 2>/dev/null <"\${JOBMAN_BOOT_ID_FILE:-${bootIdFile}}" || boot=unknown`;
 
 /**

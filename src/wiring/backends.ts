@@ -1,7 +1,7 @@
 // Backends: the ports of each kind of capacity, built from settings, and the real clock.
 
 import { workdirCopiesIn } from '../files/workdir-copies.ts';
-import { hostRoot } from '../remote/run-folder.ts';
+import { hostRoot, remoteRoot } from '../remote/run-folder.ts';
 import { openSshPool } from './ssh-pool.ts';
 import { hostsOf } from '../app/hosts.ts';
 import { callAt } from '../app/concurrency.ts';
@@ -19,7 +19,8 @@ import {
 import { createLocalMachines } from '../backends/hosts/machines.ts';
 import { createMachines, withThisMachine } from '../backends/machines.ts';
 import { createSecretStore } from '../files/secret-store.ts';
-import type { JobSpec } from '../core/model/spec.ts';
+import type { Job } from '../core/model/job.ts';
+import type { JobSpec, WorkerId } from '../core/model/spec.ts';
 import { createBlobs } from '../files/blobs.ts';
 import { settingFiles } from './secrets.ts';
 import { createTpuBackend } from './tpu.ts';
@@ -89,6 +90,11 @@ export function createBackends(parts: BackendParts): Backends {
       close();
     },
   };
+}
+
+/** The job's folder on a remote worker, quoted for a shell script. */
+export function runRoot(job: Job, worker: WorkerId): string {
+  return { hosts: hostRoot, tpu: remoteRoot }[job.spec.capacity.kind](job, worker);
 }
 
 /** The way to each worker of any job. */

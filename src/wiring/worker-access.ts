@@ -14,12 +14,13 @@ import {
   type WorkerTicket,
 } from '../app/worker-access.ts';
 import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
-import type { AllocationRef, Store } from '../app/ports.ts';
+import type { AllocationRef, Store, WorkerRef } from '../app/ports.ts';
 import type { StepRunner } from '../app/manual-step.ts';
 import type { Services } from '../app/services.ts';
 import type { WorkerLinks } from './backends.ts';
 import { cacheFor } from '../controller/timers.ts';
 import type { Job } from '../core/model/job.ts';
+import { second, type Duration } from '../core/model/time.ts';
 import { connectRelay, relaySocket, serveRelay, type RelayOptions } from '../remote/relay.ts';
 import { containerEntry, deferSession } from '../remote/session.ts';
 import { requireOriginalHome } from '../store/open-database.ts';
@@ -109,8 +110,8 @@ function startSession(transport: SshTransport, request: SessionRequest, containe
 
 /** For tickets. Opened at the first use, because most commands need no cloud. */
 export function createWorkerRoutes(services: Services): WorkerRoutes {
-  let opened: Promise<WorkerLinks> | undefined;
-  async function open(): Promise<WorkerLinks> {
+  let opened: Promise<WorkerLinks & { readonly close: () => void }> | undefined;
+  async function open(): Promise<WorkerLinks & { readonly close: () => void }> {
     const [{ createClock, workerLinks }, { openTpuWorkers }, { createHostRoutes }, { openSshPool }, settings] =
       await Promise.all([
         import('./backends.ts'),
@@ -122,12 +123,47 @@ export function createWorkerRoutes(services: Services): WorkerRoutes {
     const { io, home } = services;
     // It makes no connection, so there is nothing to close.
     const { workers } = openTpuWorkers({ io, home, settings, clock: createClock(() => io.now()) });
-    return workerLinks(createHostRoutes({ home, pool: openSshPool({ io, home }) }), workers);
+    const pool = openSshPool({ io, home });
+    return { ...workerLinks(createHostRoutes({ home, pool }), workers), close: () => pool.close() };
   }
   return {
     requireOriginal: () => requireOriginalHome(databaseOf(services)),
     login: async (ref, worker) => (await (opened ??= open())).login({ ...ref, worker }),
+    async removeRunFolders(ref) {
+      const links = await open();
+      const remote = (ref.allocation.hosts ?? []).flatMap(({ externalIp }, worker) =>
+        externalIp === null ? [] : [worker],
+      );
+      const problems = await Promise.all(remote.map((worker) => removeRunFolder(links, { ...ref, worker })));
+      links.close();
+      return problems.flat();
+    },
   };
+}
+
+const removeTimeout: Duration = 30 * second;
+
+async function removeRunFolder(links: WorkerLinks, ref: WorkerRef): Promise<readonly string[]> {
+  const { job, worker } = ref;
+  const [{ runRoot }, { jobMarker, removeScript }] = await Promise.all([
+    import('./backends.ts'),
+    import('../remote/run-folder.ts'),
+  ]);
+  const keeps = (reason: string) => [`worker ${worker}: ${reason}`];
+  try {
+    const script = removeScript(runRoot(job, worker), jobMarker(job));
+    const transport = await links.transport(ref);
+    const result = await transport.run({
+      script,
+      timeoutMs: removeTimeout,
+      maxOutputBytes: 10_000,
+      isRepeatable: true,
+    });
+    if (result.kind === 'no_answer') return keeps(result.reason);
+    return result.exitCode === 0 ? [] : keeps(new TextDecoder().decode(result.stderr).trim());
+  } catch (error) {
+    return keeps(messageOf(error));
+  }
 }
 
 /** Shares the controller's connections; see remote/relay.ts. The returned function stops it. */

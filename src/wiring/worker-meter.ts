@@ -12,9 +12,9 @@ import { localRoot } from '../backends/hosts/machines.ts';
 import { quote } from '../catalogue/shell.ts';
 import { lastAllocation, type Job } from '../core/model/job.ts';
 import { second, type Duration } from '../core/model/time.ts';
-import { hostRoot, remoteRoot } from '../remote/run-folder.ts';
 import { runLocalScript } from '../remote/transport.ts';
 import { figuresScript, parseFigures, type MeasuredRun } from '../remote/worker-figures.ts';
+import { runRoot } from './backends.ts';
 import { openWorkers } from './worker-access.ts';
 
 const timeout: Duration = 10 * second;
@@ -45,8 +45,7 @@ export function createWorkerMeter(services: Services, routes: WorkerRoutes): Wor
 
   async function measureRemote(job: Job, { worker, attempt }: FiguresTarget): Promise<FiguresAnswer> {
     const access = await accessOf(job);
-    const root = job.spec.capacity.kind === 'hosts' ? hostRoot(job, worker) : remoteRoot(job);
-    const run = { key: `${job.id}/${worker}`, folder: `${root}/attempt_${attempt}` };
+    const run = { key: `${job.id}/${worker}`, folder: `${runRoot(job, worker)}/attempt_${attempt}` };
     const answer = await runSession(access, Number(worker), figuresScript([run]));
     if (typeof answer !== 'string') {
       // The controller, whose connection it was, may have ended.

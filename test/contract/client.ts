@@ -684,6 +684,7 @@ export function clientSuite(implementation: OpenClient): void {
     ];
     const routes: WorkerRoutes = {
       requireOriginal: () => Promise.resolve(),
+      removeRunFolders: async () => [],
       login: async ({ allocation }, worker) => {
         const host = allocation.hosts?.[worker]?.externalIp ?? null;
         if (host === null) throw new JobmanError('no address yet', exitCode.unreachable);

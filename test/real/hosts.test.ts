@@ -1,6 +1,6 @@
 /** Jobs on machines of the user's own: real OpenSSH servers on loopback addresses, with the user's known_hosts. */
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { spawnSync } from 'node:child_process';
@@ -45,7 +45,10 @@ async function openHosts(t: TestContext): Promise<HostsWorld | undefined> {
   // First, also after a failed assertion: a program that is left fails this hook, and Node runs no hook after that.
   gpu1.world.atEnd(async () => {
     await world.stopServices();
-    for (const host of hosts) killPrograms(host);
+    for (const host of hosts) {
+      sendSignal(host.pid, 'SIGCONT');
+      killPrograms(host);
+    }
   });
   await world.runOk(['hosts', 'add', 'gpu1', '--ssh', 'gpu1', '--gpus', '4', '--slots', '2']);
   await world.runOk(['hosts', 'add', 'gpu2', '--ssh', 'gpu2']);
@@ -162,6 +165,40 @@ test('jobs on one host get slots with GPUs of their own and wait for one, and a 
   await world.waitForPhase(first, 'cancelled');
   await world.runOk(['cancel', third]);
   await world.waitForPhase(third, 'cancelled');
+});
+
+test('a host that does not answer keeps its slot for its job, whose files there are removed by clean', async (t) => {
+  const opened = await openHosts(t);
+  if (opened === undefined) return;
+  const { world, hosts, trust } = opened;
+  const [, gpu2] = hosts;
+  trust();
+  const recovery = { preset: 'pass', unreachable_grace: '1s' };
+  const manifest = jobOn(world, ['gpu2'], 'echo up; sleep 600', { recovery });
+  const [first, second] = [await world.create(manifest), await world.create(manifest)];
+  assert.ok(await prints(world, first, 'up'));
+  sendSignal(gpu2.pid, 'SIGSTOP');
+  await dropConnections(gpu2);
+  assert.ok(
+    await eventually(async () => (await world.output('why', first)).includes('Its slot stays held until the host'), {
+      withinMs: 60_000,
+    }),
+  );
+  assert.match(await world.output('hosts'), new RegExp(`^gpu2 .* ${first} no answer for`, 'm'));
+  assert.match(await world.output('why', second), /1 of 1 slot on gpu2 in use/);
+  assert.equal(runningPrograms(gpu2), 1);
+
+  sendSignal(gpu2.pid, 'SIGCONT');
+  assert.deepEqual(reasonsOf(await world.waitForFinish(first, 1)), ['unreachable']);
+  assert.ok(await prints(world, second, 'up'));
+  assert.equal(runningPrograms(gpu2), 1);
+  const runs = join(gpu2.home, '.jobman/runs');
+  const foldersOf = (id: string) => readdirSync(runs, { recursive: true }).filter((path) => String(path).endsWith(id));
+  assert.equal(foldersOf(first).length, 1);
+  await world.runOk(['clean', first]);
+  assert.equal(foldersOf(first).length, 0);
+  await world.runOk(['cancel', second]);
+  await world.waitForPhase(second, 'cancelled');
 });
 
 test('a host that reboots ends the attempt as unreachable, and the next one runs there after its setup', async (t) => {
