@@ -20,8 +20,11 @@ import type { PerformerOptions } from './performer.ts';
 const collectInterval = 5 * minute;
 /** A request whose reply was lost takes effect at most this long after the release. */
 const maxRequestDelay = 5 * minute;
-/** An incomplete collection is soon repeated, but an expired login must not keep the controller running. */
-const maxRetryTime = 3 * minute;
+/**
+ * An incomplete collection is soon repeated, but an expired login must not keep the controller running. A number instead
+ * of a time, because the clock may jump.
+ */
+const maxRetries = 4;
 
 type Claim = 'claimed' | 'release' | 'unknown';
 
@@ -148,6 +151,8 @@ function createCollectionSchedule(clock: Clock) {
    * store, so that a new controller knows it too.
    */
   let lateRequestsUntil: Instant = 0;
+  /** Incomplete collections since that time. */
+  let retries = 0;
   return {
     get dueAt() {
       return dueAt;
@@ -176,8 +181,11 @@ function createCollectionSchedule(clock: Clock) {
       return began;
     },
     end(began: Instant, isThrough: boolean): void {
-      const isTriedAgain = !isThrough && began < lateRequestsUntil + maxRetryTime;
-      if (lateRequestsUntil <= began && !isTriedAgain) lateRequestsUntil = 0;
+      const isLast = lateRequestsUntil <= began;
+      if (isThrough || !isLast) retries = 0;
+      else retries += 1;
+      const isTriedAgain = !isThrough && retries <= maxRetries;
+      if (isLast && !isTriedAgain) lateRequestsUntil = 0;
       if (lateRequestsUntil > 0) dueAt = Math.min(dueAt, isTriedAgain ? began + delayAfterRelease : lateRequestsUntil);
     },
   };

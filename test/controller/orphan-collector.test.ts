@@ -137,6 +137,20 @@ test('before the controller exits, it repeats a collection that was not allowed 
   assert.equal(cloud.there.size, 0);
 });
 
+test('after a jump of the clock, an incomplete collection is repeated a few times before the controller exits', async (t) => {
+  const { store, cloud, collector, clock } = await open(t);
+  await endedJob(store, 'us-central2-b');
+  await collector.collect();
+  cloud.silent.add('us-central2-b');
+  clock.now += 24 * hour;
+  let tries = 0;
+  for (; collector.expectsLateRequests && tries < 10; tries += 1) {
+    await collector.collect();
+    clock.now = collector.dueAt;
+  }
+  assert.equal(tries, 5);
+});
+
 test('all jobs of one location share one request', async (t) => {
   const { store, cloud, collector } = await open(t);
   for (const zone of ['good-a', 'good-b', 'good-a', 'good-a']) await endedJob(store, zone);
