@@ -9,7 +9,7 @@ import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { emulatorVerbs } from '../completion/proposals.ts';
 import { refuseJson, type Cli } from '../context.ts';
 import { foreignCommandHint } from '../foreign-commands.ts';
-import { aligned } from '../render/aligned.ts';
+import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { EmulatorServeFlags } from '../table/flags.ts';
@@ -167,22 +167,18 @@ export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number
   return emulator.serve(omitUndefined({ port, sshPort, seed, speed, state, hosts, gcsfuse, schedule, idleExitMs }));
 }
 
-const title = ['NAME', 'ZONE', 'ACCELERATOR', 'STATE', 'WORKERS', 'JOB', 'AGE'];
-
 function cloudLines({ tpus, activeFaults }: EmulatorStatus, columns: number | null, now: Instant): readonly string[] {
-  const rows = tpus.map((tpu) => [
-    escapeLine(tpu.name),
-    escapeLine(tpu.zone),
-    escapeLine(tpu.accelerator),
-    formatState(tpu),
-    formatWorkers(tpu),
-    tpu.job === null ? '-' : escapeLine(tpu.job),
-    formatAge(now - tpu.createdAt),
-  ]);
+  const table: readonly Column<EmulatorTpu>[] = [
+    { title: 'NAME', text: ({ name }) => name },
+    { title: 'ZONE', text: ({ zone }) => zone },
+    { title: 'ACCELERATOR', text: ({ accelerator }) => accelerator },
+    { title: 'STATE', text: formatState },
+    { title: 'WORKERS', text: formatWorkers },
+    { title: 'JOB', text: ({ job }) => job ?? '-' },
+    { title: 'AGE', side: 'right', text: ({ createdAt }) => formatAge(now - createdAt) },
+  ];
   return [
-    ...(rows.length === 0
-      ? ['It has no TPUs.']
-      : aligned([title, ...rows], ['left', 'left', 'left', 'left', 'left', 'left', 'right'], columns)),
+    ...(tpus.length === 0 ? ['It has no TPUs.'] : fittedTable(table, tpus, [], columns)),
     ...activeFaults.map((condition) => `in force: ${escapeLine(condition)}`),
   ];
 }

@@ -6,7 +6,7 @@ import { ownHost } from '../../core/model/spec.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { aligned } from '../render/aligned.ts';
+import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { HostFlags } from '../table/flags.ts';
 
@@ -27,15 +27,14 @@ export async function list(cli: Cli): Promise<number> {
   else {
     // A job that was deleted by force has no row any more.
     const messageOf = (id: string) => rows.find((row) => row.id === id)?.message ?? 'deleted';
-    const lines = hosts.map(({ name, ssh, slots, gpus, jobs }) => [
-      name,
-      ssh ?? 'this machine',
-      String(slots),
-      String(gpus ?? '-'),
-      jobs.map((id) => `${id} ${messageOf(id)}`).join(', ') || '-',
-    ]);
-    const sides = ['left', 'left', 'right', 'right', 'left'] as const;
-    cli.printAll(aligned([['HOST', 'SSH', 'SLOTS', 'GPUS', 'JOBS'], ...lines], sides, columnsOf(cli.io.stdout)));
+    const columns: readonly Column<(typeof hosts)[number]>[] = [
+      { title: 'HOST', text: ({ name }) => name },
+      { title: 'SSH', text: ({ ssh }) => ssh ?? 'this machine' },
+      { title: 'SLOTS', side: 'right', text: ({ slots }) => String(slots) },
+      { title: 'GPUS', side: 'right', text: ({ gpus }) => String(gpus ?? '-') },
+      { title: 'JOBS', text: ({ jobs }) => jobs.map((id) => `${id} ${messageOf(id)}`).join(', ') || '-' },
+    ];
+    cli.printAll(fittedTable(columns, hosts, [], columnsOf(cli.io.stdout)));
     if (hosts.length === 1) cli.note('Add another machine: jobman hosts add NAME --ssh ADDRESS');
   }
   return exitCode.ok;

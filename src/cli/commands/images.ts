@@ -2,26 +2,29 @@ import { exitCode, usageError } from '../../app/errors.ts';
 import { formatAge, pluralize, escapeForTerminal, escapeLine } from '../../app/format.ts';
 import type { CachedResult, ImageArtifact, ImageDetails, ImageRow } from '../../app/images.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { aligned, labelled } from '../render/aligned.ts';
+import { fittedTable, labelled, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
-import { minute, second } from '../../core/model/time.ts';
+import { minute, second, type Instant } from '../../core/model/time.ts';
 
 export async function images(cli: Cli, flags: { readonly refresh?: boolean | undefined }): Promise<number> {
   const found = await (await cli.services.client()).images({ refresh: flags.refresh === true });
   const { value: rows, fetchedAt, server } = found;
   if (cli.json) cli.printJsonLines(rows.map((row) => ({ ...row, fetchedAt })));
   else if (rows.length > 0) {
-    const now = cli.io.now();
-    const table = [['IMAGE', 'UPDATED', 'TAGS'], ...rows.map((row) => cells(row, now))];
-    cli.printAll(aligned(table, ['left', 'right', 'left'], columnsOf(cli.io.stdout)));
+    const columns: readonly Column<ImageRow>[] = [
+      { title: 'IMAGE', text: ({ name }) => name },
+      { title: 'UPDATED', side: 'right', text: ({ updatedAt }) => formatSince(updatedAt, cli.io.now()) },
+      { title: 'TAGS', text: ({ tags }) => tags.join(', ') || '-' },
+    ];
+    cli.printAll(fittedTable(columns, rows, [], columnsOf(cli.io.stdout)));
   }
   if (!cli.json) cli.note(`${pluralize(rows.length, 'image')} on ${server}`);
   noteAge(cli, found);
   return exitCode.ok;
 }
 
-function cells({ name, updatedAt, tags }: ImageRow, now: number): readonly string[] {
-  return [escapeLine(name), updatedAt === null ? '-' : formatAge(now - updatedAt), escapeLine(tags.join(', ')) || '-'];
+function formatSince(at: Instant | null, now: Instant): string {
+  return at === null ? '-' : formatAge(now - at);
 }
 
 interface ImageDetailsFlags {
@@ -51,10 +54,8 @@ export async function imageDetails(
 function linesOf({ io, screen }: Cli, details: ImageDetails, server: string): readonly string[] {
   const { name, project, repository, description, pullCount, artifacts } = details;
   const columns = columnsOf(io.stdout);
-  const now = io.now();
   const shown = artifacts.slice(0, maxRows);
   const more = artifacts.length - shown.length;
-  const table = [['TAGS', 'DIGEST', 'SIZE', 'PUSHED', 'FOR'], ...shown.map((one) => artifactCells(one, now))];
   const text = description.trimEnd();
   return [
     screen.styleOut('bold', escapeLine(name)),
@@ -65,22 +66,20 @@ function linesOf({ io, screen }: Cli, details: ImageDetails, server: string): re
       ],
       columns,
     ),
-    ...(shown.length === 0 ? [] : aligned(table, ['left', 'left', 'right', 'right', 'left'], columns)),
+    ...(shown.length === 0 ? [] : fittedTable(artifactColumns(io.now()), shown, [], columns)),
     ...(more === 0 ? [] : [`and ${more} older`]),
     '',
     ...(text === '' ? ['It has no description.'] : text.split(/\r?\n/).map((line) => escapeForTerminal(line))),
   ];
 }
 
-function artifactCells({ tags, digest, bytes, platforms, pushedAt }: ImageArtifact, now: number): readonly string[] {
-  return [
-    escapeLine(tags.join(', ')) || '-',
-    escapeLine(digest.slice(0, digest.indexOf(':') + 13)),
-    bytes === null ? '-' : formatRegistrySize(bytes),
-    pushedAt === null ? '-' : formatAge(now - pushedAt),
-    escapeLine(platforms.join(', ')) || '-',
-  ];
-}
+const artifactColumns = (now: Instant): readonly Column<ImageArtifact>[] => [
+  { title: 'TAGS', text: ({ tags }) => tags.join(', ') || '-' },
+  { title: 'DIGEST', text: ({ digest }) => digest.slice(0, digest.indexOf(':') + 13) },
+  { title: 'SIZE', side: 'right', text: ({ bytes }) => (bytes === null ? '-' : formatRegistrySize(bytes)) },
+  { title: 'PUSHED', side: 'right', text: ({ pushedAt }) => formatSince(pushedAt, now) },
+  { title: 'FOR', text: ({ platforms }) => platforms.join(', ') || '-' },
+];
 
 function formatRegistrySize(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];

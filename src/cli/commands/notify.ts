@@ -150,20 +150,20 @@ function recipientColumns({ users }: NotifySettings): readonly Column<RecipientO
     return owners.length === 0 ? 'those that name it' : `of ${formatList(owners)}`;
   };
   return [
-    { title: 'RECIPIENT', side: 'left', text: ({ recipient }) => recipient },
-    { title: 'CHANNEL', side: 'left', text: ({ channel }) => channel ?? '-' },
-    { title: 'JOBS', side: 'left', text: jobsOf },
-    { title: 'PROBLEM', side: 'left', text: ({ problem }) => problem ?? '-' },
+    { title: 'RECIPIENT', text: ({ recipient }) => recipient },
+    { title: 'CHANNEL', text: ({ channel }) => channel ?? '-' },
+    { title: 'JOBS', text: jobsOf },
+    { title: 'PROBLEM', text: ({ problem }) => problem ?? '-' },
   ];
 }
 
 function messageColumns(now: Instant): readonly Column<MessageView>[] {
   return [
-    { title: 'AGE', side: 'left', text: ({ createdAt }) => formatAge(now - createdAt) },
-    { title: 'TO', side: 'left', text: ({ recipient }) => recipient },
-    { title: 'STATE', side: 'left', text: (message) => formatState(message, now) },
+    { title: 'AGE', text: ({ createdAt }) => formatAge(now - createdAt) },
+    { title: 'TO', text: ({ recipient }) => recipient },
+    { title: 'STATE', text: (message) => formatState(message, now) },
     { title: 'TRIES', side: 'right', text: ({ tries }) => String(tries) },
-    { title: 'MESSAGE', side: 'left', text: formatMessage },
+    { title: 'MESSAGE', text: formatMessage },
   ];
 }
 

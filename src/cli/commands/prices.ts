@@ -39,12 +39,12 @@ export async function prices(cli: Cli, { zone }: PricesFlags & GlobalFlags, ...n
 
 function priceLines(rows: readonly PriceRow[], terminal: number | null, now: Instant): readonly string[] {
   const columns: readonly Column<PriceRow>[] = [
-    { title: 'ACCELERATOR', side: 'left', text: formatSubject },
-    { title: 'LOCATION', side: 'left', text: ({ zone, region }) => zone ?? region ?? 'any' },
-    { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing ?? 'any' },
+    { title: 'ACCELERATOR', text: formatSubject },
+    { title: 'LOCATION', text: ({ zone, region }) => zone ?? region ?? 'any' },
+    { title: 'PRICING', text: ({ pricing }) => pricing ?? 'any' },
     { title: 'PER CHIP-HOUR', side: 'right', text: ({ pricePerChipHourUsd }) => formatAmount(pricePerChipHourUsd, 4) },
     { title: 'PER HOUR', side: 'right', text: ({ pricePerHourUsd }) => formatAmount(pricePerHourUsd, 2) },
-    { title: 'SOURCE', side: 'left', text: (row) => formatSource(row, now) },
+    { title: 'SOURCE', text: (row) => formatSource(row, now) },
   ];
   return fittedTable(columns, rows, ['SOURCE', 'PER HOUR'], terminal);
 }

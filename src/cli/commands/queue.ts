@@ -7,7 +7,7 @@ import { formatAge, pluralize, escapeLine } from '../../app/format.ts';
 import type { JobRow } from '../../app/client.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { aligned } from '../render/aligned.ts';
+import { fittedTable, type Column } from '../render/aligned.ts';
 import { cutMiddle } from '../render/cell.ts';
 import { columnsOf } from '../screen.ts';
 import type { QueueFlags } from '../table/flags.ts';
@@ -68,26 +68,24 @@ async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolea
   cli.printSentence(`TPUs: ${pluralize(tpu.length, 'job')} waiting.`);
   if (waiting.length === 0) return false;
   const now = cli.io.now();
-  const cells = waiting.map((row) => [
-    isOnHosts(row)
-      ? positionsOf(row)
-          .map(({ host, position }) => `${host} ${position}`)
-          .join(', ')
-      : 'tpu',
-    row.id,
-    escapeLine(row.name),
-    escapeLine(row.owner ?? '-'),
-    escapeLine(
-      isOnHosts(row)
-        ? pluralize(row.hosts.length, 'slot')
-        : [row.accelerator, row.pricing, row.zone].filter((part) => part !== null).join(' '),
-    ),
-    formatAge(now - row.phaseStartedAt),
-    escapeLine(row.message),
-  ]);
-  const heads = ['QUEUE', 'JOB ID', 'NAME', 'USER', 'REQUESTS', 'WAITED', 'DETAIL'];
-  const sides = ['left', 'left', 'left', 'left', 'left', 'right', 'left'] as const;
-  cli.printAll(aligned([heads, ...cells], sides, columnsOf(cli.io.stdout)));
+  const queueOf = (row: JobRow) =>
+    positionsOf(row)
+      .map(({ host, position }) => `${host} ${position}`)
+      .join(', ');
+  const requestOf = ({ hosts, accelerator, pricing, zone }: JobRow) =>
+    hosts.length > 0
+      ? pluralize(hosts.length, 'slot')
+      : [accelerator, pricing, zone].filter((part) => part !== null).join(' ');
+  const columns: readonly Column<JobRow>[] = [
+    { title: 'QUEUE', text: (row) => (isOnHosts(row) ? queueOf(row) : 'tpu') },
+    { title: 'JOB ID', text: ({ id }) => id },
+    { title: 'NAME', text: ({ name }) => name },
+    { title: 'USER', text: ({ owner }) => owner ?? '-' },
+    { title: 'REQUESTS', text: requestOf },
+    { title: 'WAITED', side: 'right', text: ({ phaseStartedAt }) => formatAge(now - phaseStartedAt) },
+    { title: 'DETAIL', text: ({ message }) => message },
+  ];
+  cli.printAll(fittedTable(columns, waiting, [], columnsOf(cli.io.stdout)));
   return false;
 }
 
@@ -136,30 +134,20 @@ function printTables(cli: Cli, { groups, positions }: QueueView, now: Instant): 
 
 function groupLines(groups: readonly QueueGroup[], columns: number | null): readonly string[] {
   const hasOthers = groups.some(({ otherRequests }) => Object.keys(otherRequests).length > 0);
-  const rows = groups.map(({ flavor, requests, gpus, otherRequests, ...group }) => [
-    `${flavor === null ? '<no name>' : formatFlavor(flavor)}${group.conflict ? ' (conflict)' : ''}`,
-    String(group.jobCount),
-    String(group.yourJobCount),
-    String(group.waitingCount),
-    String(group.podCount),
-    requests['cpu'] ?? '-',
-    requests['memory'] ?? '-',
-    gpus === 0 ? '-' : String(gpus),
-    ...(hasOthers ? [formatAmounts(otherRequests) || '-'] : []),
-  ]);
-  const heads = [
-    'FLAVOR',
-    'JOBS',
-    'YOURS',
-    'WAITING',
-    'PODS',
-    'CPU',
-    'MEMORY',
-    'GPUS',
-    ...(hasOthers ? ['OTHER'] : []),
+  const nameOf = ({ flavor, conflict }: QueueGroup) =>
+    `${flavor === null ? '<no name>' : formatFlavor(flavor)}${conflict ? ' (conflict)' : ''}`;
+  const table: readonly Column<QueueGroup>[] = [
+    { title: 'FLAVOR', text: nameOf },
+    { title: 'JOBS', side: 'right', text: ({ jobCount }) => String(jobCount) },
+    { title: 'YOURS', side: 'right', text: ({ yourJobCount }) => String(yourJobCount) },
+    { title: 'WAITING', side: 'right', text: ({ waitingCount }) => String(waitingCount) },
+    { title: 'PODS', side: 'right', text: ({ podCount }) => String(podCount) },
+    { title: 'CPU', side: 'right', text: ({ requests }) => requests['cpu'] ?? '-' },
+    { title: 'MEMORY', side: 'right', text: ({ requests }) => requests['memory'] ?? '-' },
+    { title: 'GPUS', side: 'right', text: ({ gpus }) => (gpus === 0 ? '-' : String(gpus)) },
+    { title: 'OTHER', text: ({ otherRequests }) => formatAmounts(otherRequests) || '-' },
   ];
-  const sides = heads.map((head) => (head === 'FLAVOR' || head === 'OTHER' ? 'left' : 'right'));
-  return aligned([heads, ...rows], sides, columns);
+  return fittedTable(hasOthers ? table : table.slice(0, -1), groups, [], columns);
 }
 
 /** Other users choose this name: it may contain any character and be 256 KB long. */
@@ -176,19 +164,21 @@ function shownPositions(positions: readonly QueuePosition[]): readonly QueuePosi
 }
 
 function positionLines(positions: readonly QueuePosition[], columns: number | null, now: Instant): readonly string[] {
-  const rows = positions.map(({ job, yours, position, lastPosition, queueLength }) => [
-    `${position === lastPosition ? position : `${position}-${lastPosition}`} of ${queueLength}`,
-    yours ? 'yours' : '',
-    escapeLine(job.namespace),
-    escapeLine(job.name),
-    escapeLine(job.queue ?? '-'),
-    String(job.priority),
-    formatAge(now - job.createdAt),
-    job.flavor === null ? formatAmounts(job.requests) || '-' : formatFlavor(job.flavor),
-  ]);
-  const heads = ['POSITION', 'OWNER', 'NAMESPACE', 'JOB', 'QUEUE', 'PRIORITY', 'AGE', 'REQUESTS'];
-  const sides = ['right', 'left', 'left', 'left', 'left', 'right', 'right', 'left'] as const;
-  return aligned([heads, ...rows], sides, columns);
+  const positionOf = ({ position, lastPosition, queueLength }: QueuePosition) =>
+    `${position === lastPosition ? position : `${position}-${lastPosition}`} of ${queueLength}`;
+  const requestOf = ({ job: { flavor, requests } }: QueuePosition) =>
+    flavor === null ? formatAmounts(requests) || '-' : formatFlavor(flavor);
+  const table: readonly Column<QueuePosition>[] = [
+    { title: 'POSITION', side: 'right', text: positionOf },
+    { title: 'OWNER', text: ({ yours }) => (yours ? 'yours' : '') },
+    { title: 'NAMESPACE', text: ({ job }) => job.namespace },
+    { title: 'JOB', text: ({ job }) => job.name },
+    { title: 'QUEUE', text: ({ job }) => job.queue ?? '-' },
+    { title: 'PRIORITY', side: 'right', text: ({ job }) => String(job.priority) },
+    { title: 'AGE', side: 'right', text: ({ job }) => formatAge(now - job.createdAt) },
+    { title: 'REQUESTS', text: requestOf },
+  ];
+  return fittedTable(table, positions, [], columns);
 }
 
 function printNotes(

@@ -6,7 +6,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isOffered, type QuotaHolder, type QuotaRow } from '../../reports/quota.ts';
 import type { QuotaLimitOutput, QuotaUseOutput } from '../outputs.ts';
 import { type Cli, type GlobalFlags, reportError } from '../context.ts';
-import { type Column, fittedTable } from '../render/aligned.ts';
+import { type Column, fittedTable, zoneColumn } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { QuotaFlags } from '../table/flags.ts';
 import { printUnchecked, repairHints } from './tpus.ts';
@@ -107,11 +107,10 @@ function mergeUnused(rows: readonly QuotaRow[]): readonly QuotaRow[] {
 
 function quotaLines(rows: readonly QuotaRow[], terminal: number | null): readonly string[] {
   if (rows.length === 0) return [];
-  const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
   const columns: readonly Column<QuotaRow>[] = [
-    { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
-    { title: 'GENERATION', side: 'left', text: formatGeneration },
-    { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
+    zoneColumn(rows),
+    { title: 'GENERATION', text: formatGeneration },
+    { title: 'PRICING', text: ({ pricing }) => pricing },
     { title: 'LIMIT', side: 'right', text: formatLimit },
     { title: 'USED', side: 'right', text: ({ usedChips }) => formatChips(usedChips) },
     { title: 'RECLAIMABLE', side: 'right', text: ({ reclaimableChips }) => formatChips(reclaimableChips) },
@@ -121,7 +120,7 @@ function quotaLines(rows: readonly QuotaRow[], terminal: number | null): readonl
       side: 'right',
       text: (row) => (row.limitState === 'unlimited' ? '-' : formatChips(row.leftChips)),
     },
-    { title: 'USED BY', side: 'left', text: formatUsers },
+    { title: 'USED BY', text: formatUsers },
   ];
   return fittedTable(columns, rows, ['USED BY', 'REQUESTED', 'RECLAIMABLE'], terminal);
 }

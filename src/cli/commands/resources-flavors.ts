@@ -2,7 +2,7 @@ import { exitCode } from '../../app/errors.ts';
 import { gpuCount, isGpu, withLimits, type Amounts, type Flavor } from '../../app/cluster/flavor.ts';
 import { quantityKey } from '../../app/cluster/quantity.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { aligned } from '../render/aligned.ts';
+import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 
 export async function resourcesFlavors(cli: Cli, _flags: GlobalFlags): Promise<number> {
@@ -19,16 +19,15 @@ export async function resourcesFlavors(cli: Cli, _flags: GlobalFlags): Promise<n
     }
     return exitCode.ok;
   }
-  const rows = predefined.map((flavor) => [
-    flavor.name + (flavor.name === defaultFlavor ? ' (default)' : ''),
-    formatQuantity(flavor, 'cpu'),
-    formatQuantity(flavor, 'memory'),
-    formatGpus(flavor.resources.requests, gpuResources),
-    flavor.description ?? '',
-  ]);
-  const table = [['FLAVOR', 'CPU', 'MEMORY', 'GPUS', 'DESCRIPTION'], ...rows];
-  cli.printAll(aligned(table, ['left', 'left', 'left', 'left', 'left'], columnsOf(cli.io.stdout)));
-  if (rows.length === 0) {
+  const columns: readonly Column<Flavor>[] = [
+    { title: 'FLAVOR', text: ({ name }) => name + (name === defaultFlavor ? ' (default)' : '') },
+    { title: 'CPU', text: (flavor) => formatQuantity(flavor, 'cpu') },
+    { title: 'MEMORY', text: (flavor) => formatQuantity(flavor, 'memory') },
+    { title: 'GPUS', text: ({ resources }) => formatGpus(resources.requests, gpuResources) },
+    { title: 'DESCRIPTION', text: ({ description }) => description ?? '' },
+  ];
+  cli.printAll(fittedTable(columns, predefined, [], columnsOf(cli.io.stdout)));
+  if (predefined.length === 0) {
     cli.note('The settings have no flavors: job.resources.predefined. docs/kubernetes.md shows how they are written.');
   }
   return exitCode.ok;

@@ -8,7 +8,7 @@ import { readRegularFile } from '../../files/files.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import { askHidden } from '../prompt.ts';
-import { aligned } from '../render/aligned.ts';
+import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { SecretFlags } from '../table/flags.ts';
 
@@ -22,14 +22,13 @@ export async function list(cli: Cli): Promise<number> {
     cli.note('No secrets yet. Store one: jobman secret set NAME');
     return exitCode.ok;
   }
-  const rows = secrets.map(({ name, size, changedAt, usedBy }) => [
-    name,
-    formatBinarySize(size),
-    formatAge(cli.io.now() - changedAt),
-    usedBy.map(Number).join(', ') || '-',
-  ]);
-  const sides = ['left', 'right', 'left', 'left'] as const;
-  cli.printAll(aligned([['SECRET', 'SIZE', 'CHANGED', 'JOBS'], ...rows], sides, columnsOf(cli.io.stdout)));
+  const columns: readonly Column<(typeof secrets)[number]>[] = [
+    { title: 'SECRET', text: ({ name }) => name },
+    { title: 'SIZE', side: 'right', text: ({ size }) => formatBinarySize(size) },
+    { title: 'CHANGED', text: ({ changedAt }) => formatAge(cli.io.now() - changedAt) },
+    { title: 'JOBS', text: ({ usedBy }) => usedBy.map(Number).join(', ') || '-' },
+  ];
+  cli.printAll(fittedTable(columns, secrets, [], columnsOf(cli.io.stdout)));
   return exitCode.ok;
 }
 

@@ -8,7 +8,7 @@ import { settingsLayers } from '../../files/settings-files.ts';
 import { settingsFile } from '../../files/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { aligned } from '../render/aligned.ts';
+import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 
 export async function settings(cli: Cli, _flags: GlobalFlags, ...args: readonly string[]): Promise<number> {
@@ -135,8 +135,12 @@ async function list(cli: Cli): Promise<number> {
     cli.printJsonLines(rows);
     return exitCode.ok;
   }
-  const table = [['KEY', 'VALUE', 'FROM'], ...rows.map(({ key, value, source }) => [key, formatValue(value), source])];
-  cli.printAll(aligned(table, ['left', 'left', 'left'], columnsOf(cli.io.stdout)));
+  const columns: readonly Column<Row>[] = [
+    { title: 'KEY', text: ({ key }) => key },
+    { title: 'VALUE', text: ({ value }) => formatValue(value) },
+    { title: 'FROM', text: ({ source }) => source },
+  ];
+  cli.printAll(fittedTable(columns, rows, [], columnsOf(cli.io.stdout)));
   cli.note(`Settings file: ${settingsFile(cli.services.home)}`);
   return exitCode.ok;
 }

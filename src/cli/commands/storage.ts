@@ -82,9 +82,9 @@ interface BucketCells {
 }
 
 const bucketColumns: readonly Column<BucketCells>[] = [
-  { title: 'BUCKET', side: 'left', text: ({ bucket }) => bucket },
-  { title: 'LOCATION', side: 'left', text: ({ location }) => location },
-  { title: 'CLASS', side: 'left', text: ({ storageClass }) => storageClass },
+  { title: 'BUCKET', text: ({ bucket }) => bucket },
+  { title: 'LOCATION', text: ({ location }) => location },
+  { title: 'CLASS', text: ({ storageClass }) => storageClass },
   { title: 'SIZE', side: 'right', text: ({ size }) => size },
   { title: 'OBJECTS', side: 'right', text: ({ objects }) => objects },
   { title: '7 DAYS', side: 'right', text: ({ week }) => week },
@@ -185,9 +185,9 @@ function printNotes(cli: Cli, rows: readonly BucketRow[], exact: boolean): void 
 // ------------------------------------------------------------------------------------------ checkpoints
 
 const checkpointColumns = (now: Instant): readonly Column<CheckpointRow>[] => [
-  { title: 'JOB', side: 'left', text: ({ jobs }) => (jobs.length > 2 ? `${jobs[0]}, ...` : jobs.join(', ')) },
-  { title: 'NAME', side: 'left', text: ({ name }) => name },
-  { title: 'USER', side: 'left', text: ({ owner }) => owner },
+  { title: 'JOB', text: ({ jobs }) => (jobs.length > 2 ? `${jobs[0]}, ...` : jobs.join(', ')) },
+  { title: 'NAME', text: ({ name }) => name },
+  { title: 'USER', text: ({ owner }) => owner },
   {
     title: 'SIZE',
     side: 'right',
@@ -198,8 +198,8 @@ const checkpointColumns = (now: Instant): readonly Column<CheckpointRow>[] => [
     side: 'right',
     text: ({ newestAt }) => (newestAt === null ? '-' : formatAge(now - newestAt)),
   },
-  { title: 'NEEDED', side: 'left', text: formatNeed },
-  { title: 'FOLDER', side: 'left', text: ({ folder }) => folder },
+  { title: 'NEEDED', text: formatNeed },
+  { title: 'FOLDER', text: ({ folder }) => folder },
 ];
 
 function formatNeed({ needed, assumed, message }: CheckpointRow): string {

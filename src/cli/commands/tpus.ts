@@ -8,7 +8,7 @@ import { type Cli, type GlobalFlags, printError, reportError } from '../context.
 import { pause } from '../../app/concurrency.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { confirm } from '../prompt.ts';
-import { aligned, type Column, fittedTable } from '../render/aligned.ts';
+import { type Column, fittedTable, zoneColumn } from '../render/aligned.ts';
 import { cutEnd } from '../render/cell.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpusFlags } from '../table/flags.ts';
@@ -140,12 +140,13 @@ function formatNoOrphan({ unchecked }: OrphanReport, isReleasing: boolean): stri
 function printOrphans(cli: Cli, orphans: readonly OrphanView[]): number {
   if (cli.json) cli.printJsonLines(orphans.map(orphanJson));
   else if (orphans.length > 0) {
-    const rows = orphans.map((orphan) => {
-      const [, parent = '-', name = orphan.resource] = /^(.*)\/([^/]+)$/.exec(orphan.resource) ?? [];
-      return [orphan.job, formatOrphanState(orphan), name, parent].map(escapeLine);
-    });
-    const title = ['JOB', 'STATE', 'NAME', 'IN'];
-    cli.printAll(aligned([title, ...rows], ['left', 'left', 'left', 'left'], columnsOf(cli.io.stdout)));
+    const columns: readonly Column<OrphanView>[] = [
+      { title: 'JOB', text: ({ job }) => job },
+      { title: 'STATE', text: formatOrphanState },
+      { title: 'NAME', text: ({ resource }) => resource.slice(resource.lastIndexOf('/') + 1) },
+      { title: 'IN', text: ({ resource }) => resource.slice(0, Math.max(0, resource.lastIndexOf('/'))) || '-' },
+    ];
+    cli.printAll(fittedTable(columns, orphans, [], columnsOf(cli.io.stdout)));
   }
   if (orphans.length > 0) cli.note(`${pluralize(orphans.length, 'orphan')}; nothing changed. Release: jobman gc --yes`);
   return exitCode.ok;
@@ -217,14 +218,14 @@ function printOutcome(cli: Cli, orphan: OrphanView, outcome: 'gone' | 'releasing
   else cli.printSentence(escapeLine(sentence));
 }
 
-const tableColumns = (isOneProject: boolean, now: Instant): readonly Column<TpuRow>[] => [
-  { title: 'NAME', side: 'left', text: ({ name }) => name },
-  { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
-  { title: 'ACCELERATOR', side: 'left', text: ({ accelerator }) => accelerator ?? '?' },
-  { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
-  { title: 'STATE', side: 'left', text: ({ state }) => state },
-  { title: 'OWNER', side: 'left', text: formatOwner },
-  { title: 'JOB', side: 'left', text: ({ job }) => job ?? '-' },
+const tableColumns = (rows: readonly TpuRow[], now: Instant): readonly Column<TpuRow>[] => [
+  { title: 'NAME', text: ({ name }) => name },
+  zoneColumn(rows),
+  { title: 'ACCELERATOR', text: ({ accelerator }) => accelerator ?? '?' },
+  { title: 'PRICING', text: ({ pricing }) => pricing },
+  { title: 'STATE', text: ({ state }) => state },
+  { title: 'OWNER', text: formatOwner },
+  { title: 'JOB', text: ({ job }) => job ?? '-' },
   {
     title: 'READY',
     side: 'right',
@@ -245,8 +246,7 @@ const narrowTerminal = 60;
 function tpuLines(rows: readonly TpuRow[], terminal: number | null, now: Instant): readonly string[] {
   if (rows.length === 0) return [];
   if (terminal !== null && terminal < narrowTerminal) return rows.flatMap((row) => twoLines(row, terminal));
-  const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
-  return fittedTable(tableColumns(isOneProject, now), rows, dropOrder, terminal);
+  return fittedTable(tableColumns(rows, now), rows, dropOrder, terminal);
 }
 
 function twoLines(row: TpuRow, terminal: number): readonly string[] {

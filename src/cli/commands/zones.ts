@@ -3,7 +3,7 @@ import { formatAge, formatDuration } from '../../app/format.ts';
 import { errorPhrases } from '../../app/phrases.ts';
 import type { ZoneRow } from '../../app/zones.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { type Column, fittedTable } from '../render/aligned.ts';
+import { type Column, fittedTable, zoneColumn } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Instant } from '../../core/model/time.ts';
@@ -24,14 +24,13 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
 
 export function zoneLines(rows: readonly ZoneRow[], terminal: number | null, now: Instant): readonly string[] {
   if (rows.length === 0) return [];
-  const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
   const columns: readonly Column<ZoneRow>[] = [
-    { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
-    { title: 'ACCELERATOR', side: 'left', text: ({ accelerator }) => accelerator },
-    { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
-    { title: 'LAST ANSWER', side: 'left', text: (row) => formatLastAnswer(row, now) },
-    { title: 'GRANTED', side: 'left', text: (row) => formatLastGrant(row, now) },
-    { title: 'JOBS', side: 'left', text: formatJobs },
+    zoneColumn(rows),
+    { title: 'ACCELERATOR', text: ({ accelerator }) => accelerator },
+    { title: 'PRICING', text: ({ pricing }) => pricing },
+    { title: 'LAST ANSWER', text: (row) => formatLastAnswer(row, now) },
+    { title: 'GRANTED', text: (row) => formatLastGrant(row, now) },
+    { title: 'JOBS', text: formatJobs },
   ];
   return fittedTable(columns, rows, dropOrder, terminal);
 }

@@ -27,31 +27,44 @@ const minWrappedWidth = 16;
 
 export interface Column<Row> {
   readonly title: string;
-  readonly side: 'left' | 'right';
+  /** Default: left. */
+  readonly side?: 'right';
+  /** The cell; the table escapes it. */
   readonly text: (row: Row) => string;
 }
 
-/** A narrow terminal loses whole columns, in the order of `dropOrder`, so that no heading is cut. */
+/** The zone, with its project if the rows are of several projects. */
+export function zoneColumn<Row extends { readonly project: string; readonly zone: string }>(
+  rows: readonly Row[],
+): Column<Row> {
+  const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
+  return { title: 'ZONE', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) };
+}
+
+/**
+ * A narrow terminal loses whole columns, in the order of `dropOrder`, so that no heading is cut. A line that is still too
+ * long is cut, or its last cell is wrapped.
+ */
 export function fittedTable<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
   dropOrder: readonly string[],
   terminal: number | null,
+  last: 'cut' | 'wrap' = 'cut',
 ): readonly string[] {
-  const linesOf = (shown: readonly Column<Row>[]): readonly string[] =>
+  const linesOf = (shown: readonly Column<Row>[], most: number | null): readonly string[] =>
     aligned(
       [shown.map(({ title }) => title), ...rows.map((row) => shown.map(({ text }) => escapeLine(text(row))))],
-      shown.map(({ side }) => side),
-      null,
+      shown.map(({ side }) => side ?? 'left'),
+      most,
+      last,
     );
   let shown = columns;
-  let lines = linesOf(shown);
   for (const dropped of dropOrder) {
-    if (terminal === null || lines.every((line) => width(line) <= terminal)) break;
+    if (terminal === null || linesOf(shown, null).every((line) => width(line) <= terminal)) break;
     shown = shown.filter(({ title }) => title !== dropped);
-    lines = linesOf(shown);
   }
-  return terminal === null ? lines : lines.map((line) => cutEnd(line, terminal));
+  return linesOf(shown, terminal);
 }
 
 export function labelled(rows: readonly (readonly [string, string])[], columns: number | null): readonly string[] {

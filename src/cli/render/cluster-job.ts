@@ -4,12 +4,12 @@ import { replacedResourcesAnnotation, type ClusterJobView } from '../../app/clus
 import type { V1Job } from '@kubernetes/client-node';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
-import { formatAge, formatTimeOfDay, formatWhen, pluralize, escapeLine, type ReadingTime } from '../../app/format.ts';
+import { formatAge, formatTimeOfDay, formatWhen, pluralize, type ReadingTime } from '../../app/format.ts';
 import { quote } from '../../catalogue/shell.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, stylePhase, type Layout } from '../screen.ts';
-import { aligned, labelled } from './aligned.ts';
+import { fittedTable, labelled, type Column } from './aligned.ts';
 import { formatCostSplit, formatJobName } from './job-phrases.ts';
 
 /** Pods and events before this many are counted, not listed; `--json` has all. */
@@ -101,21 +101,20 @@ function podLines(
 ): readonly string[] {
   const shown = pods.slice(-maxRows);
   if (shown.length === 0) return [];
-  const rows = shown.flatMap((pod) =>
-    pod.containers.map((container, index) => [
-      index === 0 ? pod.name : '',
-      index === 0 ? (pod.node ?? '-') : '',
-      index === 0 ? formatAge(now - pod.createdAt) : '',
-      container.name,
-      formatContainerState(pod, container, isGone),
-      String(container.restarts),
-      escapeLine(container.reason ?? ''),
-    ]),
-  );
-  const heads = ['POD', 'NODE', 'AGE', 'CONTAINER', 'STATE', 'RESTARTS', 'REASON'];
-  const sides = ['left', 'left', 'right', 'left', 'left', 'right', 'left'] as const;
+  const rows = shown.flatMap((pod) => pod.containers.map((container, index) => ({ pod, container, index })));
+  type Row = (typeof rows)[number];
+  const ofPod = (text: (pod: ClusterPod) => string) => (row: Row) => (row.index === 0 ? text(row.pod) : '');
+  const table: readonly Column<Row>[] = [
+    { title: 'POD', text: ofPod(({ name }) => name) },
+    { title: 'NODE', text: ofPod(({ node }) => node ?? '-') },
+    { title: 'AGE', side: 'right', text: ofPod(({ createdAt }) => formatAge(now - createdAt)) },
+    { title: 'CONTAINER', text: ({ container }) => container.name },
+    { title: 'STATE', text: ({ pod, container }) => formatContainerState(pod, container, isGone) },
+    { title: 'RESTARTS', side: 'right', text: ({ container }) => String(container.restarts) },
+    { title: 'REASON', text: ({ container }) => container.reason ?? '' },
+  ];
   const more = pods.length - shown.length;
-  return [...aligned([heads, ...rows], sides, columns), ...(more === 0 ? [] : [`and ${pluralize(more, 'older pod')}`])];
+  return [...fittedTable(table, rows, [], columns), ...(more === 0 ? [] : [`and ${pluralize(more, 'older pod')}`])];
 }
 
 function formatContainerState(
@@ -131,16 +130,17 @@ function formatContainerState(
 function eventLines(events: readonly ClusterEvent[], columns: number | null): readonly string[] {
   const shown = events.slice(-maxRows);
   if (shown.length === 0) return [];
-  const rows = shown.map(({ lastAt, object, reason, message, count }) => [
-    formatTimeOfDay(lastAt),
-    object.kind,
-    reason,
-    `${escapeLine(message.replaceAll('\n', ' '))}${count > 1 ? ` (${count} times)` : ''}`,
-  ]);
-  const table = [['EVENT (UTC)', 'OF', 'REASON', 'WHAT'], ...rows];
+  const what = ({ message, count }: ClusterEvent) =>
+    `${message.replaceAll('\n', ' ')}${count > 1 ? ` (${count} times)` : ''}`;
+  const table: readonly Column<ClusterEvent>[] = [
+    { title: 'EVENT (UTC)', text: ({ lastAt }) => formatTimeOfDay(lastAt) },
+    { title: 'OF', text: ({ object }) => object.kind },
+    { title: 'REASON', text: ({ reason }) => reason },
+    { title: 'WHAT', text: what },
+  ];
   const more = events.length - shown.length;
   return [
-    ...aligned(table, ['left', 'left', 'left', 'left'], columns, 'wrap'),
+    ...fittedTable(table, shown, [], columns, 'wrap'),
     ...(more === 0 ? [] : [`and ${pluralize(more, 'older event')}`]),
   ];
 }

@@ -15,7 +15,7 @@ import {
   type CostTotal,
 } from '../../reports/cost.ts';
 import type { CostOutput } from '../outputs.ts';
-import { aligned, fittedTable, type Column } from './aligned.ts';
+import { fittedTable, type Column } from './aligned.ts';
 import { wrap } from './cell.ts';
 import { csvLines, csvNumber } from './csv.ts';
 
@@ -142,7 +142,7 @@ function columnsOf(by: CostGrouping): readonly Column<Row>[] {
   return [
     {
       title,
-      side: 'left',
+
       text: (row) => {
         const name = 'key' in row ? (row.key ?? withoutKey) : `${row.count} more`;
         return row.simulated && by !== 'job' ? `${name} (simulated)` : name;
@@ -150,8 +150,8 @@ function columnsOf(by: CostGrouping): readonly Column<Row>[] {
     },
     ...(by === 'job'
       ? [
-          { title: 'NAME', side: 'left' as const, text: text(({ name, cluster }) => cluster ?? name) },
-          { title: 'USER', side: 'left' as const, text: text(({ owner }) => owner) },
+          { title: 'NAME', text: text(({ name, cluster }) => cluster ?? name) },
+          { title: 'USER', text: text(({ owner }) => owner) },
         ]
       : []),
     { title: 'HOURS', side: 'right', text: ({ held }) => formatHours(held.durationMs) },
@@ -181,20 +181,19 @@ const dropOrder = [
 
 /** One row for each use of the capacity that has some time, and the sum without waiting. */
 function totalLines(total: CostTotal, terminal: number | null): readonly string[] {
-  const row = (title: string, amount: CostAmount, estimate: string): readonly string[] => [
-    title,
-    formatHours(amount.durationMs),
-    formatHours(amount.chipMs),
-    estimate,
-  ];
-  const { waiting } = total;
+  const { held, waiting, simulated } = total;
   const rows = [
-    [total.simulated ? 'SIMULATED' : 'TOTAL', 'HOURS', 'CHIP-HOURS', 'ESTIMATE'],
-    ...heldUses(total).map((use) => row(use, total[use], formatAmount(total[use], ' not priced'))),
-    row('total', total.held, formatEstimate(total)),
-    ...(waiting.durationMs > 0 ? [row('waiting', waiting, 'not charged')] : []),
+    ...heldUses(total).map((use) => ({ ...total[use], use, estimate: formatAmount(total[use], ' not priced') })),
+    { ...held, use: 'total', estimate: formatEstimate(total) },
+    ...(waiting.durationMs > 0 ? [{ ...waiting, use: 'waiting', estimate: 'not charged' }] : []),
   ];
-  return aligned(rows, ['left', 'right', 'right', 'right'], terminal);
+  const columns: readonly Column<(typeof rows)[number]>[] = [
+    { title: simulated ? 'SIMULATED' : 'TOTAL', text: ({ use }) => use },
+    { title: 'HOURS', side: 'right', text: ({ durationMs }) => formatHours(durationMs) },
+    { title: 'CHIP-HOURS', side: 'right', text: ({ chipMs }) => formatHours(chipMs) },
+    { title: 'ESTIMATE', side: 'right', text: ({ estimate }) => estimate },
+  ];
+  return fittedTable(columns, rows, [], terminal);
 }
 
 /** Dollars; `not priced`, alone or with the time that has no price; `-` for no time. */

@@ -28,7 +28,7 @@ import {
   formatWhen,
   type ReadingTime,
 } from '../../app/format.ts';
-import { aligned, labelled } from './aligned.ts';
+import { fittedTable, labelled, type Column } from './aligned.ts';
 import { fillLines, wrap } from './cell.ts';
 import { clusterFactRows, clusterJobLines } from './cluster-job.ts';
 import { formatCostSplit, formatJobName } from './job-phrases.ts';
@@ -211,19 +211,13 @@ function formatAllocation(allocation: AllocationView, layout: ShowLayout): strin
 function attempts(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.attempts.length === 0) return [];
   const shown = view.attempts.slice(-maxRows);
-  const isNarrow = layout.columns !== null && layout.columns < minTableWidth;
-  const columns = isNarrow ? attemptColumns.filter(({ isDropped }) => !isDropped) : attemptColumns;
   const rows = shown.map((attempt) => {
     const ready = view.allocations.find(({ allocation }) => allocation === attempt.allocation)?.readyAt ?? null;
-    const all = spans(attempt, ready, layout.now);
-    return [...columns.map(({ text }) => text(attempt, all)), formatEnd(view, attempt, layout.now)];
+    return { ...attempt, ...spans(attempt, ready, layout.now) };
   });
-  const lines = aligned(
-    [[...columns.map(({ title }) => title), 'ENDED (UTC)'], ...rows],
-    [...columns.map(() => 'right' as const), 'left'],
-    layout.columns,
-    'wrap',
-  );
+  const end = { title: 'ENDED (UTC)', text: (attempt: AttemptView) => formatEnd(view, attempt, layout.now) };
+  const columns = [...columnsFor(attemptColumns, layout), end];
+  const lines = fittedTable(columns, rows, [], layout.columns, 'wrap');
   const earlier = view.attempts.length - shown.length;
   return earlier === 0
     ? lines
@@ -232,17 +226,21 @@ function attempts(view: JobView, layout: ShowLayout): readonly string[] {
 
 const minTableWidth = 80;
 
-const attemptColumns: readonly {
-  readonly title: string;
-  readonly isDropped?: true;
-  readonly text: (attempt: AttemptView, all: Spans) => string;
-}[] = [
-  { title: 'ATTEMPT', text: ({ attempt }) => String(attempt) },
-  { title: 'STAGE', isDropped: true, text: ({ stage }) => String(stage) },
-  { title: 'ALLOCATION', isDropped: true, text: ({ allocation }) => String(allocation) },
-  { title: 'WAITED', isDropped: true, text: (_, { waited }) => formatSpan(waited) },
-  { title: 'SETUP', isDropped: true, text: (_, { setup }) => formatSpan(setup) },
-  { title: 'RAN', text: (_, { ran }) => formatSpan(ran) },
+/** `isDropped`: in a narrow terminal. */
+type ShownColumn<Row> = Column<Row> & { readonly isDropped?: true };
+
+function columnsFor<Row>(columns: readonly ShownColumn<Row>[], { columns: terminal }: ShowLayout) {
+  const isNarrow = terminal !== null && terminal < minTableWidth;
+  return columns.filter(({ isDropped }) => !isNarrow || isDropped !== true);
+}
+
+const attemptColumns: readonly ShownColumn<AttemptView & Spans>[] = [
+  { title: 'ATTEMPT', side: 'right', text: ({ attempt }) => String(attempt) },
+  { title: 'STAGE', side: 'right', isDropped: true, text: ({ stage }) => String(stage) },
+  { title: 'ALLOCATION', side: 'right', isDropped: true, text: ({ allocation }) => String(allocation) },
+  { title: 'WAITED', side: 'right', isDropped: true, text: ({ waited }) => formatSpan(waited) },
+  { title: 'SETUP', side: 'right', isDropped: true, text: ({ setup }) => formatSpan(setup) },
+  { title: 'RAN', side: 'right', text: ({ ran }) => formatSpan(ran) },
 ];
 
 interface Spans {
@@ -273,22 +271,13 @@ function formatEnd({ spec }: JobView, attempt: AttemptView, now: Instant): strin
   const day = at === null || formatDate(at, now) === formatDate(now, now) ? '' : `${formatDate(at, now)} `;
   const when = at === null ? 'ending' : `${day}${formatTimeOfDay(at)}`;
   const cause = attempt.evidence === null ? '' : formatCause(spec, attempt.reason, attempt.evidence);
-  return escapeLine(
-    `${when} ${reasonPhrases[attempt.reason]}${cause === '' ? '' : `: ${cause}`}`.replaceAll('\n', ' '),
-  );
+  return `${when} ${reasonPhrases[attempt.reason]}${cause === '' ? '' : `: ${cause}`}`.replaceAll('\n', ' ');
 }
 
 function workers(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.workers.length === 0) return [];
   const shown = view.workers.length <= maxRows ? view.workers : unusualWorkers(view.workers);
-  const isNarrow = layout.columns !== null && layout.columns < minTableWidth;
-  const columns = isNarrow ? workerColumns.filter(({ isDropped }) => !isDropped) : workerColumns;
-  const rows = shown.map((worker) => columns.map(({ text }) => text(worker)));
-  const lines = aligned(
-    [columns.map(({ title }) => title), ...rows],
-    columns.map(({ side }) => side),
-    layout.columns,
-  );
+  const lines = fittedTable(columnsFor(workerColumns, layout), shown, [], layout.columns);
   const more = view.workers.length - shown.length;
   return more === 0
     ? lines
@@ -296,17 +285,12 @@ function workers(view: JobView, layout: ShowLayout): readonly string[] {
 }
 
 /** A narrow terminal drops the address: the last line is more useful, and `ssh` knows the address. */
-const workerColumns: readonly {
-  readonly title: string;
-  readonly side: 'left' | 'right';
-  readonly isDropped?: true;
-  readonly text: (worker: WorkerView) => string;
-}[] = [
+const workerColumns: readonly ShownColumn<WorkerView>[] = [
   { title: 'WORKER', side: 'right', text: ({ worker }) => String(worker) },
-  { title: 'HOST', side: 'left', isDropped: true, text: ({ address }) => escapeLine(address ?? '-') },
-  { title: 'STATE', side: 'left', text: ({ message }) => escapeLine(message) },
+  { title: 'HOST', isDropped: true, text: ({ address }) => address ?? '-' },
+  { title: 'STATE', text: ({ message }) => message },
   { title: 'LOG AGE', side: 'right', text: ({ logAgeMs }) => (logAgeMs === null ? '-' : formatAge(logAgeMs)) },
-  { title: 'LAST LINE', side: 'left', text: lastLine },
+  { title: 'LAST LINE', text: lastLine },
 ];
 
 /** First workers with a rare state, then those with the oldest log. */
@@ -323,7 +307,7 @@ function unusualWorkers(all: readonly WorkerView[]): readonly WorkerView[] {
 
 function lastLine(worker: WorkerView): string {
   // A progress bar overwrites itself: show the last state.
-  return escapeLine((worker.lastLine ?? '').trimEnd().split('\r').at(-1) ?? '');
+  return (worker.lastLine ?? '').trimEnd().split('\r').at(-1) ?? '';
 }
 
 function commands(view: JobView, columns: number | null): readonly string[] {

@@ -7,7 +7,7 @@ import { suggestZone } from '../../catalogue/zones.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, type Layout, type Styler } from '../screen.ts';
 import type { TopOrder } from '../table/flags.ts';
-import { fittedTable, type Column } from './aligned.ts';
+import { fittedTable, zoneColumn, type Column } from './aligned.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
 
 /** A line of the lower table: a job, one of its workers, or a TPU without a job. */
@@ -65,9 +65,8 @@ const ownersWidth = 10;
 /** `[]` without zones. */
 export function zoneLines(zones: readonly TopZone[], { columns, styler, now }: Layout): readonly string[] {
   if (zones.length === 0) return [];
-  const isOneProject = new Set(zones.map(({ project }) => project)).size === 1;
   const most = columns === null ? null : columns < narrowTerminal ? columns : columns - ownersWidth - 2;
-  const table = fittedTable(zoneColumns(isOneProject, now), zones, zoneDropOrder, most);
+  const table = fittedTable(zoneColumns(zones, now), zones, zoneDropOrder, most);
   return withLastColumn(table, ['BY', ...zones.map(formatUsers)], columns).map((line, index) =>
     (zones[index - 1]?.idleChips ?? 0) > 0 ? styler('bold', line) : line,
   );
@@ -84,9 +83,9 @@ function withLastColumn(table: readonly string[], texts: readonly string[], colu
   });
 }
 
-const zoneColumns = (isOneProject: boolean, now: Instant): readonly Column<TopZone>[] => [
-  { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
-  { title: 'GENERATION', side: 'left', text: ({ generation }) => generation ?? '?' },
+const zoneColumns = (rows: readonly TopZone[], now: Instant): readonly Column<TopZone>[] => [
+  zoneColumn(rows),
+  { title: 'GENERATION', text: ({ generation }) => generation ?? '?' },
   {
     title: 'LIMIT',
     side: 'right',
@@ -211,18 +210,18 @@ function jobColumns(
   return [
     {
       title: 'JOB',
-      side: 'left',
+
       text: (line) => fit(line.kind === 'job' ? line.id : line.kind === 'tpu' ? '-' : '', widths.id),
     },
-    { title: 'NAME', side: 'left', text: (line) => fit(nameOf(line), widths.name) },
+    { title: 'NAME', text: (line) => fit(nameOf(line), widths.name) },
     {
       title: 'USER',
-      side: 'left',
+
       text: (line) => (line.kind === 'job' ? (line.owner ?? '-') : line.kind === 'tpu' ? line.user : ''),
     },
-    { title: 'ACCELERATOR', side: 'left', text: (line) => (line.kind === 'worker' ? '' : (line.accelerator ?? '-')) },
-    { title: 'ZONE', side: 'left', text: (line) => (line.kind === 'worker' ? '' : (line.zone ?? '-')) },
-    { title: 'STATUS', side: 'left', text: (line) => padEnd(formatState(line, layout), statusWidth) },
+    { title: 'ACCELERATOR', text: (line) => (line.kind === 'worker' ? '' : (line.accelerator ?? '-')) },
+    { title: 'ZONE', text: (line) => (line.kind === 'worker' ? '' : (line.zone ?? '-')) },
+    { title: 'STATUS', text: (line) => padEnd(formatState(line, layout), statusWidth) },
     number('LOG', 3, (line) => (line.kind === 'tpu' || line.logAt === null ? '-' : formatAge(now - line.logAt))),
     number('CPU%', 4, (line) => formatPercent(figuresOf(line).cpu)),
     number('MEM%', 4, (line) => formatPercent(figuresOf(line).memory)),
