@@ -25,7 +25,7 @@ import { exitCode, StoreError } from './errors.ts';
 import type { LabRestart } from './lab-job.ts';
 import type { Commit, LogFiles, Store, StoredJob } from './ports.ts';
 import { requirePermission } from './require-permission.ts';
-import { capitalize, formatUsd } from './format.ts';
+import { capitalize, formatReasons, formatUsd } from './format.ts';
 import { orphansOf } from './orphans.ts';
 import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
 import type { Digest } from '../catalogue/digest.ts';
@@ -120,8 +120,7 @@ function isStart(verb: Verb): boolean {
 }
 
 function unconfirmedResult({ id }: Job, confirmation: ConfirmationNeeded): CommandResult {
-  const messages = confirmation.reasons.map(({ message }) => `${capitalize(message)}.`);
-  return { id, ok: false, message: messages.join(' '), exitCode: exitCode.conflict, confirmation };
+  return { id, ok: false, message: formatReasons(confirmation), exitCode: exitCode.conflict, confirmation };
 }
 
 export function refusedResult(

@@ -3,7 +3,7 @@
 
 import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { CostAmount } from '../reports/cost.ts';
-import type { JobRow } from './client.ts';
+import type { ConfirmationNeeded, JobRow } from './client.ts';
 import { formatHosts, type Reason } from '../core/model/spec.ts';
 
 /** One unit, rounded down: `48s`, `9m`, `14h`, `3d`. For columns. Never negative: two clocks differ a little. */
@@ -169,6 +169,11 @@ export function asClause(text: string): string {
 
 export function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The reasons that need a confirmation, as sentences for a refusal. Texts of other users are escaped. */
+export function formatReasons({ reasons }: ConfirmationNeeded): string {
+  return reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`).join(' ');
 }
 
 export const importedPrefix = 'imported';

@@ -3,7 +3,7 @@
 
 import type { Client, JobView } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { capitalize, escapeLine } from '../app/format.ts';
+import { formatReasons } from '../app/format.ts';
 import type { RunBooking } from '../app/lab-job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
@@ -53,8 +53,7 @@ export async function startRun(parts: StartParts, run: NewRun): Promise<StartedR
   const lab = { job: { ...labJob, replaces, ...(await sheetOf(parts)) }, booking: bookingFor(user, claim, notes) };
   const answer = await parts.client.create({ spec, manifest, onBehalfOf: user.name, lab, replaces });
   if (answer.kind !== 'created') {
-    const reasons = answer.confirmation.reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`);
-    throw new JobmanError(`Nothing was started. ${reasons.join(' ')}`, exitCode.conflict, [
+    throw new JobmanError(`Nothing was started. ${formatReasons(answer.confirmation)}`, exitCode.conflict, [
       'Run the command again to take the TPU.',
     ]);
   }

@@ -3,7 +3,7 @@
 
 import type { Client, JobRow } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { capitalize, escapeLine, pluralize } from '../../app/format.ts';
+import { escapeLine, pluralize } from '../../app/format.ts';
 import { minute, second } from '../../core/model/time.ts';
 import { runFolders } from '../../lab/attempt-plan.ts';
 import {
@@ -11,15 +11,15 @@ import {
   formatHolders,
   readHolders,
   type TpuUsage,
-  formatUsage,
   readJobsByTpu,
   type JobOnTpu,
   othersBooking,
 } from '../../lab/tpu-usage.ts';
 import type { LabJob } from '../../lab/lab-store.ts';
 import type { LabUser } from '../../lab/users.ts';
-import { covers, reapplyOf, requireOperable } from '../../lab/operation.ts';
-import { formatTpuState, type EndResult, type EndRequest, type TpuOperations } from '../../lab/tpu-operations.ts';
+import { claimQuestion, operationFor } from '../../lab/claim.ts';
+import { covers } from '../../lab/operation.ts';
+import { type EndResult, type EndRequest, type TpuOperations } from '../../lab/tpu-operations.ts';
 import { type LabTpu, shortName, tpuFromName } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
@@ -114,13 +114,11 @@ export interface TpuClaim {
   readonly replaces: readonly string[];
   readonly booking: Booking | null;
   /**
-   * Ends the confirmed programs that belong to no job. Creates the TPU if needed, after the end of its jobs. Nothing
-   * changes before this call.
+   * Ends the confirmed programs that belong to no job. If the TPU must be created, one request ends its jobs and creates
+   * it. Nothing changes before this call.
    */
   prepare(): Promise<void>;
 }
-
-type ProvisionAction = 'apply' | 'reapply' | null;
 
 /**
  * Asks for missing consent. Throws JobmanError: (4) if the TPU is stopped or changing, or without consent; (5) if the
@@ -136,80 +134,37 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
       state.message,
       `tpu describe ${tpu.name}    checks it again`,
     ]);
-  const action = provisionActionFor(state.state, called);
-  const operation = action === 'apply' ? ({ name: action, work: { kind: 'create' } } as const) : reapplyOf(state);
-  if (action !== null) requireOperable(tpu, state, action);
+  const operation = operationFor(tpu, state, called);
   const running = await findOperation(parts.client, tpu);
   // A run may begin while the workers are prepared, and attaches to an operation that creates its TPU.
-  if (running !== null && running.work.kind !== 'prepare' && !(action !== null && covers(running.work, operation.work)))
+  if (
+    running !== null &&
+    running.work.kind !== 'prepare' &&
+    !(operation !== null && covers(running.work, operation.work))
+  )
     throw operationConflict(running.view, tpu);
-  const found = await readUsage(cli, parts, tpu, { user, hasWorkers: action === null, without: request.job });
+  const found = await readUsage(cli, parts, tpu, { user, hasWorkers: operation === null, without: request.job });
   const { usage, booking, sheetWarnings, workerWarnings } = found;
-  const users = [...usage.jobs.map(({ row }) => row), ...usage.otherJobs];
   for (const sentence of [...sheetWarnings, ...workerWarnings]) cli.note(escapeLine(sentence));
-  // `capitalize` must not change the name, so the sentence begins with something else.
-  const actionSentence =
-    action === 'apply'
-      ? `the TPU ${called} does not exist and would be created`
-      : `the TPU ${called} is ${state.state} and would be created again`;
-  const provision = action === null || request.apply ? [] : [actionSentence];
-  const use = request.force ? [] : [...formatUsage(usage, called), ...formatEnded(usage)];
-  // Notes in the sheet and command lines of programs are untrusted text.
-  const reasons = [...use, ...provision, ...otherEffects].map((one) => escapeLine(`${capitalize(one)}.`));
-  const flags = [
-    ...(use.length === 0 ? [] : [' -f takes the TPU.']),
-    ...(provision.length === 0 ? [] : [' -apply creates it.']),
-  ];
+  const question = claimQuestion({ usage, operation, state: state.state, called, agreed: request, otherEffects });
+  const { reasons, flags, takesTpu } = question;
   const text = reasons.join(' ');
-  const refused = `Nothing was started. ${text}${flags.join('')}`;
+  const refused = ['Nothing was started.', text, ...flags].join(' ');
   if (reasons.length > 0 && !(await confirm(cli, `${text} Continue?`, refused, reasons))) {
-    const refusal = use.length > 0 ? exitCode.conflict : exitCode.failed;
+    const refusal = takesTpu ? exitCode.conflict : exitCode.failed;
     throw new JobmanError('Nothing was started.', signal.aborted ? exitCode.interrupted : refusal);
   }
+  const replaces = [...usage.jobs.map(({ row }) => row), ...usage.otherJobs].map(({ id }) => id);
   return {
     zone: state.state === 'absent' ? null : state.zone,
-    replaces: users.map(({ id }) => id),
+    replaces,
     booking,
     async prepare() {
-      if (action !== null) {
-        await endJobs(cli, parts, users);
-        await operate(cli, parts, tpu, { operation, zone: state.zone, found: state.found, prepares: false });
-        return;
-      }
-      await endOnWorkers(cli, tpus, tpu, { folders: [], pids: usage.holders }, signal);
+      if (operation === null) await endOnWorkers(cli, tpus, tpu, { folders: [], pids: usage.holders }, signal);
+      else
+        await operate(cli, parts, tpu, { operation, zone: state.zone, found: state.found, prepares: false, replaces });
     },
   };
-}
-
-function provisionActionFor(state: string, called: string): ProvisionAction {
-  switch (state) {
-    case 'ready':
-      return null;
-    case 'absent':
-      return 'apply';
-    case 'preempted':
-    case 'terminated':
-    case 'suspended':
-    case 'failed':
-      return 'reapply';
-    case 'stopped':
-      throw new JobmanError(`${called} is stopped. Nothing was started.`, exitCode.conflict, [
-        `tpu restart ${called}    starts it`,
-      ]);
-    default:
-      throw new JobmanError(`${called} is ${formatTpuState(state)}. Nothing was started.`, exitCode.conflict, [
-        `tpu check-status ${called}    shows its state`,
-      ]);
-  }
-}
-
-function formatEnded({ jobs, otherJobs, holders }: TpuUsage): readonly string[] {
-  const count = jobs.length + otherJobs.length;
-  const ended = [
-    ...(count === 0 ? [] : [count === 1 ? 'this job' : 'these jobs']),
-    ...(holders.length === 0 ? [] : [holders.length === 1 ? 'this process' : 'these processes']),
-  ];
-  return ended.length === 0 ? [] : [`${ended.join(' and ')} would be ended`];
 }
 
 /** Finds the TPU in the registry, or derives it from its name. Throws JobmanError (3) if neither is possible. */

@@ -4,7 +4,7 @@
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { createStoreSource, storedJob } from '../../app/store-source.ts';
-import { capitalize, escapeLine } from '../../app/format.ts';
+import { escapeLine, formatReasons } from '../../app/format.ts';
 import { covers, buildOperationSpec, mayBeOperation, runningOperation, type Operation } from '../../lab/operation.ts';
 import { persistentTpuSpec } from '../../lab/run-spec.ts';
 import { siteSteps, wandbKeyIn, wandbSecret, wandbVariable } from '../../lab/site-setup.ts';
@@ -27,6 +27,8 @@ export interface OperationRequest {
   readonly found?: FoundTpu | undefined;
   /** False: the caller or a later job prepares the workers. */
   readonly prepares: boolean;
+  /** Jobs that the same request ends. The operation begins once they have ended. */
+  readonly replaces?: readonly string[];
 }
 
 interface RunningOperation {
@@ -103,7 +105,7 @@ async function beginOperation(
   cli: TpuCli,
   client: Client,
   tpu: LabTpu,
-  { operation, zone, found, prepares }: OperationRequest,
+  { operation, zone, found, prepares, replaces = [] }: OperationRequest,
 ): Promise<string> {
   const [site, { tpu: cloud }] = await Promise.all([cli.lab.site(), cli.services.settings()]);
   const capacity = persistentTpuSpec(tpu, site, { project: cloud.project, foundZone: zone === '' ? null : zone });
@@ -114,7 +116,7 @@ async function beginOperation(
   const spec = buildOperationSpec(operation, kept, { steps, spreadsheet: site.spreadsheet !== null });
   const manifest = `# Created by: tpu ${operation.name} ${tpu.name}\n`;
   const secrets = key === null ? {} : { [wandbSecret.secret]: Buffer.from(key).toString('base64') };
-  const answer = await client.create({ spec, manifest, secrets });
+  const answer = await client.create({ spec, manifest, secrets, replaces });
   if (answer.kind === 'created') {
     cli.note(`Job ${answer.id} (${spec.name}) runs in the background; Ctrl-C only detaches from it.`);
     await wakeController(cli, client);
@@ -123,8 +125,7 @@ async function beginOperation(
   // Another command was quicker.
   const same = await findSameOperation({ cli, client, tpu }, operation.work);
   if (same !== null) return same.id;
-  const reasons = answer.confirmation.reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`);
-  throw new JobmanError(`Nothing was changed. ${reasons.join(' ')}`, exitCode.conflict);
+  throw new JobmanError(`Nothing was changed. ${formatReasons(answer.confirmation)}`, exitCode.conflict);
 }
 
 /** Follows the job to its end. Throws JobmanError: (130) after Ctrl-C, otherwise if the TPU did not become ready. */

@@ -172,6 +172,11 @@ suite('run', () => {
     world.tpuStates.set(seven, is('absent'));
     assert.equal((await world.tpu(['run', 'v2-32-7', 'lyy', '-q'], { terminal, input: ['yes'] })).code, 0);
     assert.deepEqual(world.actions.slice(-2), [`reapply ${p1}`, `apply ${seven}`]);
+
+    // One request ends the jobs on a lost TPU and creates it again after their end, whatever happens to the command.
+    assert.equal((await world.tpu(['run', 'v2-32-p1', 'xibo', '-f', '-apply'])).code, 0);
+    assert.deepEqual(world.actions.slice(2), [`reapply ${p1} after 000004`]);
+    assert.equal((await receivedCommands(world, '000004'))[0]?.by, 'xibo');
   });
 
   test('a TPU that is not ready, or whose state is unknown, starts nothing', async (t) => {

@@ -183,7 +183,9 @@ async function finishRequestedJobs(store: Store, actions: string[]): Promise<voi
     const { spec } = stored.job;
     if (stored.job.desired === 'running') {
       if (operationOf(spec) === undefined || spec.capacity.kind !== 'tpu') continue;
-      actions.push(spec.name.replace(`-${spec.capacity.name}`, ` ${spec.capacity.name}`));
+      const { after } = stored.job.startRequest ?? {};
+      const begins = after === undefined ? '' : ` after ${after.join()}`;
+      actions.push(`${spec.name.replace(`-${spec.capacity.name}`, ` ${spec.capacity.name}`)}${begins}`);
       const finish: Finish = { at: now, verdict: 'succeeded', reason: 'succeeded' };
       const seen = { kind: 'allocation_seen', at: now, allocation: 1, state: 'ready', message: 'ready' } as const;
       const ended = withAttempts(
