@@ -68,7 +68,7 @@ export function orphansOf(job: Job): readonly Orphan[] {
 
 /** `release` deletes only resources with the orphan's labels. */
 export function createOrphanOperations(parts: {
-  readonly store: Pick<Store, 'list' | 'loadMany' | 'load' | 'wakeAt' | 'commit' | 'orphans' | 'forgetOrphan'>;
+  readonly store: Pick<Store, 'list' | 'loadMany' | 'load' | 'commit' | 'orphans' | 'forgetOrphan'>;
   readonly installation: string | null;
   readonly cloud: TpuCloud;
   readonly settings: TpuSettings;

@@ -43,6 +43,8 @@ export interface Clock {
 export interface StoredJob {
   readonly job: Job;
   readonly revision: number;
+  /** Time of the controller's next check, as stored: see `Commit`. */
+  readonly wakeAt: Instant | null;
 }
 
 export interface NewJob {

@@ -20,7 +20,7 @@ const maxTries = 5;
  * observation is recorded in the changed job, because the next one comes minutes later.
  */
 export async function recordOrphanUsage(
-  store: Pick<Store, 'load' | 'wakeAt' | 'commit'>,
+  store: Pick<Store, 'load' | 'commit'>,
   orphan: ObservedOrphan,
   slices: readonly SliceState[],
   at: Instant,
@@ -34,7 +34,7 @@ export async function recordOrphanUsage(
 
 /** Undefined if there is nothing to write. */
 async function tryRecord(
-  store: Pick<Store, 'load' | 'wakeAt' | 'commit'>,
+  store: Pick<Store, 'load' | 'commit'>,
   orphan: ObservedOrphan,
   slices: readonly SliceState[],
   at: Instant,
@@ -56,9 +56,8 @@ async function tryRecord(
     }),
   );
   if (events.length === 0) return undefined;
-  // Read after the job: if a pass changed it in between, the revision differs.
-  const wakeAt = await store.wakeAt(id);
-  return store.commit({ job, revision: stored.revision, events, foldedOutcomes: [], wakeAt, epoch });
+  const { revision, wakeAt } = stored;
+  return store.commit({ job, revision, events, foldedOutcomes: [], wakeAt, epoch });
 }
 
 /** The alternatives of the job at the location of the resource, the most likely one first. */

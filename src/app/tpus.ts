@@ -264,7 +264,7 @@ export type ForgetAnswer =
 /** See `Client.forgetProject`. */
 export async function forgetProject(
   parts: {
-    readonly store: Pick<Store, 'list' | 'load' | 'wakeAt' | 'commit' | 'orphans' | 'forgetOrphan'>;
+    readonly store: Pick<Store, 'list' | 'load' | 'commit' | 'orphans' | 'forgetOrphan'>;
     readonly settings: TpuSettings;
     readonly now: () => Instant;
     readonly excludeProject: (project: string) => Promise<void>;

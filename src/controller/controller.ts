@@ -306,11 +306,7 @@ function createDueJobs(store: Store, clock: Clock, schedule: Schedule, queue: Wo
     async queueDue(): Promise<boolean> {
       const now = clock.now();
       const ids = (await store.dueJobs(now, 100_000)).filter((id) => !schedule.isSoon(id, now) && !queue.has(id));
-      for (const id of ids) {
-        // A client has stored another due time. The pass must store it again, or the job is due at every renewal.
-        schedule.forgetWritten(id);
-        queue.add(id);
-      }
+      for (const id of ids) queue.add(id);
       return ids.length > 0;
     },
     /** Adds every job with a due time: when the clock was set back, stored times are wrong. */

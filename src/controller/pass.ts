@@ -16,7 +16,7 @@ import type { Lease } from './lease.ts';
 import type { LogFollowers, LogMirror } from './log-mirror.ts';
 import { observe, withLogPatterns, createSilences, type Observer, type ObservationContext } from './observe.ts';
 import type { Performer } from './performer.ts';
-import { hasJumped, type Admission, type Schedule } from './schedule.ts';
+import { hasJumped, mustStoreWake, type Admission, type Schedule } from './schedule.ts';
 import { backoff } from './timers.ts';
 
 interface PassParts extends Pick<
@@ -69,7 +69,8 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     observedAgain.delete(id);
     const decision = reconcile(stored.job, observation, now);
     const wakeAt = wakeAtOf(decision);
-    const isWritten = isWorthCommitting(stored.job, decision, outcomes.length > 0) || mustWrite(id, wakeAt);
+    const isWritten =
+      isWorthCommitting(stored.job, decision, outcomes.length > 0) || mustStoreWake(stored.wakeAt, wakeAt, now);
     if (isWritten) {
       const result = await store.commit({
         job: decision.job,
@@ -88,7 +89,6 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     }
     if (!isRunning()) return;
     if (decision.events.length > 0) parts.onEvents();
-    if (isWritten && wakeAt !== undefined) schedule.recordWritten(id, wakeAt);
     admission.update(decision.job);
     if (decision.events.some(({ kind }) => kind === 'allocation_gone')) parts.onAllocationGone();
     performer.perform(decision.job, decision.actions, completionsBefore);
@@ -99,10 +99,6 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     await writeJobFiles(decision, parts);
   }
 
-  function mustWrite(id: string, wakeAt: Instant | undefined): boolean {
-    return wakeAt === undefined || schedule.mustWrite(id, wakeAt, clock.now());
-  }
-
   /** Earlier than the decision's time while a log of the job is incomplete. */
   function wakeAtOf({ job, wakeAt }: Decision): Instant | undefined {
     return followers.isUnfinished(job) ? earliest(wakeAt, clock.now() + 30 * second) : wakeAt;
@@ -110,7 +106,6 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
 
   function forgetJob(job: Job): void {
     immediate.forget(job.id);
-    schedule.forgetWritten(job.id);
     observedAgain.delete(job.id);
     observer.forget(job.id);
     followers.forget(job);

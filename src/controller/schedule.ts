@@ -42,7 +42,6 @@ export type Schedule = ReturnType<typeof createSchedule>;
 /** Jobs that only a command of their owner can change are not in it. */
 export function createSchedule() {
   const due = new Map<string, Instant>();
-  const written = new Map<string, Instant>();
   return {
     get size() {
       return due.size;
@@ -71,12 +70,13 @@ export function createSchedule() {
       for (const id of due.keys()) due.set(id, now);
     },
     isSoon: (id: string, now: Instant) => (due.get(id) ?? Infinity) <= now + soonWindow,
-    recordWritten: (id: string, at: Instant) => void written.set(id, at),
-    forgetWritten: (id: string) => void written.delete(id),
-    /** True when the store needs that time, because `Store.dueJobs` is the only net for a job with a distant pass. */
-    mustWrite: (id: string, at: Instant, now: Instant) =>
-      at > now + soonWindow && Math.abs(at - (written.get(id) ?? 0)) > soonWindow,
   };
+}
+
+/** True when the store needs that time, because `Store.dueJobs` is the only net for a job with a distant pass. */
+export function mustStoreWake(stored: Instant | null, wakeAt: Instant | undefined, now: Instant): boolean {
+  if (wakeAt === undefined) return stored !== null;
+  return wakeAt > now + soonWindow && Math.abs(wakeAt - (stored ?? 0)) > soonWindow;
 }
 
 export type ClockWatch = ReturnType<typeof createClockWatch>;

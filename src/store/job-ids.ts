@@ -17,8 +17,9 @@ export function createWriteWithId(read: RunOperation, write: RunOperation, isIdT
   let chosen = 0;
   return <T extends object | string>(owner: string, operation: (db: Database, id: string) => Promise<T>): Promise<T> =>
     untilWritten<T>(async () => {
+      const last = await read((db) => lastNumber(db, 'job'));
       // Later than the choices of this process that are not written yet, so that many writes at once do not collide.
-      let number = Math.max(chosen, await read((db) => lastNumber(db, 'job'))) + 1;
+      let number = Math.max(chosen, last) + 1;
       while (isIdTaken(idOf(number), owner)) number += 1;
       chosen = number;
       return write(async (db) => ((await takeNumber(db, 'job', number)) ? operation(db, idOf(number)) : undefined));

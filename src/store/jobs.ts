@@ -33,7 +33,7 @@ import { capacityAnswerWrites, locationColumns, locationWrites, type LocationCol
 import { noticeWrites } from './notifications.ts';
 import { passEntry, passWrites } from './passes.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
-import { numberOf, jobOf, objectOf } from './stored-job.ts';
+import { idOf, numberOf, jobOf, objectOf } from './stored-job.ts';
 import { completeUsage, usageWrites } from './usage.ts';
 
 export async function insertJob(
@@ -48,7 +48,7 @@ export async function insertJob(
   const request = { id, installation, owner, spec, at, waitsForTpu, ...(after.length > 0 && { after }) };
   const { job, event } = newJob({ ...request, ...(by !== undefined && { by }) });
   await writeNewJob(db, { job, events: [event], manifest, wakeAt: at });
-  return { job, revision: 1 };
+  return { job, revision: 1, wakeAt: at };
 }
 
 const noRequest = { accelerator: null, zone: null, pricing: null };
@@ -84,14 +84,21 @@ export async function writeNewJob(
 export async function loadJobs(db: Database, ids: readonly string[]): Promise<readonly StoredJob[]> {
   const numbers = ids.map(numberOf).filter((number) => number !== undefined);
   if (numbers.length === 0) return [];
-  const { rows } = await sql<{ number: number; revision: number; status: string; spec: string }>`
-    select job.number, job.revision, job.status, job_text.spec
+  const { rows } = await sql<{
+    number: number;
+    revision: number;
+    wake_at: number | null;
+    status: string;
+    spec: string;
+  }>`
+    select job.number, job.revision, job.wake_at, job.status, job_text.spec
     from job join job_text on job_text.job = job.number
-    where job.number in (${sql.join(numbers)})`.execute(db);
+    where ${isOneOf(sql`job.number`, numbers)}`.execute(db);
   const found = new Map(rows.map((row) => [row.number, row]));
   return numbers.flatMap((number) => {
     const row = found.get(number);
-    return row === undefined ? [] : [{ job: jobOf(row.status, row.spec), revision: row.revision }];
+    if (row === undefined) return [];
+    return [{ job: jobOf(row.status, row.spec), revision: row.revision, wakeAt: row.wake_at }];
   });
 }
 
@@ -308,20 +315,34 @@ export async function writeOutcome(db: Database, id: string, outcome: Outcome): 
   ]);
 }
 
-/** Oldest first. */
-export async function readOutcomes(db: Database, id: string): Promise<readonly StoredOutcome[]> {
-  const number = numberOf(id);
-  if (number === undefined) return [];
-  const { rows } = await sql<{ id: number; subject: string; attempt: number | null; at: number; result: string }>`
-    select id, subject, attempt, at, result from outcome where job = ${number} order by id`.execute(db);
-  return rows.flatMap((row) => {
-    const subject = subjectOf(row.subject);
-    // An action of another version of jobman. A pass requests it again if it is still needed.
-    if (subject === undefined) return [];
-    const of = row.attempt !== null && { attempt: row.attempt };
-    const result = JSON.parse(row.result) as OutcomeResult;
-    return [{ id: row.id, outcome: { subject, ...of, at: row.at, result } }];
-  });
+interface OutcomeRow {
+  readonly id: number;
+  readonly job: number;
+  readonly subject: string;
+  readonly attempt: number | null;
+  readonly at: number;
+  readonly result: string;
+}
+
+/** Of each of these jobs, oldest first. */
+export async function readOutcomes(
+  db: Database,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, readonly StoredOutcome[]>> {
+  const numbers = ids.map(numberOf).filter((number) => number !== undefined);
+  const { rows } = await sql<OutcomeRow>`
+    select id, job, subject, attempt, at, result from outcome
+    where ${isOneOf(sql`job`, numbers)} order by id`.execute(db);
+  const ofJobs = Map.groupBy(rows, ({ job }) => idOf(job));
+  return new Map([...ofJobs].map(([id, outcomes]) => [id, outcomes.flatMap(outcomeOf)]));
+}
+
+/** None for an action of another version of jobman. A pass requests it again if it is still needed. */
+function outcomeOf({ id, subject: key, attempt, at, result }: OutcomeRow): readonly StoredOutcome[] {
+  const subject = subjectOf(key);
+  if (subject === undefined) return [];
+  const of = attempt !== null && { attempt };
+  return [{ id, outcome: { subject, ...of, at, result: JSON.parse(result) as OutcomeResult } }];
 }
 
 // ------------------------------------------------------------------------------------------ the lease

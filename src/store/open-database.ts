@@ -27,10 +27,20 @@ export interface ConnectionOptions {
 
 export type OpenDatabaseOptions = DatabaseAddress & ConnectionOptions;
 
+/** The value of each key that has one. */
+type ReadMany<T> = (db: Database, keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
+
 interface OpenDatabase {
   readonly read: RunOperation;
+  /** Reads of one turn of the event loop are one statement, because the answer of a server takes longer than the read. */
+  readonly readTogether: <T>(readMany: ReadMany<T>) => (key: string) => Promise<T | undefined>;
   /** The operation is one transaction, or a part of one that is committed or undone independently. */
   readonly write: RunOperation;
+  /**
+   * The same for an operation that may run between the statements of others: what it reads must not depend on them, and
+   * its own statements must decide whether it writes.
+   */
+  readonly writeTogether: RunOperation;
   /** Reads a value that the first opening for writing creates, for callers that are about to write. */
   readonly readBeforeWriting: RunOperation;
   readonly notify: Store['notify'];
@@ -42,6 +52,7 @@ interface OpenDatabase {
 export function openDatabase(given: OpenDatabaseOptions): OpenDatabase {
   let opened: Promise<Connections> | undefined;
   const connect = () => (opened ??= 'file' in given ? Promise.resolve(connectFile(given)) : loadPostgres(given));
+  const gather = 'file' in given && given.file === inMemory ? undefined : () => setImmediate();
   let batchWrite: BatchWrite | undefined;
 
   async function perform<T>(operation: (connections: Connections) => Promise<T>): Promise<T> {
@@ -53,23 +64,23 @@ export function openDatabase(given: OpenDatabaseOptions): OpenDatabase {
     }
   }
 
+  const read: RunOperation = (operation) => perform(async (connections) => operation(await connections.reader()));
+  const writeBatched = <T>(operation: (db: Database) => Promise<T>, isTogether: boolean): Promise<T> =>
+    perform(async (connections) => {
+      const db = await connections.writer();
+      batchWrite ??= createBatchWrite(db, (work) => connections.inSequence(work), gather);
+      return batchWrite(operation, isTogether);
+    });
+
   return {
-    read: (operation) => perform(async (connections) => operation(await connections.reader())),
+    read,
+    readTogether: (readMany) => createBatchRead((keys) => read((db) => readMany(db, keys)), gather),
     readBeforeWriting: (operation) =>
       perform(async (connections) =>
         operation(given.readOnly === true ? await connections.reader() : await connections.writer()),
       ),
-    write: (operation) =>
-      perform(async (connections) => {
-        const db = await connections.writer();
-        const isShared = !('file' in given) || given.file !== inMemory;
-        batchWrite ??= createBatchWrite(
-          db,
-          (work) => connections.inSequence(work),
-          isShared ? () => setImmediate() : undefined,
-        );
-        return batchWrite(operation);
-      }),
+    write: (operation) => writeBatched(operation, false),
+    writeTogether: (operation) => writeBatched(operation, true),
     notify: (wakeUp) => perform((connections) => connections.notify(wakeUp)),
     listen: (receive) => perform((connections) => connections.listen(receive)),
     async close() {
@@ -86,19 +97,48 @@ async function loadPostgres(given: ConnectionOptions & { readonly url: string })
   return connectPostgres(given);
 }
 
-/** Resolves once the operation is on the disk. */
-type BatchWrite = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
+/** A statement has at most so many values. */
+const maxKeys = 500;
+
+/** `gather` resolves once the batch is complete; without it each key is read alone. */
+function createBatchRead<T>(
+  readMany: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>,
+  gather: (() => Promise<void>) | undefined,
+): (key: string) => Promise<T | undefined> {
+  let waiting: { readonly keys: string[]; readonly values: Promise<ReadonlyMap<string, T>> } | undefined;
+  return async (key) => {
+    if (gather === undefined) return (await readMany([key])).get(key);
+    if (waiting === undefined || waiting.keys.length === maxKeys) {
+      const keys: string[] = [];
+      const batch = {
+        keys,
+        values: gather().then(() => {
+          if (waiting === batch) waiting = undefined;
+          return readMany(keys);
+        }),
+      };
+      waiting = batch;
+    }
+    const { keys, values } = waiting;
+    keys.push(key);
+    return (await values).get(key);
+  };
+}
+
+/** Resolves once the operation is on the disk. `isTogether`: see `OpenDatabase.writeTogether`. */
+type BatchWrite = <T>(operation: (db: Database) => Promise<T>, isTogether: boolean) => Promise<T>;
 
 interface BatchedOperation {
-  /** With others of one transaction, a failure undoes this operation only. Alone it throws. */
-  readonly run: (db: Database, isAlone: boolean) => Promise<() => void>;
+  readonly isTogether: boolean;
+  /** Throws the error of the operation. The callback reports its result. */
+  readonly run: (db: Database) => Promise<() => void>;
   readonly fail: (error: unknown) => void;
 }
 
 /**
- * Writes that wait at the same time share one transaction, and therefore one wait for the disk. An operation that throws
- * is undone alone; if the transaction fails, each operation fails. `serialize` runs this process's transactions on one
- * database one after the other; `gather` resolves once the batch is complete.
+ * Writes that wait at the same time share one transaction, and therefore one wait for the disk. If the transaction fails,
+ * each operation fails. `serialize` runs this process's transactions on one database one after the other; `gather`
+ * resolves once the batch is complete.
  */
 function createBatchWrite(
   db: Database,
@@ -111,37 +151,69 @@ function createBatchWrite(
     await gather?.();
     const parts = waiting;
     waiting = [];
-    let callbacks: (() => void)[] = [];
+    const [together, others] = [parts.filter((part) => part.isTogether), parts.filter((part) => !part.isTogether)];
+    if (!(await writeParts(together, runTogether))) await writeParts(together, runOneByOne);
+    await writeParts(others, runOneByOne);
+  }
+
+  /** False if an operation failed and nothing was written. */
+  async function writeParts(parts: readonly BatchedOperation[], runParts: RunParts): Promise<boolean> {
+    if (parts.length === 0) return true;
+    let callbacks: readonly (() => void)[] = [];
+    let hasFailed = false;
     try {
       await db.transaction(async (transaction) => {
         // The transaction may be repeated.
-        callbacks = [];
-        for (const part of parts) callbacks.push(await part.run(transaction, parts.length === 1));
+        hasFailed = false;
+        try {
+          callbacks = await runParts(parts, transaction);
+        } catch (error) {
+          hasFailed = true;
+          throw error;
+        }
       });
     } catch (error) {
+      if (hasFailed && runParts === runTogether && parts.length > 1) return false;
       for (const part of parts) part.fail(error);
-      return;
+      return true;
     }
     for (const callback of callbacks) callback();
+    return true;
   }
 
-  return (operation) =>
+  return (operation, isTogether) =>
     new Promise((resolve, reject) => {
       waiting.push({
-        async run(transaction, isAlone) {
-          try {
-            const result = await (isAlone ? operation(transaction) : transaction.transaction(operation));
-            return () => resolve(result);
-          } catch (error) {
-            if (isAlone) throw error;
-            return () => reject(error);
-          }
+        isTogether,
+        async run(transaction) {
+          const result = await operation(transaction);
+          return () => resolve(result);
         },
         fail: reject,
       });
       if (waiting.length === 1) void serialize(write);
     });
 }
+
+type RunParts = (parts: readonly BatchedOperation[], transaction: Database) => Promise<readonly (() => void)[]>;
+
+/** A server gets the statements of all operations without waiting for the answers to one of them. */
+const runTogether: RunParts = async (parts, transaction) => {
+  const runs = parts.map((part) => part.run(transaction));
+  // No operation may continue when the transaction ends.
+  await Promise.allSettled(runs);
+  return Promise.all(runs);
+};
+
+/** An operation that throws is undone alone. */
+const runOneByOne: RunParts = async (parts, transaction) => {
+  const callbacks: (() => void)[] = [];
+  for (const part of parts) {
+    if (parts.length === 1) callbacks.push(await part.run(transaction));
+    else callbacks.push(await transaction.transaction(part.run).catch((error: unknown) => () => part.fail(error)));
+  }
+  return callbacks;
+};
 
 /**
  * Throws StoreError if the home is a copy of one that still exists. For commands that act on machines without a write,

@@ -96,9 +96,19 @@ export async function wroteRow(db: Database, statement: Sql): Promise<boolean> {
   return (await statement.execute(db)).rows.length > 0;
 }
 
-/** False for an empty list, which `in ()` cannot say in PostgreSQL. */
+/** Longer lists are rare, and the number of values in a statement is limited. */
+const maxRepeated = 1_024;
+
+/**
+ * False for an empty list, which `in ()` cannot say in PostgreSQL. The last value is repeated up to a power of two, so
+ * that lists of all lengths are a few statements, which stay prepared.
+ */
 export function isOneOf(column: Sql, values: readonly Value[]): Sql {
-  return values.length === 0 ? sql`1 = 0` : sql`${column} in (${sql.join(values)})`;
+  const last = values.at(-1);
+  if (last === undefined) return sql`1 = 0`;
+  const size = values.length > maxRepeated ? values.length : 2 ** Math.ceil(Math.log2(values.length));
+  const repeated = Array<Value>(size - values.length).fill(last);
+  return sql`${column} in (${sql.join([...values, ...repeated])})`;
 }
 
 /** The case of ASCII letters does not matter: `lower` knows no others. */

@@ -158,10 +158,21 @@ function asDatabase(connection: DatabaseSync): Connection {
   /** The error after which SQLite rolled back the whole transaction itself: a full or failing disk. */
   let undoneBy: unknown;
 
+  /** Another operation of the transaction may have failed meanwhile. */
+  function runWithin(statement: Statement): readonly unknown[] {
+    if (!connection.isTransaction) throw undoneBy;
+    try {
+      return run(statement);
+    } catch (error) {
+      undoneBy = error;
+      throw error;
+    }
+  }
+
   /** The database within a transaction. Its parts run one after the other, so one savepoint name is enough. */
   const nested: Database = {
-    run: async (statement) => run(statement),
-    runAll: async (statements) => statements.forEach(run),
+    run: async (statement) => runWithin(statement),
+    runAll: async (statements) => statements.forEach(runWithin),
     tables: async () => tables(),
     transaction(operation) {
       // Without the transaction, a savepoint would start a new one.

@@ -42,8 +42,9 @@ class StaleEnd extends Error {}
 
 /** Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
 export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions): JobmanStore {
-  const { read, readBeforeWriting, write, notify, listen, close } = openDatabase(given);
+  const { read, readTogether, readBeforeWriting, write, writeTogether, notify, listen, close } = openDatabase(given);
   const writeWithId = createWriteWithId(readBeforeWriting, write, isIdTaken);
+  const outcomesOf = readTogether(jobs.readOutcomes);
   const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
   const select = <Row extends object>(statement: Sql<Row>): Promise<readonly Row[]> =>
     read(async (db) => (await statement.execute(db)).rows.map((row) => ({ ...row })));
@@ -75,11 +76,15 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
         throw error;
       }),
     guardFacts: (needed, now) => read((db) => readGuardFacts(db, needed, now)),
-    load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
+    load: readTogether(
+      async (db, ids) => new Map((await jobs.loadJobs(db, ids)).map((stored) => [stored.job.id, stored])),
+    ),
     loadMany: (ids) => read((db) => jobs.loadJobs(db, ids)),
     async commit(commit) {
       const [{ noticesOf }, rows] = await Promise.all([import('../app/notifications/notice.ts'), finalRows?.()]);
-      return write(async (db) => {
+      // A guard and an end compare the job with others.
+      const isAlone = commit.epoch === null || commit.guard !== undefined || commit.ends !== undefined;
+      return (isAlone ? write : writeTogether)(async (db) => {
         const result = await jobs.commitJob(db, commit, noticesOf, rows);
         if (result !== 'committed') return result;
         await commitEnds(db, commit.ends);
@@ -101,8 +106,8 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     },
     ...eventStatements(read),
     passes: (id) => read((db) => readPasses(db, id)),
-    addOutcome: (id, outcome) => write((db) => jobs.writeOutcome(db, id, outcome)),
-    outcomes: (id) => read((db) => jobs.readOutcomes(db, id)),
+    addOutcome: (id, outcome) => writeTogether((db) => jobs.writeOutcome(db, id, outcome)),
+    outcomes: async (id) => (await outcomesOf(id)) ?? [],
     dueJobs: (now, limit) =>
       read(async (db) => {
         const { rows } = await sql<{ number: number }>`

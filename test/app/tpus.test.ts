@@ -276,7 +276,7 @@ test('jobs are read after the query, so that a job created meanwhile claims its 
     },
     loadMany: async (ids: readonly string[]) => {
       events.push(`load ${ids.join()}`);
-      return ids.map(() => ({ job, revision: 1 }));
+      return ids.map(() => ({ job, revision: 1, wakeAt: null }));
     },
     orphans: async () => [],
   };

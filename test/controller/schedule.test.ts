@@ -6,6 +6,7 @@ import {
   createAdmission,
   createClockWatch,
   createSchedule,
+  mustStoreWake,
   hasJumped,
   createWorkqueue,
 } from '../../src/controller/schedule.ts';
@@ -58,11 +59,11 @@ test('a step of more than a minute is a jump, and no timeout counts it', () => {
 });
 
 test('the store gets a distant time once, and again only after a large change', () => {
-  const schedule = createSchedule();
-  assert.equal(schedule.mustWrite('a', noon + minute, noon), false);
-  assert.equal(schedule.mustWrite('a', noon + hour, noon), true);
-  schedule.recordWritten('a', noon + hour);
-  assert.equal(schedule.mustWrite('a', noon + hour + minute, noon), false);
+  assert.equal(mustStoreWake(noon, noon + minute, noon), false);
+  assert.equal(mustStoreWake(noon, noon + hour, noon), true);
+  assert.equal(mustStoreWake(noon + hour, noon + hour + minute, noon), false);
+  // A job without a next check is never due, and this is stored once.
+  assert.deepEqual([mustStoreWake(noon, undefined, noon), mustStoreWake(null, undefined, noon)], [true, false]);
 });
 
 /** A queue whose passes end when the test ends them. */

@@ -52,7 +52,11 @@ function storeSuite(name: string, open: OpenPair): void {
     });
     after(() => close());
 
-    async function commit(stored: StoredJob, changes: Partial<Parameters<Store['commit']>[0]> = {}, to = store) {
+    async function commit(
+      stored: Pick<StoredJob, 'job' | 'revision'>,
+      changes: Partial<Parameters<Store['commit']>[0]> = {},
+      to = store,
+    ) {
       return to.commit({
         job: stored.job,
         revision: stored.revision,
@@ -146,6 +150,28 @@ function storeSuite(name: string, open: OpenPair): void {
         (await other.events(job.id, 1)).map((stored) => stored.event),
         [silent],
       );
+
+      // The statements of a controller's commits run in between each other.
+      const { lease } = await store.takeLease('one', '1', noon, minute, false);
+      const controllers = { events: [silent], epoch: lease.epoch };
+      const twice = await Promise.allSettled([
+        commit({ job, revision: 2 }, controllers),
+        commit({ job: neverInserted, revision: 1 }, controllers),
+        commit({ job, revision: 2 }, controllers),
+        ...jobs.filter(({ id }) => id !== job.id).map((one) => commit({ job: one, revision: 1 }, controllers)),
+        store.addOutcome(job.id, { subject: { kind: 'release', allocation: 1 }, at: noon, result: { kind: 'done' } }),
+        store.addOutcome('000777', { subject: { kind: 'release', allocation: 1 }, at: noon, result: { kind: 'done' } }),
+      ]);
+      assert.deepEqual(
+        twice.map((result) => (result.status === 'fulfilled' ? (result.value ?? 'written') : result.status)),
+        ['committed', 'rejected', 'stale', 'committed', 'committed', 'written', 'rejected'],
+      );
+      assert.equal((await other.outcomes(job.id)).length, 1);
+      const numbers = (await other.eventsAfter(0, 100)).map(({ number }) => number);
+      assert.deepEqual(
+        numbers,
+        numbers.map((_, index) => index + 1),
+      );
     });
 
     it('numbers jobs from 000001 and writes the first line of their history', async () => {
@@ -197,7 +223,7 @@ function storeSuite(name: string, open: OpenPair): void {
     it('returns the complete job with its manifest, also through another connection', async () => {
       const { job } = await store.insert(ada({ spec: tpuSpec({ tags: ['a', 'a', 'b'] }) }));
       for (const reader of [store, other]) {
-        assert.deepEqual(await reader.load(job.id), { job, revision: 1 });
+        assert.deepEqual(await reader.load(job.id), { job, revision: 1, wakeAt: noon });
       }
     });
 
@@ -367,9 +393,9 @@ function storeSuite(name: string, open: OpenPair): void {
 
     it('gives two jobs of one name that are created at once their own ids', async () => {
       const made = await Promise.all(
-        Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? store : other).insert(ada())),
+        Array.from({ length: 120 }, (_, index) => (index % 20 === 0 ? other : store).insert(ada())),
       );
-      assert.equal(new Set(made.map(({ job }) => job.id)).size, 20);
+      assert.equal(new Set(made.map(({ job }) => job.id)).size, 120);
     });
 
     it('commits the job, its events, its next check and the end of its outcomes together', async () => {
@@ -386,7 +412,7 @@ function storeSuite(name: string, open: OpenPair): void {
         await commit(made, { job, events: [silent], foldedOutcomes: [waiting.id], wakeAt: noon + 5_000 }),
         'committed',
       );
-      assert.deepEqual(await other.load(job.id), { job, revision: 2 });
+      assert.deepEqual(await other.load(job.id), { job, revision: 2, wakeAt: noon + 5_000 });
       assert.deepEqual(
         (await other.events(job.id, 1)).map(({ seq, event }) => [seq, event]),
         [[2, silent]],
