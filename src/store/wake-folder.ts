@@ -1,5 +1,6 @@
 // Wake folder: the wake-ups of a database that is a file. Each is a file in `wake/` of the home; the controller removes it
-// before it delivers it, so a change during a pass creates a new one. Synchronous calls, because loading
+// before it delivers it, so a change during a pass creates a new one. Next to a database on a server, the files are only
+// the requests of commands that may have ended before they could start a controller. Synchronous calls, because loading
 // `node:fs/promises` costs a short command three milliseconds.
 
 import { randomUUID } from 'node:crypto';
@@ -62,6 +63,11 @@ export function listen(home: string, receive: (wakeUps: readonly WakeUp[]) => vo
       unwatch();
     },
   };
+}
+
+/** Next to a database on a server: the requests until now, once a controller runs. */
+export function forget(home: string): void {
+  takeAll(folderOf(home));
 }
 
 /** Files that cannot be removed only cause an extra pass. */

@@ -15,14 +15,14 @@ import type { JobSpec } from '../core/model/spec.ts';
 import type { Actor, User, UserName } from '../core/model/user.ts';
 import { createJobFiles } from '../files/job-files.ts';
 import { localFolders } from '../files/local-folders.ts';
-import { openStore } from '../store/store.ts';
+import { openStore, type JobmanStore } from '../store/store.ts';
 import { finalRows } from './final-rows.ts';
 import { hasJobFiles, databaseOf } from './paths.ts';
 
 /** One client for each user whom a line may name. They share the database, and open nothing yet. */
 export function createLocalClients(services: Services): (requested: UserName | null) => Client {
   const { io, home } = services;
-  const store = openStore({ ...databaseOf(services), isIdTaken: hasJobFiles(home), finalRows });
+  const store = openClientStore(services);
   let files: Promise<LogFiles> | undefined;
   /** Loaded on the first write, because lists do not need it. */
   const logFiles = () =>
@@ -129,6 +129,22 @@ export function createLocalClients(services: Services): (requested: UserName | n
       },
       workerTicket: (...ticket) => client.workerTicket(...ticket).catch(throwWithHint),
     };
+  };
+}
+
+/** A server forgets a wake-up that no controller receives, as after a Ctrl-C before the command starts one. */
+function openClientStore(services: Services): JobmanStore {
+  const { home } = services;
+  const database = databaseOf(services);
+  const store = openStore({ ...database, isIdTaken: hasJobFiles(home), finalRows });
+  if ('file' in database) return store;
+  return {
+    ...store,
+    async notify(wakeUp) {
+      const folder = await import('../store/wake-folder.ts');
+      folder.notify(home, wakeUp);
+      await store.notify(wakeUp);
+    },
   };
 }
 

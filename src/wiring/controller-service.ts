@@ -51,6 +51,11 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     await withStore(openStore(databaseOf({ io, home })), (store) => store.notify(wakeUp));
   }
 
+  /** Of a database on a server, which has none: see `restartIfKilled`. A controller begins with all jobs. */
+  async function forgetWakeUps(): Promise<void> {
+    if ('url' in databaseOf({ io, home })) (await import('../store/wake-folder.ts')).forget(home);
+  }
+
   async function requestControllerExit(program: string | null): Promise<void> {
     const running = readController(home);
     try {
@@ -102,6 +107,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     },
 
     async run(options) {
+      await forgetWakeUps();
       const { runInForeground } = await import('./controller-process.ts');
       return runInForeground({ ...parts, ...options });
     },
@@ -110,8 +116,10 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       const running = readController(home);
       const program: ControllerProgram = { version: io.version, schema: schemaVersion };
       // A controller that knows fewer tables commits without writing the others.
-      if (running?.version === io.version && running.schema >= schemaVersion)
+      if (running?.version === io.version && running.schema >= schemaVersion) {
+        await forgetWakeUps();
         return { started: false, pid: running.pid };
+      }
       const { startInBackground } = await import('./processes.ts');
       if (running !== null) {
         await requestControllerExit(formatProgram(program));

@@ -1,7 +1,7 @@
 // The whole program with a database on a server. Its password is nowhere else than in the environment.
 
 import assert from 'node:assert/strict';
-import { existsSync, lstatSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { withoutDatabasePassword } from '../../src/app/database-url.ts';
@@ -36,10 +36,23 @@ test('jobs run with their database on a server, through a killed controller, and
   assert.equal(lease?.['epoch'], 2);
   await world.waitForFinish(id);
 
+  // A create that ends before it can start a controller, as after a Ctrl-C, leaves this to the next reading command.
+  await world.runOk(['controller', 'stop']);
+  const log = join(world.home, 'controller.log');
+  renameSync(log, `${log}.old`);
+  mkdirSync(log);
+  const [late = ''] = (await world.jobman(['create', world.localManifest('true'), '--quiet'])).stdout.split('\n');
+  rmdirSync(log);
+  assert.match((await world.runOk(['list'])).stderr, /Started the controller/);
+  await world.waitForFinish(late);
+  // A controller that its owner stopped is not restarted.
+  await world.runOk(['controller', 'stop']);
+  assert.doesNotMatch((await world.runOk(['list'])).stderr, /Started/);
+
   const rows = await world.jsonRows<{ id: string; phase: string }>('list', '--json');
   assert.deepEqual(
     rows.map((row) => `${row.id} ${row.phase}`).toSorted(),
-    [id, next].map((one) => `${one} succeeded`),
+    [id, next, late].map((one) => `${one} succeeded`),
   );
   assert.equal(
     await world.output('logs', id),
