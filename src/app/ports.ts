@@ -187,6 +187,7 @@ export interface LeaseState {
   readonly holder: string;
   readonly epoch: number;
   readonly version: string;
+  /** By the clock of the caller, although a server decides it by its own. */
   readonly expiresAt: Instant;
   /** The newest pause; absent if none is recorded. Only `takeLease` sets it. */
   readonly pause?: Pause;
@@ -275,7 +276,7 @@ export interface Store {
     holdsLock: boolean,
   ): Promise<{ readonly taken: boolean; readonly lease: LeaseState }>;
   releaseLease(holder: string): Promise<void>;
-  lease(): Promise<LeaseState | undefined>;
+  lease(now: Instant): Promise<LeaseState | undefined>;
   /** The newest answer of each kind per location of a project (null: all projects), for any job, newest first. */
   capacityAnswers(project: string | null): Promise<readonly AnswerRecord[]>;
   /** One allocation per location that may hold orphans: until seven days after the last confirmed absence, `goneAt`. */

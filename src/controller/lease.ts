@@ -62,7 +62,7 @@ export function createLease(
         try {
           if (await renew()) break;
           failures = 0;
-          const { holder: other = 'unknown' } = (await store.lease()) ?? {};
+          const { holder: other = 'unknown' } = (await store.lease(clock.now())) ?? {};
           // A controller of another machine may hold it for months.
           if (other !== waitsFor) log.info(`another controller (${other}) holds the lease; waiting`);
           waitsFor = other;

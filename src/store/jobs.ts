@@ -132,8 +132,8 @@ export async function commitJob(
   }
   const { finished_at, removed, status, location, collect_until, holds, live } = statusColumns(job);
   const entry = stored === undefined ? null : passEntry(commit, stored, status);
-  const isCurrent =
-    epoch === null ? sql`1 = 1` : sql`exists (select 1 from lease where holder is not null and epoch = ${epoch})`;
+  const lease = sql`select 1 from lease where holder is not null and epoch = ${epoch}`;
+  const isCurrent = epoch === null ? sql`1 = 1` : sql`exists (${lease})`;
   // The update itself decides: another writer may have committed, or taken the lease, since the row was read.
   const { rows: written } = await sql`
     update job
@@ -147,7 +147,7 @@ export async function commitJob(
         or not exists (select 1 from job as other where other.holds = ${holds} and other.live = 1))
     returning number`.execute(db);
   if (number === undefined || stored === undefined || entry === null || written.length === 0) {
-    if (epoch !== null && (await readLease(db))?.epoch !== epoch) return 'lease_lost';
+    if (epoch !== null && (await lease.execute(db)).rows.length === 0) return 'lease_lost';
     if (stored === undefined) throw new Error(`cannot commit job ${job.id}: it is not in the database`);
     const current = sql`select 1 from job where number = ${number ?? null} and revision = ${commit.revision}`;
     return (await current.execute(db)).rows.length > 0 ? 'tpu_in_use' : 'stale';
@@ -360,23 +360,25 @@ interface LeaseRow {
   readonly renewedAt: number | null;
   readonly from: number | null;
   readonly until: number | null;
+  /** The current time by the clock of `expiresAt`. */
+  readonly clock: number;
 }
 
-async function readLeaseRow(db: Database): Promise<LeaseRow> {
+async function readLeaseRow(db: Database, now: Instant): Promise<LeaseRow> {
   const { rows } = await sql<LeaseRow>`
     select holder, epoch, version, expires_at as "expiresAt", renewed_at as "renewedAt", paused_from as "from",
-      paused_until as "until"
+      paused_until as "until", ${db.clock ?? sql`${now}`} as clock
     from lease where id = 1`.execute(db);
   return requireRow(rows[0]);
 }
 
-function stateOf({ holder, epoch, version, expiresAt }: LeaseRow): LeaseState | undefined {
-  return holder === null ? undefined : { holder, epoch, version, expiresAt };
+function stateOf({ holder, epoch, version, expiresAt, clock }: LeaseRow, now: Instant): LeaseState | undefined {
+  return holder === null ? undefined : { holder, epoch, version, expiresAt: expiresAt + now - clock };
 }
 
 /** Undefined if no controller holds it. An expired lease is held until another controller takes it. */
-export async function readLease(db: Database): Promise<LeaseState | undefined> {
-  return stateOf(await readLeaseRow(db));
+export async function readLease(db: Database, now: Instant): Promise<LeaseState | undefined> {
+  return stateOf(await readLeaseRow(db, now), now);
 }
 
 /** Takes a lease that is free, expired or ours, or whose holder is certainly dead. Else returns the holder's lease. */
@@ -390,8 +392,8 @@ export async function takeLease(
     readonly holdsLock: boolean;
   },
 ): Promise<{ readonly taken: boolean; readonly lease: LeaseState }> {
-  const row = await readLeaseRow(db);
-  const held = stateOf(row);
+  const row = await readLeaseRow(db, wanted.now);
+  const held = stateOf(row, wanted.now);
   const ours = held?.holder === wanted.holder;
   const isDead = wanted.holdsLock && held !== undefined && lockOf(held.holder) === lockOf(wanted.holder);
   if (held !== undefined && !ours && held.expiresAt > wanted.now && !isDead) return { taken: false, lease: held };
@@ -400,7 +402,7 @@ export async function takeLease(
   const { rows } = await sql<{ epoch: number }>`
     update lease
     set holder = ${wanted.holder}, epoch = epoch + ${ours ? 0 : 1}, version = ${wanted.version},
-        expires_at = ${wanted.now + wanted.ttl}, renewed_at = ${wanted.now},
+        expires_at = ${row.clock + wanted.ttl}, renewed_at = ${wanted.now},
         paused_from = ${pause?.from ?? null}, paused_until = ${pause?.until ?? null}
     where id = 1 and epoch = ${row.epoch} and expires_at = ${row.expiresAt} returning epoch`.execute(db);
   if (rows.length === 0) return takeLease(db, wanted);

@@ -183,6 +183,8 @@ async function readTables(connection: Queryable): Promise<readonly string[]> {
   return (await runStatement(connection, statement)).map((row) => (row as { readonly name: string }).name);
 }
 
+const clock = sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`;
+
 function asDatabase(pool: pg.Pool, name: string): Database {
   /** Undefined if the operation may succeed the next time. */
   async function attempt<T>(
@@ -211,6 +213,7 @@ function asDatabase(pool: pg.Pool, name: string): Database {
   }
 
   return {
+    clock,
     run: (statement) => repeat((client) => runStatement(client, statement)),
     runAll: (statements) => repeat((client) => runInTurn(client, statements)),
     tables: () => repeat(readTables),
@@ -278,6 +281,7 @@ async function commit(session: Session, name: string): Promise<void> {
 /** Its parts run one after the other, so one savepoint name is enough. */
 function withinTransaction(session: Session, noteFailure: (error: unknown) => void): Database {
   const db: Database = {
+    clock,
     run: (statement) => runStatement(session, statement),
     runAll: (statements) => runInTurn(session, statements),
     tables: () => readTables(session),

@@ -10,6 +10,8 @@ export interface Database {
    * longer than its statement. Throws the first error.
    */
   runAll(statements: readonly Statement[]): Promise<void>;
+  /** The time of a server, whose clients may have different clocks, in milliseconds; null for a database of this machine. */
+  readonly clock: Sql<number> | null;
   /** The names of all tables. */
   tables(): Promise<readonly string[]>;
   /**

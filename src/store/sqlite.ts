@@ -171,6 +171,7 @@ function asDatabase(connection: DatabaseSync): Connection {
 
   /** The database within a transaction. Its parts run one after the other, so one savepoint name is enough. */
   const nested: Database = {
+    clock: null,
     run: async (statement) => runWithin(statement),
     runAll: async (statements) => statements.forEach(runWithin),
     tables: async () => tables(),
@@ -201,6 +202,7 @@ function asDatabase(connection: DatabaseSync): Connection {
   }
 
   return {
+    clock: null,
     async run(statement) {
       while (active !== undefined) await active;
       return run(statement);

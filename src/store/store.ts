@@ -131,7 +131,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
       write((db) => jobs.takeLease(db, { holder, version, now, ttl, holdsLock })),
     releaseLease: (holder) =>
       run(sql`update lease set holder = null, expires_at = 0 where id = 1 and holder = ${holder}`),
-    lease: () => read(jobs.readLease),
+    lease: (now) => read((db) => jobs.readLease(db, now)),
     capacityAnswers: (project) =>
       select(sql<AnswerRecord>`
         select project, zone, accelerator, pricing, answer, at, waited, job from capacity_answer

@@ -15,6 +15,7 @@ import {
   formatProgram,
   isControllerRunning,
   readController,
+  type ControllerFile,
   type ControllerProgram,
 } from '../controller/lock.ts';
 
@@ -49,11 +50,6 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   async function notify(wakeUp: WakeUp): Promise<void> {
     const { openStore, withStore } = await import('../store/store.ts');
     await withStore(openStore(databaseOf({ io, home })), (store) => store.notify(wakeUp));
-  }
-
-  /** Of a database on a server, which has none: see `restartIfKilled`. A controller begins with all jobs. */
-  async function forgetWakeUps(): Promise<void> {
-    if ('url' in databaseOf({ io, home })) (await import('../store/wake-folder.ts')).forget(home);
   }
 
   async function requestControllerExit(program: string | null): Promise<void> {
@@ -107,7 +103,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     },
 
     async run(options) {
-      await forgetWakeUps();
+      await forgetWakeUps(parts);
       const { runInForeground } = await import('./controller-process.ts');
       return runInForeground({ ...parts, ...options });
     },
@@ -117,19 +113,13 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       const program: ControllerProgram = { version: io.version, schema: schemaVersion };
       // A controller that knows fewer tables commits without writing the others.
       if (running?.version === io.version && running.schema >= schemaVersion) {
-        await forgetWakeUps();
+        await forgetWakeUps(parts);
         return { started: false, pid: running.pid };
       }
       const { startInBackground } = await import('./processes.ts');
       if (running !== null) {
         await requestControllerExit(formatProgram(program));
-        if (!(await hasExitedWithin(exitTimeout))) {
-          throw new JobmanError(
-            `The controller of jobman ${formatProgram(running)} (process ${running.pid}) has not exited yet; this is jobman ${formatProgram(program)}.`,
-            exitCode.failed,
-            [`Try again later; jobs keep running. Its log: ${log}`],
-          );
-        }
+        if (!(await hasExitedWithin(exitTimeout))) throw notExitedError(running, program, log);
       }
       // Wrong settings are reported here, with their own exit code.
       await parts.settings();
@@ -158,9 +148,22 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   };
 }
 
+function notExitedError(running: ControllerFile, program: ControllerProgram, log: string): JobmanError {
+  return new JobmanError(
+    `The controller of jobman ${formatProgram(running)} (process ${running.pid}) has not exited yet; this is jobman ${formatProgram(program)}.`,
+    exitCode.failed,
+    [`Try again later; jobs keep running. Its log: ${log}`],
+  );
+}
+
+/** Those of a home whose database is on a server: a controller begins with all jobs. See `restartIfKilled`. */
+async function forgetWakeUps(parts: ControllerParts): Promise<void> {
+  if ('url' in databaseOf(parts)) (await import('../store/wake-folder.ts')).forget(parts.home);
+}
+
 /** On a server a controller of another home may work for all. */
 export async function isLeaseHeld(store: Pick<Store, 'lease'>, now: Instant): Promise<boolean> {
-  return ((await store.lease())?.expiresAt ?? 0) > now;
+  return ((await store.lease(now))?.expiresAt ?? 0) > now;
 }
 
 async function readHeldTpus(database: DatabaseAddress): Promise<HeldTpus | null> {

@@ -302,7 +302,7 @@ async function controllerOutcomes(services: Services): Promise<readonly Outcome[
   return withReadOnlyStore(database, async (store) => {
     const [{ jobs }, lease, held, pending, waiting] = await Promise.all([
       store.list({ maxFinished: 0 }),
-      store.lease(),
+      store.lease(io.now()),
       running ? null : heldTpus(store),
       store.notifications.pending(),
       store.notifications.waiting(io.now()),

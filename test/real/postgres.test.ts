@@ -5,10 +5,12 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmdirSync, 
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { withoutDatabasePassword } from '../../src/app/database-url.ts';
+import { findFaketime } from '../../tools/chaos/clock.ts';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld } from '../support/jobs.ts';
 import { filesIn } from '../support/leaks.ts';
 import { requirePostgres } from '../support/postgres.ts';
+import { requireReal } from '../support/real.ts';
 
 const password = 'secret';
 
@@ -69,11 +71,14 @@ test('jobs run with their database on a server, through a killed controller, and
   }
 });
 
-test('controllers of two homes work for one database in turn, and a stopped one does nothing after it continues', async (t) => {
+test('controllers of two homes work for one database in turn, also with different clocks, and a stopped one does nothing after it continues', async (t) => {
   const server = await requirePostgres(t);
-  if (server === undefined) return;
+  const library = findFaketime();
+  if (server === undefined || !requireReal(t, 'libfaketime', library) || library === undefined) return;
   const env = { JOBMAN_DATABASE: server.urlOf(await server.createDatabase()) };
-  const [one, other] = [openJobWorld(t, { env }), openJobWorld(t, { env })];
+  // Five minutes ahead, so that a lease whose expiry is compared with it is always over.
+  const ahead = { ...env, LD_PRELOAD: library, FAKETIME: '+5m', FAKETIME_DONT_FAKE_MONOTONIC: '1' };
+  const [one, other] = [openJobWorld(t, { env }), openJobWorld(t, { env: ahead })];
   const ran = join(one.folder, 'ran');
   const manifest = one.localManifest(`echo "$JOBMAN_JOB_ID" >> ${ran}`);
   const logOf = ({ home }: typeof one) => readFileSync(join(home, 'controller.log'), 'utf8');
@@ -89,6 +94,7 @@ test('controllers of two homes work for one database in turn, and a stopped one 
   await other.runOk(['controller', 'start']);
   const [stopped] = one.processesMatching('controller run');
   assert.ok(stopped);
+  assert.ok(await eventually(() => logOf(other).includes('holds the lease; waiting'), { withinMs: 30_000 }));
   process.kill(stopped.pid, 'SIGSTOP');
   const second = await other.create(manifest);
   await other.waitForFinish(second);

@@ -131,7 +131,7 @@ test('reading changes no byte of the database', async (t) => {
   await store.events('000001', 0);
   await store.dueJobs(noon, 10);
   await store.orphans();
-  await store.lease();
+  await store.lease(noon);
   await store.close();
   assert.equal(hashOf(file), before);
 });
@@ -518,8 +518,12 @@ test('an empty or missing database with a backup is not replaced by a new one', 
   ];
   for (const [message, act] of lose) {
     act();
-    for (const operation of [open().list({ maxFinished: null }), open().load('000001'), open().insert(job)]) {
-      const error = await fails(operation, 'corrupt');
+    for (const operation of [
+      () => open().list({ maxFinished: null }),
+      () => open().load('000001'),
+      () => open().insert(job),
+    ]) {
+      const error = await fails(operation(), 'corrupt');
       assert.match(error.message, message);
       assert.match(error.lines.join('\n'), /To restore the backup of .* && cp -p damaged\/state\.db\.bak state\.db/);
     }

@@ -10,6 +10,7 @@ import { archivedUsage } from '../../src/app/cluster/usage.ts';
 import type { LabStore } from '../../src/lab/lab-store.ts';
 import type { BookingCommand } from '../../src/lab/service.ts';
 import type { Event } from '../../src/core/model/event.ts';
+import { minute } from '../../src/core/model/time.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { clusterStore } from '../../src/store/cluster-jobs.ts';
 import { nextNumber } from '../../src/store/counters.ts';
@@ -112,7 +113,8 @@ suiteOnBoth('another writer', (newAddress) => {
     const rest = { events: [silent], foldedOutcomes: [], wakeAt: null, epoch };
     return commitJob(db, { ...rest, job, revision }, noNotices);
   };
-  const lease = { holder: 'one', version: '0.1.0', now: noon, ttl: 1_000, holdsLock: false };
+  /** It expires at once. */
+  const lease = { holder: 'one', version: '0.1.0', now: noon, ttl: 0, holdsLock: false };
 
   test('creates a job first: the next one gets another id, after another check for files', async () => {
     const { db, result } = await race(
@@ -143,7 +145,7 @@ suiteOnBoth('another writer', (newAddress) => {
   });
 
   for (const [what, change] of [
-    ['takes', (db: Database) => takeLease(db, { ...lease, holder: 'two', now: noon + 2_000 })],
+    ['takes', (db: Database) => takeLease(db, { ...lease, holder: 'two' })],
     ['releases', (db: Database) => sql`update lease set holder = null, expires_at = 0`.execute(db)],
   ] as const)
     test(`${what} the lease: the commit of the earlier holder writes nothing`, async () => {
@@ -162,23 +164,24 @@ suiteOnBoth('another writer', (newAddress) => {
       const { db, result } = await race(
         'update lease',
         ({ db: first }) => takeLease(first, lease),
-        ({ db: other }) => takeLease(other, { ...lease, holder, now: noon + 1_500 }),
-        (db_) => takeLease(db_, { ...lease, holder: 'three', now: noon + 1_500 }),
+        ({ db: other }) => takeLease(other, { ...lease, holder, ttl: minute }),
+        (db_) => takeLease(db_, { ...lease, holder: 'three' }),
       );
       assert.deepEqual([result.taken, result.lease.holder], [false, holder]);
-      assert.equal((await readLease(db))?.holder, holder);
+      assert.equal((await readLease(db, noon))?.holder, holder);
     }
   });
 
   test('takes the lease until the same time: its holder does not renew it', async () => {
     const { db, result } = await race(
       'update lease',
-      ({ db: first }) => takeLease(first, lease),
-      ({ db: other }) => takeLease(other, { ...lease, holder: 'two', now: noon + 500, ttl: 500, holdsLock: true }),
+      ({ db: first }) => takeLease(first, { ...lease, ttl: minute }),
+      ({ db: other }) =>
+        takeLease(other, { ...lease, holder: 'two', now: noon + 500, ttl: minute - 500, holdsLock: true }),
       (db_) => takeLease(db_, { ...lease, now: noon + 900 }),
     );
     assert.deepEqual([result.taken, result.lease.holder], [false, 'two']);
-    assert.equal((await readLease(db))?.epoch, 2);
+    assert.equal((await readLease(db, noon))?.epoch, 2);
   });
 
   test("changes a lab's rows: both changes are kept", async () => {

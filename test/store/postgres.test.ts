@@ -10,6 +10,7 @@ import { test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { StoreError, type StoreErrorKind } from '../../src/app/errors.ts';
 import { readInstallationId } from '../../src/store/database.ts';
+import { minute } from '../../src/core/model/time.ts';
 import { openDatabase } from '../../src/store/open-database.ts';
 import { displayUrl, postgresError } from '../../src/store/postgres-errors.ts';
 import { sql } from '../../src/store/sql.ts';
@@ -235,6 +236,22 @@ test('a commit asks the server a few times, however much it writes, and many at 
   assert.deepEqual(new Set(answers), new Set(['committed']));
   // Four, and some for answers that arrive in parts; one after the other they were 120.
   assert.ok(counted.roundTrips - started < 30, `${counted.roundTrips - started}`);
+});
+
+test('the clock of the server decides when a lease expires', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const store = openStore({ url: await server.emptyDatabase() });
+  t.after(() => store.close());
+  const takeAt = async (holder: string, difference: number, ttl: number) =>
+    (await store.takeLease(holder, '1', Date.now() + difference, ttl, false)).taken;
+  const off = 5 * minute;
+  assert.deepEqual([await takeAt('one', 0, minute), await takeAt('ahead', off, minute)], [true, false]);
+  assert.deepEqual([await takeAt('one', 0, 0), await takeAt('behind', -off, minute)], [true, true]);
+  assert.equal(await takeAt('one', 0, minute), false);
+  const now = Date.now() - off;
+  const { expiresAt = 0 } = (await store.lease(now)) ?? {};
+  assert.ok(expiresAt > now && expiresAt <= now + minute, 'the expiry by the clock of the caller');
 });
 
 test('a store continues after a restart of the server', async (t) => {

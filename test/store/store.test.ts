@@ -442,16 +442,18 @@ function storeSuite(name: string, open: OpenPair): void {
 
     it('refuses the commit of a controller that has lost the lease', async () => {
       const made = await store.insert(ada());
-      const first = await store.takeLease('one', '0.1.0', noon, 1_000, false);
+      const first = await store.takeLease('one', '0.1.0', noon, minute, false);
       assert.deepEqual(first, {
         taken: true,
-        lease: { holder: 'one', epoch: 1, version: '0.1.0', expiresAt: noon + 1_000 },
+        lease: { holder: 'one', epoch: 1, version: '0.1.0', expiresAt: noon + minute },
       });
-      const second = await other.takeLease('two', '0.1.0', noon + 500, 1_000, false);
+      const second = await other.takeLease('two', '0.1.0', noon + 500, minute, false);
       assert.equal(second.taken, false);
       assert.equal(second.lease.holder, 'one');
 
-      const third = await other.takeLease('two', '0.1.0', noon + 1_000, 1_000, false);
+      // It expires at once.
+      await store.takeLease('one', '0.1.0', noon + 500, 0, false);
+      const third = await other.takeLease('two', '0.1.0', noon + 500, minute, false);
       assert.deepEqual([third.taken, third.lease.epoch], [true, 2]);
       assert.equal(await commit(made, { epoch: 1, events: [silent] }), 'lease_lost');
       assert.equal(await commit(made, { epoch: 2 }), 'committed');
@@ -461,9 +463,9 @@ function storeSuite(name: string, open: OpenPair): void {
       await store.takeLease('one', '0.1.0', noon, 1_000, false);
       assert.equal((await store.takeLease('one', '0.1.0', noon + 900, 1_000, false)).lease.epoch, 1);
       await store.releaseLease('two');
-      assert.equal((await store.lease())?.holder, 'one');
+      assert.equal((await store.lease(noon))?.holder, 'one');
       await store.releaseLease('one');
-      assert.equal(await store.lease(), undefined);
+      assert.equal(await store.lease(noon), undefined);
       const made = await store.insert(ada());
       assert.equal(await commit(made, { epoch: 1 }), 'lease_lost');
       assert.equal((await store.takeLease('one', '0.1.0', noon, 1_000, false)).lease.epoch, 2);
@@ -471,7 +473,7 @@ function storeSuite(name: string, open: OpenPair): void {
     });
 
     it('gives the lease of a dead controller only to the next holder of the same lock', async () => {
-      await store.takeLease('one@here', '0.1.0', noon, 1_000, true);
+      await store.takeLease('one@here', '0.1.0', noon, minute, true);
       assert.equal((await store.takeLease('two@there', '0.1.0', noon, 1_000, true)).taken, false);
       assert.equal((await store.takeLease('three@here', '0.1.0', noon, 1_000, true)).taken, true);
     });
