@@ -414,7 +414,7 @@ function createHostKeyCheck({ target, config, pinned, accepted }: LoginPlan, hos
       if (!isAccepted) problem = problemOf(presentedKey);
       return isAccepted;
     },
-    /** Why it did not accept the key. */
+    /** The reason why a key was not accepted. */
     problem: () => problem,
     /**
      * Pins the key, unless the user's own known_hosts has it. Call it after the login: before that, the host has not
