@@ -199,7 +199,7 @@ function createStreamOutput(stream: NodeJS.WriteStream): Stream {
 }
 
 /**
- * `jobman list | head -1` closes the pipe, which is no error; neither is a closed terminal (EIO). After any other
+ * `jobman list | head -1` closes the pipe, which is not an error; neither is a closed terminal (EIO). After any other
  * error, such as a full disk, a reader may take the partial output for all of it, so the command fails at its end.
  */
 function reportWriteFailure(error: NodeJS.ErrnoException): void {

@@ -126,7 +126,7 @@ async function mirrorKills(way: string, seed: number): Promise<string> {
     { JOBMAN_KILLS: String(killsPerPart), JOBMAN_KILLS_SEED: String(seed) },
   );
   if (code !== 0) throw new Error(output.slice(-2_000));
-  // A test without its requirements skips itself, which is no proof.
+  // A test without its requirements skips itself, which is not proof.
   if (!/pass [1-9]/.test(output) || /skipped [1-9]/.test(output)) throw new Error(`it did not run:\n${output}`);
   return `${killsPerPart} kills`;
 }
@@ -197,7 +197,7 @@ const maxDigitsMs = 45 * 60_000;
 async function testDigits(pattern: string): Promise<string> {
   const { code, output } = await run(
     ['--test', '--test-name-pattern', pattern, join(root, 'test/long/jax-digits.test.ts')],
-    // Without Docker the test skips itself, which is no proof.
+    // Without Docker the test skips itself, which is not proof.
     { JOBMAN_REQUIRE_REAL: '1' },
     { timeoutMs: maxDigitsMs },
   );

@@ -25,7 +25,7 @@ export interface BillingAnswer {
   readonly leftOut: readonly UsageKind[];
 }
 
-/** Usage that is no TPU at Google. */
+/** Usage that is not a TPU at Google. */
 type UsageKind = 'simulated' | 'hosts' | 'kubernetes';
 
 function kindsLeftOut(usage: readonly UsageRow[]): readonly UsageKind[] {

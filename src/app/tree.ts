@@ -47,7 +47,7 @@ export function encodeTree(entries: readonly TreeEntry[]): Uint8Array {
 export async function readTree(blobs: Pick<Blobs, 'read'>, digest: Digest): Promise<readonly TreeEntry[]> {
   const text = Buffer.from(await blobs.read(digest)).toString();
   const refuse = (why: string): never => {
-    throw new BlobError(`${digest} is no list of files: ${why}`);
+    throw new BlobError(`${digest} is not a list of files: ${why}`);
   };
   let entries: unknown;
   try {
@@ -55,7 +55,7 @@ export async function readTree(blobs: Pick<Blobs, 'read'>, digest: Digest): Prom
   } catch (error) {
     return refuse(messageOf(error));
   }
-  if (!Array.isArray(entries)) return refuse('it is no array');
+  if (!Array.isArray(entries)) return refuse('it is not an array');
   const paths = new Set<string>();
   for (const entry of entries as readonly unknown[]) {
     if (!isEntry(entry)) return refuse(`the entry ${JSON.stringify(entry)} is not valid`);
@@ -64,7 +64,7 @@ export async function readTree(blobs: Pick<Blobs, 'read'>, digest: Digest): Prom
   }
   for (const path of paths) {
     const above = foldersOf(path).find((folder) => paths.has(folder));
-    if (above !== undefined) return refuse(`${path} is below ${above}, which is no folder`);
+    if (above !== undefined) return refuse(`${path} is below ${above}, which is not a folder`);
   }
   return entries as readonly TreeEntry[];
 }

@@ -18,7 +18,7 @@ export function isSecretName(name: string): boolean {
   return secretName.test(name);
 }
 
-/** A value that says where a secret is, or that is no secret: `env`, `env:NAME`, a number, `true`. */
+/** A value that says where a secret is, or that is not a secret: `env`, `env:NAME`, a number, `true`. */
 const harmless = /^(?:env(?::\w+)?|null|none|true|false|-?\d{1,5}(?:\.\d+)?|\*+|\(set\)|)$/i;
 
 const quotedValue = String.raw`\\?"(?:[^"\\\n]|\\(?!").)*\\?"|'[^'\n]*'`;

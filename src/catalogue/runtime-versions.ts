@@ -29,7 +29,7 @@ export const tensorflowVersions: readonly string[] = ['2.15.0', '2.16.1', '2.17.
 
 /** The known version that `version` most likely means; undefined when it may be a correct new one. */
 export function suggestRuntimeVersion(version: string): string | undefined {
-  // Images of frameworks differ only in their numbers: 2.19.0 is no mistyped 2.18.0.
+  // Images of frameworks differ only in their numbers: 2.19.0 is not a mistyped 2.18.0.
   if (/^tpu-vm-(tf|pt)-[\d.]+(-pod)?(-pjrt)?$/.test(version)) return undefined;
   const candidates = [...new Set([...generations.map((one) => one.runtimeVersion), ...runtimeVersions])];
   const withPrefix = candidates.filter((one) => version.length > 3 && one.startsWith(version));

@@ -146,7 +146,7 @@ function isParsed({ parse }: Flag, arg: string): boolean {
 type Found = readonly [name: string, value: string | undefined];
 
 /**
- * Undefined if `arg` is no flag. Letters may share a dash (`-fq`), and the last may have its value attached (`-n100`),
+ * Undefined if `arg` is not a flag. Letters may share a dash (`-fq`), and the last may have its value attached (`-n100`),
  * unless `arg` may be the value of the flag before it.
  */
 function readFlags(flags: Flags, arg: string, mayBeValue: boolean): readonly Found[] | undefined {

@@ -42,7 +42,7 @@ export function screenFor(io: Io, flags: ScreenFlags): Screen {
   };
 }
 
-/** Null for a stream that is no terminal. */
+/** Null for a stream that is not a terminal. */
 export function columnsOf(stream: Stream): number | null {
   return stream.isTerminal ? stream.size().columns : null;
 }

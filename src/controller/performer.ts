@@ -191,7 +191,7 @@ function actOn({ capacity, machines }: Backend, job: Job, action: Action): Promi
   }
 }
 
-/** A lack of file descriptors on this machine is no failure of the job. A step's own result has an exit code. */
+/** A lack of file descriptors on this machine is not a failure of the job. A step's own result has an exit code. */
 function isDescriptorShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
   return (
     result.kind === 'failed' &&

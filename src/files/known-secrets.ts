@@ -1,5 +1,5 @@
 // The secrets that a user of this machine has in the usual files and variables, so that a report can leave them out.
-// Values are only compared with the text of the report. An unreadable file is no error: a login may have none of them.
+// Values are only compared with the text of the report. An unreadable file is not an error: a login may have none of them.
 
 import { readdirSync } from 'node:fs';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';

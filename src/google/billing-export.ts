@@ -174,7 +174,7 @@ function textOrNull(value: unknown): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** Null also for a number that is no time of a calendar. */
+/** Null also for a number that is not a time of a calendar. */
 function instantOrNull(value: unknown): Instant | null {
   return typeof value === 'number' && !Number.isNaN(new Date(value).getTime()) ? value : null;
 }

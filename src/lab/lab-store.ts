@@ -92,7 +92,7 @@ export interface LabStore extends TpuCommands, UserCommands {
 
   /**
    * Performs the changes of an import in one transaction, in order. Returns the id of the job for each change that adds
-   * one, else null. A job whose window is stored already is not added again. The events of added jobs are no news.
+   * one, else null. A job whose window is stored already is not added again. The events of added jobs are not news.
    */
   applyChanges(changes: readonly LabChange[]): Promise<readonly (string | null)[]>;
 }

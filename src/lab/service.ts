@@ -15,7 +15,7 @@ export type UserChange =
   /** The folder itself stays on disk. Error 3: the number has no folder. */
   | { readonly kind: 'remove_directory'; readonly number: number }
   | { readonly kind: 'swap_directories'; readonly one: number; readonly other: number }
-  /** Error 2: the setting does not exist, or the text is no value of it. */
+  /** Error 2: the setting does not exist, or the text is not a value of it. */
   | { readonly kind: 'set_setting'; readonly key: string; readonly text: string }
   /** Null: all settings. */
   | { readonly kind: 'reset_setting'; readonly key: string | null }

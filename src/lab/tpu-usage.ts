@@ -1,5 +1,5 @@
 // Usage: the users of a TPU. Jobs, the booking sheet and the programs on its devices each know only a part: a waiting
-// job holds no device, and a program that was started manually is no job.
+// job holds no device, and a program that was started manually is not a job.
 
 import { formatStatus } from '../app/format.ts';
 import type { Client, JobRow } from '../app/client.ts';

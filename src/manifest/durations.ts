@@ -5,7 +5,7 @@ const units: Readonly<Record<string, Duration>> = { ms: 1, s: second, m: minute,
 /** Limit of ten years. Longer durations overflow timers and dates. */
 export const maxDuration: Duration = 3_650 * day;
 
-/** In milliseconds; undefined when the text is no duration, is negative or is longer than `maxDuration`. */
+/** In milliseconds; undefined when the text is not a duration, is negative or is longer than `maxDuration`. */
 export function parseDuration(text: string): Duration | undefined {
   const trimmed = text.trim();
   if (/^\d+(\.\d+)?$/.test(trimmed)) return bounded(Number(trimmed) * second);

@@ -29,11 +29,11 @@ const manifestNamePattern = new RegExp(`^\\s*(?:\\.+${key}|${key}[.[])`, 'u');
 /** Whole shell arrays such as `${hosts[@]}`, which no manifest key can be. */
 const shellArrayPattern = /^[A-Za-z_]\w*\[[@*]\]/;
 
-/** A longer text is no name: a script can have that much text between two braces. */
+/** A longer text is not a name: a script can have that much text between two braces. */
 const maxNameLength = 2000;
 const maxDepth = 16;
 
-/** Splits a text. `isShell`: the text is a script, in which parts that are no manifest keys stay unchanged. */
+/** Splits a text. `isShell`: the text is a script, in which parts that are not manifest keys stay unchanged. */
 export function parseTemplate(text: string, isShell: boolean, depth = 0): readonly Part[] {
   const ends = findClosings(text);
   const parts: Part[] = [];

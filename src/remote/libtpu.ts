@@ -62,7 +62,7 @@ function meanPercent(values: readonly number[]): number | null {
   return Math.round((10 * valid.reduce((sum, value) => sum + value, 0)) / valid.length) / 10;
 }
 
-/** The values of that field of a Protocol Buffers message. Throws RangeError for bytes that are no message. */
+/** The values of that field of a Protocol Buffers message. Throws RangeError for bytes that are not a message. */
 function fieldsOf(message: Buffer, field: number): readonly Buffer[] {
   const found: Buffer[] = [];
   for (let at = 0; at < message.length;) {

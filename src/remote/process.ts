@@ -65,7 +65,7 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
   } catch (error) {
     return answer({ exitCode: null, signal: null, error: messageOf(error) });
   }
-  // A program may end without reading its input; that is no error.
+  // A program may end without reading its input; that is not an error.
   child.stdin.on('error', () => undefined);
   const reads = (['stdout', 'stderr'] as const).map(async (name) => {
     try {

@@ -9,7 +9,7 @@
 //       metrics    metrics that the program reports, a line each; absent until it reports one
 //       bin/jobman `jobman mark` for the program (src/remote/mark.ts)
 //       exit       exit code, end in ms, padding; one line, complete when the file exists
-//       failure    why an exit code of 0 is no success; a line that a run on the controller's own machine may leave
+//       failure    why an exit code of 0 is not a success; a line that a run on the controller's own machine may leave
 //                  before it exits
 //       asked      exists once the program was asked to stop
 //       never      the attempt was stopped before it had begun, and will never run

@@ -75,7 +75,7 @@ ${hasInput ? 'exec <"$input"\nrm -rf "${input%/*}"\n' : ''}${execCommand(program
 }
 
 /**
- * Named, because the program is no child of the watcher. In memory if the disk is full, which users may investigate.
+ * Named, because the program is not a child of the watcher. In memory if the disk is full, which users may investigate.
  */
 const openInput = `input=$(mktemp -d 2>/dev/null || mktemp -d -p /dev/shm)/input || exit 255
 mkfifo -m 600 "$input" || exit 255`;

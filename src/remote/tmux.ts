@@ -21,7 +21,7 @@ const labelOption = '@jobman';
 
 const commandTimeout = 10 * second;
 
-/** Without tmux nothing is shown, and that is no error. */
+/** Without tmux nothing is shown, and that is not an error. */
 export async function createTmux(options: TmuxOptions): Promise<TmuxWindows> {
   const path = programOnPath('tmux', options.env['PATH'] ?? '');
   const version = path === null ? undefined : await versionOf(path, options.env);

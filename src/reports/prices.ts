@@ -131,7 +131,7 @@ function specificity({ accelerator, zone, pricing }: OwnPrice): number {
 
 /** The time from which the price applies; 0: always. */
 export function sinceOf({ since }: OwnPrice): number {
-  // Not infinite: the difference of two infinite values is no number.
+  // Not infinite: the difference of two infinite values is not a number.
   return since === undefined ? 0 : Date.parse(since);
 }
 

@@ -21,7 +21,7 @@ export interface FoundProblem {
   readonly path: string;
   readonly message: string;
   readonly suggestion?: string | undefined;
-  /** A missing key, which is no problem in an unused section. */
+  /** A missing key, which is not a problem in an unused section. */
   readonly isMissing?: true;
 }
 
@@ -118,7 +118,7 @@ export function formatPath(path: readonly (string | number)[]): string {
   return text;
 }
 
-/** The parts of `a.b[0].c`; undefined when it is no path. Digits after a dot may be a key or an index. */
+/** The parts of `a.b[0].c`; undefined when it is not a path. Digits after a dot may be a key or an index. */
 export function parsePath(text: string): readonly (string | number)[] | undefined {
   const parts: (string | number)[] = [];
   const pattern = /(?:^|\.)([^.[\]\s=]+)|\[(\d+)\]|\[([^.[\]\s=]+)\]/gy;

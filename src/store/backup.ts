@@ -36,7 +36,7 @@ export async function copyDatabase(file: string): Promise<boolean> {
     } finally {
       db.close();
     }
-    // The home may have been removed and have a new database now, of which this is no copy.
+    // The home may have been removed and have a new database now, of which this is not a copy.
     const isStillThere = statSync(file, { throwIfNoEntry: false })?.ino === inode;
     if (isStillThere) renameSync(unfinished, copy);
     else rmSync(unfinished, { force: true });

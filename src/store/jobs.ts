@@ -162,7 +162,7 @@ export async function commitJob(
     ...(commit.events.length === 0 ? [] : [...usageWrites(before, job), ...heldWrites(number, before, job)]),
     ...noticeWrites(job.id, noticesOf(job, commit.events)),
     ...(folded.length === 0 ? [] : [sql`delete from outcome where job = ${number} and ${isOneOf(sql`id`, folded)}`]),
-    // A new `wake_at` alone is no change for clients that follow the job.
+    // A new `wake_at` alone is not a change for clients that follow the job.
     ...(commit.events.length > 0 || status !== stored.status ? [advance('change')] : []),
   ]);
   return 'committed';

@@ -589,7 +589,7 @@ function jobNumber(job: string): number {
   return number;
 }
 
-/** Without the ids that are no job ids. */
+/** Without the ids that are not job ids. */
 function jobNumbers(ids: readonly string[]): readonly number[] {
   return ids.map(numberOf).filter((number) => number !== undefined);
 }

@@ -19,7 +19,7 @@ export function objectOf<T extends object>(text: string): T {
   return value as T;
 }
 
-/** `42` for `000042`; undefined for a text that is no job id. */
+/** `42` for `000042`; undefined for a text that is not a job id. */
 export function numberOf(id: string): number | undefined {
   return /^\d{6,}$/.test(id) ? Number(id) : undefined;
 }

@@ -217,7 +217,11 @@ suite('before a request', () => {
     const confirmed = [asked?.token ?? ''];
     assert.deepEqual(await check([first], { confirmed }), []);
     const running = withAttempts(first, [readyAllocation], [runningAttempt]);
-    assert.deepEqual(await check([running], { confirmed }), [], 'the phase of the other job is no fact of the reason');
+    assert.deepEqual(
+      await check([running], { confirmed }),
+      [],
+      'the phase of the other job is not a fact of the reason',
+    );
     const second = jobOf({}, { id: '000003' });
     const larger = { ...spec, capacity: { ...base, nodeCount: 2 } };
     for (const [name, others, request] of [

@@ -192,7 +192,7 @@ suite('jobs of the store', () => {
   });
   const sources = { jobFiles: createJobFiles('/nowhere'), manifest: 'job:\n  name: vit\n', now: noon + 2 * hour };
 
-  test('differ in their environment; the own id in a path is no difference', async () => {
+  test('differ in their environment; the own id in a path is not a difference', async () => {
     const one = await diffSide(withEnv({ LR: '0.1', SEED: '1' }, '000041'), null, sources);
     const other = await diffSide(withEnv({ LR: '0.2', SEED: '1' }, '000042'), null, {
       ...sources,

@@ -227,7 +227,9 @@ test('SSH needs a private key with a private mode, and an agent that answers if 
   assert.deepEqual(check({ keyMode: null, folderMode: null, agent: 'none' }), [['ok', null]]);
   assert.deepEqual(check({ keyMode: 0o100644 }), [['problem', 'chmod 600 /h/ssh/id_ed25519']]);
   assert.deepEqual(check({ isKeyReadable: false }), [['problem', 'ls -l /h/ssh/id_ed25519']]);
-  assert.deepEqual(check({ keyProblem: 'it is no key' }), [['problem', 'mv /h/ssh/id_ed25519 /h/ssh/id_ed25519.old']]);
+  assert.deepEqual(check({ keyProblem: 'it is not a key' }), [
+    ['problem', 'mv /h/ssh/id_ed25519 /h/ssh/id_ed25519.old'],
+  ]);
   assert.deepEqual(check({ folderMode: 0o40777 }), [['problem', 'chmod o-w /h/ssh']]);
   assert.deepEqual(check({ folderMode: 0o42770 }), [['ok', null]], 'a home that a group shares');
   assert.equal(check({ agent: { failure: 'ENOENT' } })[0]?.[0], 'warning');

@@ -149,7 +149,7 @@ test('plot and show count the reported texts that are not metrics, and plot the 
   assert.equal(progressAt(noon).leftOut, reported);
 });
 
-test('what is no regular file is left out, and nothing waits for it', async (t) => {
+test('what is not a regular file is left out, and nothing waits for it', async (t) => {
   const { files, progressAt, path, write, read } = copiesIn(t);
   write('attempt_1/command_worker_0.log', lines(1, 3));
   execFileSync('mkfifo', [path('attempt_1/metrics_worker_0.log'), path('attempt_1/command_worker_0.times')]);

@@ -244,7 +244,7 @@ test('own prices are read unchanged, and each mistake has its position', async (
   ]);
 });
 
-test('hosts: an SSH address that is no option, and slots that share the GPUs evenly', async (t) => {
+test('hosts: an SSH address that is not an option, and slots that share the GPUs evenly', async (t) => {
   const hosts = {
     gpu1: { ssh: 'gpu1.lab', gpus: 4 },
     gpu2: { ssh: 'ada@[::1]:2222', slots: 2, gpus: 8 },

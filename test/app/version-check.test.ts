@@ -74,7 +74,7 @@ suite('the notes', () => {
     );
     assert.equal(isCheckDue({ ...notes, intervalMs: 1 }, now + 59_999), false, 'no interval is shorter than a minute');
   });
-  test('whose time is no number do not delay the next check', () => {
+  test('whose time is not a number do not delay the next check', () => {
     const isDue = (text: string) => isCheckDue(parseVersionNotes(text, null), now);
     for (const lastCheck of ['2026-11-22T01:00:00.000Z', null, { at: now }])
       assert.equal(isDue(JSON.stringify({ ...notes, lastCheck })), true, JSON.stringify(lastCheck));

@@ -453,7 +453,7 @@ suite('the one list', () => {
   });
 
   test('has every line of settings that are wrong', async () => {
-    const broken = new JobmanError('settings.json holds something that is no setting.', exitCode.usage, [
+    const broken = new JobmanError('settings.json holds something that is not a setting.', exitCode.usage, [
       'settings.json:1:32: "slots" is not a setting',
       'settings.json:4:2: "user" should be a string',
     ]);
@@ -462,7 +462,7 @@ suite('the one list', () => {
     assert.equal(code, 0);
     assert.match(
       err,
-      /is not shown: settings\.json holds something that is no setting\. settings\.json:1:32: "slots" is/,
+      /is not shown: settings\.json holds something that is not a setting\. settings\.json:1:32: "slots" is/,
     );
     assert.match(err, /^note: settings\.json:4:2: "user" should be a string$/m);
   });
@@ -555,7 +555,7 @@ suite('a job that was submitted to another namespace', () => {
     assert.match(err, /in lab\/(speech and in lab\/quota|quota and in lab\/speech)\./);
   });
 
-  test('a cluster that does not answer is no missing job', async () => {
+  test('a cluster that does not answer is not a missing job', async () => {
     const { code, err } = await ask(['why', 'a1'], { vision: 'away', quota: 'away' }, [keptJob(elsewhere)]);
     assert.equal(code, 5);
     assert.match(err, /This is from the archive of lab\/quota/);

@@ -361,7 +361,7 @@ suite('show', () => {
     assert.match((await jobman(['show', '42'], { jobs: [jobView()] })).out, /\nfiles {5}\/home\/alice\//);
   });
 
-  test('the budget has its used part; less than a cent is no zero', async () => {
+  test('the budget has its used part; less than a cent is not a zero', async () => {
     const budget = { budgetUsd: 0.05, ownerBudget: null, usedUpAt: null };
     const show = async (spentUsd: number) =>
       (await jobman(['show', '42'], { jobs: [jobView({ budgets: [{ ...budget, spentUsd }] })] })).out;

@@ -103,7 +103,7 @@ test('of several jobs of one name, the output says which one it is about', async
   assert.match(all.out, /^00000[01].*\n00000[01].*\n\nTOTAL/m);
 });
 
-test('the cost of unpriced capacity is no amount of money', async () => {
+test('the cost of unpriced capacity is not an amount of money', async () => {
   const { out } = await cost(['count', '2', 'count']);
   assert.match(out, /^Usage of job 000002 since 20 Nov 00:00:00 UTC, by job\. jobman has no price for it\.\n/);
   assert.match(out, /^total +3\.0 +- +not priced$/m);
@@ -170,7 +170,7 @@ test('as CSV the rows are the same, and a cell without a price is empty', async 
   );
 });
 
-test('CSV quotes, and a name is no formula', async () => {
+test('CSV quotes, and a name is not a formula', async () => {
   const named = usageRow({ jobName: '=1+1,"x"' });
   const { out } = await jobman(['cost', '--csv'], { usage: [named] });
   assert.match(out, /^group,000001,"'=1\+1,""x""",ada,/m);

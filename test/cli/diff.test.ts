@@ -90,7 +90,7 @@ test('for programs there is one object per difference, after one for the two sid
   );
 });
 
-test('equal sides say so and are no failure', async () => {
+test('equal sides say so and are not a failure', async () => {
   const { code, out, err } = await diff(['41', '41']);
   assert.deepEqual([code, out, err], [0, '', '000041 vit, attempt 1 and 000041 vit, attempt 1 do not differ.\n']);
 });

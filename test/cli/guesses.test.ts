@@ -62,8 +62,8 @@ suite('init', () => {
     const input = ['v4-17', 'emulator', 'python3 train.py', './foo', 'gs://b', 'gs://my-bucket/iris'];
     const { code, err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input });
     assert.equal(code, 0, err);
-    assert.match(err, /"v4-17" is no TPU type/);
-    assert.match(err, /"\.\/foo" is no bucket/);
+    assert.match(err, /"v4-17" is not a TPU type/);
+    assert.match(err, /"\.\/foo" is not a bucket/);
     assert.match(err, /gcsfuse\.bucket_name: "b" is not a bucket name/);
     assert.match(readFileSync(join(cwd, 'a.yaml'), 'utf8'), /bucket_name: my-bucket/);
   });
@@ -133,8 +133,8 @@ suite('init', () => {
     [['--name', 'a b'], /job\.name: "a b" is not a valid job name/],
     [['--name', '12'], /job\.name: "12" is not a valid job name/],
     [['--checkpoints', ''], /job\.checkpoint_dir: is empty/],
-    [['--checkpoints', 's3://b/x'], /"s3:\/\/b\/x" is no bucket/],
-    [['--accelerator', 'v4-8', '--checkpoints', './foo'], /"\.\/foo" is no bucket: expected gs:/],
+    [['--checkpoints', 's3://b/x'], /"s3:\/\/b\/x" is not a bucket/],
+    [['--accelerator', 'v4-8', '--checkpoints', './foo'], /"\.\/foo" is not a bucket: expected gs:/],
     [['--zone', 'us-central2-b'], /--project and --zone choose a TPU/],
     [['--accelerator', 'emulator', '--project', 'lab-1234'], /--project and the TPU emulator exclude each other/],
     [['--accelerator', 'v4-8', '--project', 'Bad Project'], /"Bad Project" is not a valid project id/],
@@ -167,7 +167,7 @@ suite('init', () => {
   test('suggests a type', async (t) => {
     const { code, err } = await jobman(['init', '--accelerator', 'v5lite-16', '--command', 'x'], { cwd: folder(t) });
     assert.equal(code, 2);
-    assert.match(err, /"v5lite-16" is no TPU type \(did you mean v5litepod-16\?\)/);
+    assert.match(err, /"v5lite-16" is not a TPU type \(did you mean v5litepod-16\?\)/);
   });
 });
 

@@ -404,7 +404,7 @@ suite('text that controls a terminal', () => {
     assert.ok(!world.err().includes('\u001b'));
   });
 
-  test('of a newer version is no exception', async () => {
+  test('of a newer version is not an exception', async () => {
     const world = createCliHarness({ terminal, services: { newerVersion: async () => evil } });
     await run(['list'], world.services);
     assertHarmless(world.err(), 'the remark about a newer version');

@@ -142,7 +142,7 @@ suite('exec', () => {
     assert.match(lost.err, /\[2\]: not reached: 10\.0\.0\.3:22 refuses connections/);
   });
 
-  test('gives one object a worker, with what is no text in base64', async () => {
+  test('gives one object a worker, with what is not text in base64', async () => {
     const workers = workerAccess(2, async (worker, { onBytes }) => {
       await onBytes(worker === 0 ? Buffer.from('grün') : Buffer.from([255, 0]), 'stdout');
       return well;
@@ -219,8 +219,8 @@ suite('exec', () => {
     const untouched = workerAccess(2, () => Promise.reject(new Error('a worker was asked')));
     for (const [args, why] of [
       [['42'], /Which command\?/],
-      [['42', '--', '-w', '0', 'hostname'], /^jobman: -w is no command\. Flags of exec come before `--`/],
-      [['42', '--', '--help'], /--help is no command/],
+      [['42', '--', '-w', '0', 'hostname'], /^jobman: -w is not a command\. Flags of exec come before `--`/],
+      [['42', '--', '--help'], /--help is not a command/],
       [['42', '-w', '2', '--', 'x'], /no worker 2; its workers are 0 to 1/],
       [['42', '--in-container', '--', 'x'], /runs in no container/],
     ] as const) {
@@ -330,10 +330,10 @@ test('ssh-config names each worker, and the first one twice', async () => {
   );
 });
 
-test('port-forward says what is no port', async () => {
+test('port-forward says what is not a port', async () => {
   for (const arg of ['x', '0', '70000', '8080:', '1:2:3']) {
     const { code, err } = await jobman(['port-forward', '42', arg], options(workerAccess(1, prints([]))));
     assert.equal(code, 2);
-    assert.match(err, /is no port: expected 6006/);
+    assert.match(err, /is not a port: expected 6006/);
   }
 });

@@ -395,7 +395,7 @@ suite("a cluster's jobs in top", () => {
     write('2026-11-21T08:19:00.5Z step 1\n2026-11-21T08:20:00.123456789Z  step 2\r step 3\n2026-11-21T08:20:01Z cut o');
     assert.deepEqual(await lastOf(), ['step 3', '2026-11-21T08:20:00.123Z']);
     write(`${'x'.repeat(9_000)}\n`);
-    assert.deepEqual(await lastOf(), [null, null], 'A line without a time is no line of the cluster.');
+    assert.deepEqual(await lastOf(), [null, null], 'A line without a time is not a line of the cluster.');
   });
 
   test('can be named, also on a terminal', async (t) => {

@@ -191,7 +191,7 @@ suite('list --watch', () => {
     ]);
     world.signal();
     assert.equal(await ended, 130);
-    assert.deepEqual(ids(), ['000042', '000043', '000043'], 'A phrase that only grew older is no change.');
+    assert.deepEqual(ids(), ['000042', '000043', '000043'], 'A phrase that only grew older is not a change.');
   });
 
   for (const [where, env] of [

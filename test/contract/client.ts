@@ -352,7 +352,7 @@ export function clientSuite(implementation: OpenClient): void {
     };
     const letGo = 'Job 000001 (vit) has already succeeded. Its TPU is being released.';
     assert.deepEqual(await sendAndRead(kept, 'cancel'), [true, letGo]);
-    assert.deepEqual(await sendAndRead(kept, 'cancel'), [true, letGo], 'twice is no mistake');
+    assert.deepEqual(await sendAndRead(kept, 'cancel'), [true, letGo], 'twice is not a mistake');
     assert.equal((await fixture.client.show(kept)).phase, 'succeeded');
 
     const stopped = await fixture.create(tpuSpec());

@@ -136,7 +136,7 @@ for (const [named, reason, isOut] of [
   });
 }
 
-test('a start that failed here for lack of file descriptors is no failure of the job', async (t) => {
+test('a start that failed here for lack of file descriptors is not a failure of the job', async (t) => {
   let starts = 0;
   const life = await lifeIn(t, {
     machines: (real) => ({

@@ -460,7 +460,7 @@ test('a refused recreation of a persistent TPU counts as an answer of its altern
   assert.deepEqual(records, ['stockout']);
 });
 
-test('API errors, and capacity that no job requests, are no answers of an alternative', () => {
+test('API errors, and capacity that no job requests, are not answers of an alternative', () => {
   const failed = new World(spec({ steps: [] }));
   const records: AnswerRecord[] = [];
   failed.onPass = (_before, _observation, { job, events }) => void records.push(...answersIn(job, events));

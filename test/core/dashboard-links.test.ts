@@ -24,7 +24,7 @@ for (const url of [
   `https://wandb.ai/${'x'.repeat(600)}`,
   'https://wandb.ai/x\u001B]8;;evil\u0007',
 ]) {
-  test(`${JSON.stringify(url.slice(0, 40))} is no link`, () => {
+  test(`${JSON.stringify(url.slice(0, 40))} is not a link`, () => {
     assert.deepEqual(dashboardLinksOf(`wandb: View run a at: ${url}\n`), none);
   });
 }

@@ -60,7 +60,7 @@ test('the newest line counts, and a working program does not return to its begin
   assert.equal(phaseIn('nothing of that kind\n'), 'Unknown');
 });
 
-test('a known failure is reported until a line of progress; the text "error" alone is no failure', () => {
+test('a known failure is reported until a line of progress; the text "error" alone is not a failure', () => {
   assert.equal(patternIn('ep=1\nan error of 0.3 remains, Error bars are wide, FAIL\n'), null);
   assert.equal(patternIn('ep=1\nE: GRPC error: unavailable\n'), 'grpc');
   assert.equal(patternIn('ep=1\nE: GRPC error\nsome text\n'), 'grpc');

@@ -929,7 +929,7 @@ test('a program under maintenance has no limit but its own', () => {
   assert.equal(world.now, now + 10 * hour);
 });
 
-test('maintenance is no loss: the run is judged when the machine is back', () => {
+test('maintenance is not a loss: the run is judged when the machine is back', () => {
   const world = running();
   world.node.state = 'interrupted';
   world.runUntil(() => false, 30 * minute);

@@ -1,4 +1,4 @@
-// A program that hangs after a failed call, an exit code of 0 that is no success, and an exit that is judged on
+// A program that hangs after a failed call, an exit code of 0 that is not a success, and an exit that is judged on
 // request.
 
 import assert from 'node:assert/strict';

@@ -7,7 +7,7 @@ import { jobman } from '../cli/support/harness.ts';
 import { startTestEmulator } from '../emulator/test-emulator.ts';
 import { readDocuments, parseDocument, shownCommands, splitShellArgs, type ShownCommand } from './documents.ts';
 
-/** A line that is no command but the form of one (`jobman create <yaml> [--follow]`); test/cli/documents.test.ts reads those. */
+/** A line that is not a command but the form of one (`jobman create <yaml> [--follow]`); test/cli/documents.test.ts reads those. */
 const isForm = ({ argsText }: ShownCommand): boolean => /<(?!id>)|[[\]…]|\.\.\./.test(argsText);
 
 const shown = readDocuments()
@@ -86,7 +86,7 @@ test('every verb of the TPU emulator in a document works', async (t) => {
 
 test('command lines are found in blocks and in sentences, and nowhere else', () => {
   const text = [
-    'Say `jobman why 1`, or `bin/jobman list`; jobman show is no code.',
+    'Say `jobman why 1`, or `bin/jobman list`; jobman show is not a code.',
     '```sh',
     'npm install && bin/jobman create a.yaml --follow   # jobman logs',
     'jobman list | jq .id',

@@ -184,7 +184,7 @@ test('uploads: multipart, and resumable in pieces', async (t) => {
   assert.equal((await part('bytes */8')).headers.get('range'), 'bytes=0-3');
   assert.equal((await part('bytes 2-5/*', 'cdef')).headers.get('range'), 'bytes=0-5');
   assert.equal((await part('bytes 7-7/8', 'h')).headers.get('range'), 'bytes=0-5');
-  assert.equal(existsSync(disk('big')), false, 'an incomplete upload is no object');
+  assert.equal(existsSync(disk('big')), false, 'an incomplete upload is not an object');
   const whole = (await (await part('bytes 6-7/8', 'gh')).json()) as Reply;
   assert.equal(whole.size, '8');
   assert.equal(readFileSync(disk('big'), 'utf8'), 'abcdefgh');

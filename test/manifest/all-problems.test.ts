@@ -124,7 +124,7 @@ function isOfThisMachine({ line }: Mistake): boolean {
   return line?.startsWith('local') === true;
 }
 
-/** Lines that only follow from a mistake and say what it means for another key; they are no second round. */
+/** Lines that only follow from a mistake and say what it means for another key; they are not a second round. */
 const alsoReported = /Unknown section "x-base"|local: cannot be combined with tpu/;
 
 function check(wrong: readonly Mistake[]): void {

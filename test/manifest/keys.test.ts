@@ -140,7 +140,7 @@ test('a name of the job makes a name for the TPU', () => {
   assert.equal(nameOf('...'), 'job');
 });
 
-test('a file whose name is a number gets a job name that is no id', () => {
+test('a file whose name is a number gets a job name that is not an id', () => {
   assert.equal(specOf(tpu(), { file: '/work/12.yaml' }).spec.name, 'job-12');
   assert.equal(specOf(tpu(), { file: '/work/-f.yaml' }).spec.name, 'f');
 });
@@ -338,7 +338,7 @@ command: {run: ls, workers: [3]}
       topology: '2x2x2',
       nodeCount: 2,
       validForMs: 6 * hour,
-      // Reserved capacity is no spot capacity.
+      // Reserved capacity is not a spot capacity.
       pricing: 'ondemand',
     },
   );

@@ -186,7 +186,7 @@ test('a value of the command line replaces the one of the file, of any type', ()
   assert.equal(spec.recovery.preset, 'pass');
 });
 
-test('it is written as YAML, and what is no YAML is text', () => {
+test('it is written as YAML, and what is not YAML is text', () => {
   const run = (value: string): string => specOf(local('${vars.x}'), sets(`vars.x=${value}`)).spec.command.script;
   assert.equal(run('1e-4'), '1e-4');
   assert.equal(run('3.10'), '3.10');

@@ -34,7 +34,7 @@ test('a file that is not a manifest gives one line', () => {
   assert.match(load('local: {}\ncommand: {run: "\u0001"}\n'), /fine|YAML/);
 });
 
-test('a folder, a large file that is never read, and a pipe of unknown length are no manifest', () => {
+test('a folder, a large file that is never read, and a pipe of unknown length are not a manifest', () => {
   assert.equal(loadFrom(fakeDisk({ '/work/cfg.yaml/inner': 'x' })), 'cfg.yaml: the manifest is a folder');
   const large = { kind: 'file', bytes: 10 * maxManifestBytes, isExecutable: false } as const;
   const unread = loadFrom({ inspect: () => large, read: () => assert.fail('it was read') });

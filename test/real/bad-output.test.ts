@@ -117,7 +117,7 @@ test('output that is not UTF-8, one line of 10 MB, and no output', async (t) => 
   assert.ok(await eventually(() => statSync(world.jobFolder(silent, 'config.yaml')).size > 0));
 });
 
-test('a reader that exits early is no error', async (t) => {
+test('a reader that exits early is not an error', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.localManifest('yes | head -n 200000'));
   await world.waitForFinish(id);

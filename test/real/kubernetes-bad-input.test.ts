@@ -280,7 +280,7 @@ suite('a cluster that is busy, broken or away', () => {
     });
     const watching = person.start('list --watch --json');
     const waited = await person.run('wait held other');
-    // One job was deleted, which is no success.
+    // One job was deleted, which is not a success.
     assert.equal(waited.code, 1, waited.stderr);
     assert.match(waited.stdout, /^Job held succeeded /m);
     assert.match(waited.stderr, /^(?:jobman: )?Job other was deleted meanwhile\.$/m);

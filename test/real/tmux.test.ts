@@ -13,7 +13,7 @@ import { findProgram, requireReal } from '../support/real.ts';
 
 const tmuxPath = findProgram('tmux');
 
-test('without tmux no window opens, which is no error', async () => {
+test('without tmux no window opens, which is not an error', async () => {
   const host = await createTmux({ env: { PATH: '/nowhere' } });
   assert.equal(host.tmux, null);
   assert.equal(await host.open({ session: 'ada', window: 1 }, { title: 't', label: 'm', argv: ['true', 'x'] }), null);

@@ -37,12 +37,12 @@ test('times of a host whose clock is wrong are shifted to our clock', () => {
   assert.deepEqual(seen?.runs[2], { attempt: 10, state: 'running', startedAt: 101_000, outputAt: 104_000 });
 });
 
-test('an answer that was cut anywhere is no answer', () => {
+test('an answer that was cut anywhere is not an answer', () => {
   for (let length = 0; length < whole.length; length += 1)
     assert.equal(parseObservation(whole.slice(0, length), 5_000), undefined);
 });
 
-test('an answer with an unknown line is no answer', () => {
+test('an answer with an unknown line is not an answer', () => {
   const lines = [
     'run 3 sleeping 1000',
     'run x running 1000 1000',

@@ -70,7 +70,7 @@ test('a script that is cut on its way runs nothing', async (t) => {
   assert.equal(text(whole.stdout), `ran\n${folder}\n`);
 });
 
-test('a script on this machine that takes too long is no answer', async (t) => {
+test('a script on this machine that takes too long is not an answer', async (t) => {
   const { env, folder } = openWorld(t);
   const result = await createLocalTransport({ env, cwd: folder }).run({
     ...limits,

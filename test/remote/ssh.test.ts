@@ -83,7 +83,7 @@ test('forgetting takes those whose name begins so and no others', async (t) => {
   assert.equal(await keys.pinned('job-10-0'), 'ssh-ed25519 AAAA');
 });
 
-test('a name that is no file’s name is refused', async (t) => {
+test('a name that is not a file’s name is refused', async (t) => {
   const keys = createHostKeys(openWorld(t).home);
   await assert.rejects(keys.pin('../outside', 'ssh-ed25519 AAAA'), /cannot name/u);
 });

@@ -400,14 +400,14 @@ test('a list of files leads to no other folder', async (t) => {
     [[file('a\u0000b')], /not valid/],
     [[{ ...file('a'), digest: 'sha256:1' }], /not valid/],
     [[{ ...file('a'), mode: 0o10000 }], /not valid/],
-    [[{ path: 'link', target: '/etc' }, file('link/x')], /link\/x is below link, which is no folder/],
+    [[{ path: 'link', target: '/etc' }, file('link/x')], /link\/x is below link, which is not a folder/],
     [[file('a'), file('a')], /it has a twice/],
-    [{}, /it is no array/],
+    [{}, /it is not an array/],
   ] as const)
     await assert.rejects(read(entries), message);
 });
 
-test('a listing that was cut is no listing', () => {
+test('a listing that was cut is not a listing', () => {
   assert.equal(parseListing(Buffer.from(['f', '644', ''].join('\0'))), undefined);
   assert.equal(parseListing(Buffer.from(['f', '644', '1', '2', '', 'a', 'sent', ''].join('\0'))), undefined);
   assert.deepEqual(parseListing(Buffer.from('sent\0end\0')), { entries: [], sent: [] });

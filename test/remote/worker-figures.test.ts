@@ -136,7 +136,7 @@ suite('the duty cycle of the chips', () => {
     assert.equal(parseDutyCycle(Buffer.from(frame(gauge))), 40);
   });
 
-  test('is not known after an answer that is no valid one', () => {
+  test('is not known after an answer that is not a valid one', () => {
     const answer = Buffer.from(frame(metricResponse([90])));
     for (let length = 0; length < answer.length; length += 1)
       assert.equal(parseDutyCycle(answer.subarray(0, length)), null, `${length} bytes`);

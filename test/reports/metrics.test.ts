@@ -81,7 +81,7 @@ test('many short attempts are never merged', () => {
   assert.equal(series?.points.length, 5_000);
 });
 
-test('NaN and infinities are counted and kept, and are no extremes', () => {
+test('NaN and infinities are counted and kept, and are not extremes', () => {
   const series = seriesOf('loss', [point(1, 1), point(NaN, 2), point(2, 3), point(-Infinity, 4)], 100);
   assert.deepEqual([series?.min, series?.max, series?.nonFinite, series?.firstNonFinite?.step], [1, 2, 2, 2]);
   assert.deepEqual(

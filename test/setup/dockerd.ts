@@ -116,7 +116,7 @@ export async function openRegistry(world: World, tar: string): Promise<string> {
     const { type, length } = blob;
     response.writeHead(200, { 'content-type': type, 'content-length': length, 'docker-content-digest': digest });
     if (request.method === 'HEAD') return void response.end();
-    // A client that goes away in the middle is no trouble of the registry's.
+    // A client that goes away in the middle is not trouble of the registry's.
     pipeline(blob.read(), response).catch(() => undefined);
   });
   server.listen(0, '127.0.0.1');

@@ -652,7 +652,7 @@ function storeSuite(name: string, open: OpenPair): void {
       // The same text elsewhere in the outline does not match.
       const name = '"accelerator":"v5litepod-16","zone":"us-west4-a"';
       await store.insert(ada({ spec: tpuSpec({ name }, { accelerator: 'v6e-8', zone: 'us-east5-b' }) }));
-      // An underscore is no wildcard.
+      // An underscore is not a wildcard.
       await store.insert(ada({ spec: tpuSpec({}, { zone: 'us-west4_a' }) }));
       await store.insert(ada({ spec: tpuSpec(), at: noon + 5 }));
       const ids = (jobs: readonly Job[]) => jobs.map(({ id }) => id);

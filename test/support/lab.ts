@@ -14,7 +14,7 @@ import { root } from './root.ts';
 import type { World } from './world.ts';
 
 const requiredPrograms = ['tmux', 'rsync', 'sudo', 'git', 'ssh-keygen', 'python3'];
-// Debian has no package of gcloud, so a missing gcloud is reported and is no failure.
+// Debian has no package of gcloud, so a missing gcloud is reported and is not a failure.
 const missingPrograms = [...requiredPrograms, 'gcloud'].filter((name) => findProgram(name) === undefined);
 
 /**

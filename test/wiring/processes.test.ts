@@ -57,7 +57,7 @@ function into(reader: string, withinMs: number): string {
   return spawnSync('bash', ['-c', line], { env, encoding: 'utf8' }).stderr;
 }
 
-test('the end of a reader is noticed without a write, and a waiting reader is no end', () => {
+test('the end of a reader is noticed without a write, and a waiting reader is not an end', () => {
   assert.equal(into('true', 20_000), 'gone\n');
   assert.equal(into('cat', 1_500), 'still read\n');
 });

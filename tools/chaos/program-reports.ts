@@ -53,7 +53,7 @@ function parseReportLine(line: string): ReportLine {
     case 'end':
       return { kind, attempt: Number(first), worker: second, outcome: fourth };
     default:
-      throw new Error(`a program reported something that is no event: ${line}`);
+      throw new Error(`a program reported something that is not an event: ${line}`);
   }
 }
 

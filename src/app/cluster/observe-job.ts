@@ -5,7 +5,7 @@ import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from './cluste
 import { mainContainer as mainOf } from './job-object.ts';
 import { isClusterFinished, type ClusterObservation } from './job-result.ts';
 
-/** The container that jobman creates, otherwise the first that is no init container. */
+/** The container that jobman creates, otherwise the first that is not an init container. */
 export function mainContainer(containers: readonly ClusterContainer[]): ClusterContainer | undefined {
   return mainOf(containers.filter(({ init }) => !init));
 }

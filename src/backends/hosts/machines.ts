@@ -127,7 +127,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
 /** The launcher prints one line and closes its output. */
 const detach = 'result=$(setsid sh "$1" "$2" </dev/null 2>/dev/null &); echo "$result"';
 
-/** The process id alone is no proof, because it may be reused. */
+/** The process id alone is not proof, because it may be reused. */
 function isLauncherAlive(folder: string): boolean {
   try {
     const [pid, startTicks] = readFileSync(join(folder, 'pid'), 'utf8').split(' ');

@@ -333,7 +333,7 @@ function parsePage<T>(bytes: Buffer): {
 } {
   const page = expectObject(JSON.parse(bytes.toString('utf8'))) as Partial<ReturnType<typeof parsePage<T>>>;
   const { metadata = {}, items } = page;
-  if (items !== undefined && items !== null && !Array.isArray(items)) throw new TypeError('its items are no list');
+  if (items !== undefined && items !== null && !Array.isArray(items)) throw new TypeError('its items are not a list');
   if (metadata.continue !== undefined && typeof metadata.continue !== 'string') throw new TypeError('no token');
   return { metadata, items: (items ?? []).map((item) => expectObject(item) as T) };
 }

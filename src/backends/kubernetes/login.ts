@@ -226,7 +226,7 @@ async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environme
   if (answer === undefined) throw loginError('did not print a credential');
   const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp } = answer.status ?? {};
   if (!token && !cert) throw loginError('returned neither a token nor a certificate');
-  // An empty text is no value.
+  // An empty text is not a value.
   const given = omitUndefined({ token: token || undefined, cert: cert || undefined, key: key || undefined });
   return { ...given, expiresAt: parseInstant(expirationTimestamp) };
 }

@@ -420,7 +420,7 @@ const errorRules: readonly ErrorRule[] = [
   // The project's own limit: waiting helps only if the project releases something.
   { kind: 'quota', statuses: exhaustedStatuses, pattern: /quota|IN_USE_ADDRESSES|\blimit\b/i },
   { kind: 'stockout', statuses: ['RESOURCE_EXHAUSTED'] },
-  // A 403 about the "quota project" of a login is no quota error.
+  // A 403 about the "quota project" of a login is not a quota error.
   { kind: 'permission', statuses: ['PERMISSION_DENIED'] },
   // An expired or missing login says nothing about the resource.
   { kind: 'unreachable', statuses: ['UNAUTHENTICATED', 'UNAVAILABLE', 'DEADLINE_EXCEEDED'] },
@@ -459,7 +459,7 @@ export function classifyError(body: StatusBody): CloudError {
 
 const errorInfoForm = { reason: 'string', metadata: { service: 'string' } } as const satisfies Shape;
 
-/** The details are of many forms, so they are no part of `StatusBody`. */
+/** The details are of many forms, so they are not part of `StatusBody`. */
 function disabledServiceOf(body: StatusBody & { readonly details?: unknown }): string | undefined {
   const details: readonly unknown[] = Array.isArray(body.details) ? body.details : [];
   return details

@@ -70,7 +70,7 @@ export async function logs(cli: Cli, { tail = defaultTail }: { readonly tail?: n
 
 const levels: Readonly<Record<number, string>> = { 30: 'info', 40: 'warn', 50: 'error', 60: 'fatal' };
 
-/** `2026-11-28T07:14:04.624Z info controller started`. A crash also leaves lines that are no JSON. */
+/** `2026-11-28T07:14:04.624Z info controller started`. A crash also leaves lines that are not JSON. */
 function formatLogLine(line: string): string {
   let entry: unknown;
   try {

@@ -23,7 +23,7 @@ export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'job
   try {
     writeFileSync(path, text, { flag: 'wx' });
   } catch (error) {
-    // A link to a file that is missing is no file for existsSync.
+    // A link to a file that is missing is not a file for existsSync.
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') throw fileExists(file);
     throw new JobmanError(`${file} cannot be written: ${messageOf(error)}.`, exitCode.failed);
   }
@@ -196,7 +196,7 @@ function checkAccelerator(typed: string): string {
   const text = typed.trim().toLowerCase();
   if (text === 'local' || text === 'emulator' || findAccelerator(text) !== undefined) return text;
   const near = suggestAccelerator(text);
-  throw usageError(`"${typed}" is no TPU type${near === undefined ? '' : ` (did you mean ${near}?)`}.`, [
+  throw usageError(`"${typed}" is not a TPU type${near === undefined ? '' : ` (did you mean ${near}?)`}.`, [
     'Expected a type such as v4-16 or v5litepod-16, `emulator`, or `local`. GPUs are available in Kubernetes: jobman submit --gpus 1',
   ]);
 }
@@ -209,10 +209,10 @@ function checkCheckpoints(accelerator: string, checkpoints: string): string {
   if (checkpoints === '-') return checkpoints;
   const bucket = bucketIn(checkpoints);
   if (bucket === null && /^gs:|^\w+:\/\//.test(checkpoints)) {
-    throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket or gs://my-bucket/folder.`);
+    throw usageError(`"${checkpoints}" is not a bucket: expected gs://my-bucket or gs://my-bucket/folder.`);
   }
   if (accelerator !== 'local' && bucket === null) {
-    throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket/folder, or - for none.`);
+    throw usageError(`"${checkpoints}" is not a bucket: expected gs://my-bucket/folder, or - for none.`);
   }
   if (accelerator === 'local' && bucket !== null) {
     throw usageError('A local job writes its checkpoints to a folder: --checkpoints checkpoints');

@@ -81,7 +81,7 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...args
   const { readManifest } = await import('../manifest-file.ts');
   const read = await readManifest(cli, file, flags.set ?? [], { files: found.files });
   if ('manifest' in read) {
-    throw usageError(`${file} has no section kubernetes, so it is no job for a cluster.`, [
+    throw usageError(`${file} has no section kubernetes, so it is not a job for a cluster.`, [
       `jobman create ${file} runs it where it says.`,
     ]);
   }

@@ -17,7 +17,7 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   const { warnings } = found;
   const problems = 'problems' in found ? found.problems : 'cluster' in found ? await clusterProblems(cli, found) : [];
   const code = problems.length > 0 ? exitCode.usage : exitCode.ok;
-  // A check that could not be made is no finding, but a reader of the JSON must know of it.
+  // A check that could not be made is not a finding, but a reader of the JSON must know of it.
   const printUnchecked = (): void => {
     if (found.unchecked !== null) cli.note(`note: ${found.unchecked}.`);
   };

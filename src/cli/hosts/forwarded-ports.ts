@@ -28,7 +28,7 @@ export function parsePortMapping(text: string): PortMapping {
   const [, here, there = here] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text) ?? [];
   const mapping = { localPort: Number(here), remotePort: Number(there) };
   if (here === undefined || mapping.localPort > 65_535 || mapping.remotePort > 65_535 || mapping.remotePort === 0) {
-    throw usageError(`\`${text}\` is no port: expected 6006, or 8080:6006 for port 8080 here and 6006 there.`);
+    throw usageError(`\`${text}\` is not a port: expected 6006, or 8080:6006 for port 8080 here and 6006 there.`);
   }
   return mapping;
 }

@@ -23,7 +23,7 @@ export function parseProgram(args: readonly string[], id: string): Program {
   // No program begins with `-`: it is a misplaced flag of exec, and the remote shell would read it as its own.
   if (first.startsWith('-'))
     throw usageError(
-      `${first} is no command. Flags of exec come before \`--\`: jobman exec ${id} --workers 0 -- hostname`,
+      `${first} is not a command. Flags of exec come before \`--\`: jobman exec ${id} --workers 0 -- hostname`,
     );
   return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: args };
 }

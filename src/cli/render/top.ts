@@ -135,7 +135,7 @@ export function noJobsText({
       value === undefined || value === null ? '' : ` ${preposition} ${escapeLine(value)}`,
     )
     .join('');
-  // A location in a cluster (`context/namespace`) is no zone.
+  // A location in a cluster (`context/namespace`) is not a zone.
   const near = zone === undefined || zone === null || zone.includes('/') ? undefined : suggestZone(zone);
   const hint = near === undefined || near === zone ? '' : ` Did you mean --zone ${near}?`;
   return `No active jobs${filters}.${filters === '' ? ' To create one: jobman create <manifest>' : hint}`;
@@ -270,7 +270,7 @@ function figuresOf(line: TopLine): Readonly<Record<'cpu' | 'memory' | 'disk' | '
   };
 }
 
-/** The facts that are no numbers: the newest line of output, why nothing runs, why a worker is silent. */
+/** The facts that are not numbers: the newest line of output, why nothing runs, why a worker is silent. */
 function detailOf(line: TopLine, now: Instant): string {
   if (line.kind === 'tpu') {
     const price = line.pricePerHourUsd === null ? '' : `, ${formatPricePerHour(line.pricePerHourUsd)}`;

@@ -226,7 +226,7 @@ function firstAvailable(
   return first === undefined ? undefined : { alternative: first.alternative, notBefore: first.notBefore };
 }
 
-/** A long queue is no error, so it may be joined again without a backoff. */
+/** A long queue is not an error, so it may be joined again without a backoff. */
 function mayRequestAt(
   job: Job,
   attempt: Attempt,

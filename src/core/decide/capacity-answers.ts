@@ -53,7 +53,7 @@ function answerOf(job: Job, event: Event): AnswerRecord['answer'] | undefined {
     case 'alternative_exhausted':
       return event.answer;
     case 'allocation_seen': {
-      // A repaired allocation that is ready again is no new answer.
+      // A repaired allocation that is ready again is not a new answer.
       const isFirst = job.allocations[event.allocation - 1]?.readyAt === event.at;
       return event.state === 'ready' && isFirst ? 'ready' : undefined;
     }

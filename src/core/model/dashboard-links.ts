@@ -13,7 +13,7 @@ export interface DashboardLinks {
 
 const maxLength = 500;
 
-/** A longer line is no message of these libraries. Bounds the work for a hostile log. */
+/** A longer line is not a message of these libraries. Bounds the work for a hostile log. */
 const maxLineLength = 1_000;
 
 /** `wandb: View run vit-3 at: https://wandb.ai/lab/vit/runs/abc`, as wandb prints it at the begin and the end of a run. */

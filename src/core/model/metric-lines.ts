@@ -21,7 +21,7 @@ const countPattern =
   /\b(step|epoch|iteration|iter|batch|update)s?\b[\s:=#[(]*(\d[\d,_]*)\s*(?:\/|of|out of)\s*(\d[\d,_]*)/gi;
 /** The bar of tqdm: `45%|####      | 450/1000 [00:10<00:12, 45.0it/s]`. */
 const progressBarPattern = /\|\s*(\d+)\/(\d+) \[\d+:\d+/g;
-/** In the description before a bar. One of another kind, such as `Downloading:`, is no progress of training. */
+/** In the description before a bar. One of another kind, such as `Downloading:`, is not progress of training. */
 const trainingDescription = /\b(?:train|training|epoch|step|steps|iter|iteration|fit)\b/i;
 
 /** Every count of a line with a done part that is not above its total. */

@@ -70,7 +70,7 @@ function withoutTime(observed: Observed<WorkerStatus>): RecordedWorker {
   return observed.kind === 'unknown' ? observed : { kind: 'known', value: observed.value };
 }
 
-/** The fields that are no part of the subject. */
+/** The fields that are not part of the subject. */
 function fieldsOf(action: Action): object {
   switch (action.kind) {
     case 'request':

@@ -41,7 +41,7 @@ export interface Guard {
   /** The actor, the command and its options as text: a token covers no other request. */
   readonly request: string;
   readonly confirmed: readonly ConfirmationToken[];
-  /** Jobs on the same TPU that the request ends. They are no reason against it, but it waits for them. */
+  /** Jobs on the same TPU that the request ends. They do not count against it, but it waits for them. */
   readonly replaces?: readonly string[];
 }
 

@@ -109,7 +109,7 @@ export function listen(server: Server, port: number, address: string): Promise<v
 
 function serve(options: SshServerOptions, client: Connection, from: { address: string; port: number }): void {
   let user = '';
-  // A client that disconnects in the middle of a packet is no failure of the host.
+  // A client that disconnects in the middle of a packet is not a failure of the host.
   client.on('error', () => undefined);
   client.on('authentication', (context) => {
     if (isAllowed(context, options.keys())) {

@@ -51,7 +51,7 @@ export interface Buckets {
 /** Google's rule for names, and the underscore that older buckets have. */
 export const bucketPattern = /^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/;
 
-/** The folder of the notes. It is below the buckets, so that workers see it, and its name is no bucket name. */
+/** The folder of the notes. It is below the buckets, so that workers see it, and its name is not a bucket name. */
 const locationsFolder = '.locations';
 
 const multiRegions = ['US', 'EU', 'ASIA'];
@@ -163,12 +163,12 @@ function isFolder(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-/** Throws when the note is missing or is no regular file. */
+/** Throws when the note is missing or is not a regular file. */
 function readNote(path: string): string {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const found = fstatSync(descriptor);
-    if (!found.isFile() || found.size > maxNoteBytes) throw new Error(`${path} is no note`);
+    if (!found.isFile() || found.size > maxNoteBytes) throw new Error(`${path} is not a note`);
     return readFileSync(descriptor, 'utf8');
   } finally {
     closeSync(descriptor);

@@ -20,7 +20,7 @@ export interface FaultScheduleEntry {
   readonly given: Readonly<Record<string, string | number | boolean>>;
 }
 
-/** Keys of an entry that are no options of its verb. */
+/** Keys of an entry that are not options of its verb. */
 const timingKeys = ['at', 'every', 'chance'];
 
 /** Parses a list of entries; docs/emulator.md has the format. Throws EmulatorError with every mistake and its line. */

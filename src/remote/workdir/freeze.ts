@@ -42,7 +42,7 @@ interface Folder {
 
 type BlobClient = Pick<Client, 'hasBlobs' | 'putBlobs'>;
 
-/** Throws JobmanError when `from` is no folder, cannot be read or is too large. */
+/** Throws JobmanError when `from` is not a folder, cannot be read or is too large. */
 export async function freeze(
   request: Folder & {
     readonly client: BlobClient;

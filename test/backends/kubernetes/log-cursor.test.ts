@@ -268,7 +268,7 @@ test(
     const take = (text: string): string => cursor.take(Buffer.from(text)).toString();
     assert.equal(take(`2026-11-22T00:00:01.000000001Z ${long}${long}z`), '');
     cursor.beginReply();
-    // The next file begins in the middle of the line; what of it was had is no part of this.
+    // The next file begins in the middle of the line; what of it was had is not part of this.
     assert.equal(take(`2026-11-22T00:00:01.000000002Z ${long}x\n`), `${long}${long}z${long}x\n`);
     assert.equal(take(`2026-11-22T00:00:02.000000001Z ${long}${long}`), '');
     cursor.beginReply();

@@ -273,14 +273,14 @@ users: [{name: u, user: ${user}}]
     ['a program that is a list', 'user', '{exec: [a]}'],
     ['a program with numbers as arguments', 'user', '{exec: {command: "true", args: 5}}'],
     ['a program with a NUL in its name', 'user', '{exec: {command: "tr\\0ue"}}'],
-    ['a certificate that is no PEM', 'user', '{client-certificate-data: YWJj, client-key-data: YWJj}'],
-    ['an authority that is no PEM', 'cluster', 'certificate-authority-data: YWJj'],
+    ['a certificate that is not a PEM', 'user', '{client-certificate-data: YWJj, client-key-data: YWJj}'],
+    ['an authority that is not a PEM', 'cluster', 'certificate-authority-data: YWJj'],
     ['an authority that is a number', 'cluster', 'certificate-authority-data: 5'],
     ['an authority that is a device', 'cluster', 'certificate-authority: /dev/zero'],
     ['a token file that is a device', 'user', '{tokenFile: /dev/zero}'],
     ['a token file that is a FIFO', 'user', '{tokenFile: fifo}'],
     ['a proxy that is a number', 'cluster', 'proxy-url: 5'],
-    ['a proxy that is no address', 'cluster', 'proxy-url: "::"'],
+    ['a proxy that is not an address', 'cluster', 'proxy-url: "::"'],
     ['a server name that is a number', 'cluster', 'tls-server-name: 5'],
   ];
   for (const [called, part, yaml] of cases) {

@@ -148,7 +148,7 @@ suite('a login that the cloud refuses in the middle', () => {
     assert.ok(asked.length <= 2);
   });
 
-  test('and is given out again unchanged, is no reason to ask the cloud again', async (t) => {
+  test('and is given out again unchanged, is not a reason to ask the cloud again', async (t) => {
     const { asked, login } = printing('stale');
     const { server, caller } = await cloud(t, 'fresh', login);
     const answer = await caller.list(list, 'nodes');

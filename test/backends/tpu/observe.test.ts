@@ -87,7 +87,7 @@ suite('a list', () => {
     );
   });
 
-  test('whose second page fails is no list', async (t) => {
+  test('whose second page fails is not a list', async (t) => {
     const server = await openTpuServer(t);
     for (const id of ['a', 'b', name]) server.addNode(nodeOf({ id }));
     server.pageLength = 2;
@@ -96,7 +96,7 @@ suite('a list', () => {
     assert.deepEqual(fact, { kind: 'unknown', reason: 'INTERNAL: broken', since: now });
   });
 
-  test('that goes round in circles is no list', async (t) => {
+  test('that goes round in circles is not a list', async (t) => {
     const server = await openTpuServer(t);
     server.fault = () => ({ status: 200, body: { nodes: [], nextPageToken: 'again' } });
     const [fact] = await observe(server.api, tpuRef());
@@ -104,7 +104,7 @@ suite('a list', () => {
     assert.equal(server.requests.length, 2);
   });
 
-  test('that could not ask its zone is no list', async (t) => {
+  test('that could not ask its zone is not a list', async (t) => {
     const server = await openTpuServer(t);
     server.unreachable = ['us-central2-b'];
     const [fact] = await observe(server.api, tpuRef());
@@ -322,7 +322,7 @@ suite('a create that came to nothing', () => {
   });
 });
 
-test('a create that is under way and does not show yet is no absence', async (t) => {
+test('a create that is under way and does not show yet is not an absence', async (t) => {
   const server = await openTpuServer(t);
   server.addOperation(create(`nodes/${name}`));
   assert.equal((await observeOne(server, tpuRef())).state, 'provisioning');

@@ -33,7 +33,7 @@ export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> 
   for (const { job } of jobs) {
     if (live.some((one) => one.job === job)) continue;
     const phase = list.phaseOf(job);
-    // Like cancel: ending a job twice is no error, but a job that finished by itself cannot be ended.
+    // Like cancel: ending a job twice is not an error, but a job that finished by itself cannot be ended.
     if (phase === 'succeeded' || phase === 'failed') code = exitCode.conflict;
     const state = phase === null ? 'was deleted' : phase === 'cancelled' ? 'was killed' : `has ${phase}`;
     const message = (window: string): string => `${capitalize(window)} of ${user.name} ${state} already.`;

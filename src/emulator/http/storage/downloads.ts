@@ -42,7 +42,7 @@ export const download: Method = async ({ finder }, call) => {
       return null;
     }
     isStreaming = true;
-    // A reader that disconnects is no error.
+    // A reader that disconnects is not an error.
     await pipeline(createReadStream('', { fd: descriptor, start: from, end: to }), response).catch(() => undefined);
     return null;
   } finally {

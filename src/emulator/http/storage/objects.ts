@@ -5,7 +5,7 @@
  * change is synchronous, so that no two requests interleave.
  *
  * An object whose name ends in a slash is a folder. A folder of a worker is an object too, as with gcsfuse. A folder
- * that only holds other objects is no object, and is removed with the last of them. One object cannot be a folder of
+ * that only holds other objects is not an object, and is removed with the last of them. One object cannot be a folder of
  * another (`a` and `a/b`), and a name cannot have `.`, `..` or an empty segment. Symbolic links of workers are never
  * followed.
  */
