@@ -504,7 +504,7 @@ export interface SecretStore {
    */
   fileOf(job: Pick<Job, 'id' | 'owner'>, ref: SecretRef): string;
   /** The value. Throws as `fileOf`, and JobmanError (1) if it cannot be read. */
-  read(job: Job, ref: SecretRef): Promise<Uint8Array>;
+  read(job: Pick<Job, 'id' | 'owner'>, ref: SecretRef): Promise<Uint8Array>;
 }
 
 /** A content with the digest that it should have. */

@@ -60,7 +60,7 @@ export async function replaceJobSecret(
   await (await secrets()).putOfJob(job, name, checkedValue(name, value));
 }
 
-function checkedValue(name: SecretName, value: Uint8Array): Uint8Array {
+export function checkedValue(name: SecretName, value: Uint8Array): Uint8Array {
   if (value.length === 0) throw usageError(`The value of the secret ${name} is empty.`);
   if (value.length > maxSecretBytes)
     throw usageError(`The value of the secret ${name} is longer than ${maxSecretBytes / 1024} KiB.`);

@@ -1,5 +1,6 @@
 // Services: the parts of the program that the terminal can use. Every part is loaded at its first use.
 
+import type { SecretName } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { WorkerAccess } from './worker-access.ts';
 import type { Client, Ref } from './client.ts';
@@ -168,6 +169,8 @@ export interface Services {
   checkWorkdir(from: string): Promise<void>;
   /** Stores a copy of that folder through the client. Throws JobmanError. */
   copyWorkdir(from: string): Promise<UploadedWorkdir>;
+  /** The value of a secret of the user, for a job in a cluster. Throws JobmanError without it. */
+  namedSecret(name: SecretName): Promise<Uint8Array>;
   /** Connects with the client's ticket. `shared`: over the controller's connections, if it has some. */
   workers(ref: Ref, connection: 'shared' | 'own'): Promise<WorkerAccess>;
   onTerminal(argv: readonly string[]): Promise<number>;

@@ -3,14 +3,7 @@ import type { FilesModule, SentFile } from '../setup/modules.ts';
 import { fileProblem, formatBinarySize, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import {
-  secretNamePattern,
-  secretNamesOf,
-  type CommandSpec,
-  type JobSpec,
-  type SecretName,
-  type SecretRef,
-} from '../core/model/spec.ts';
+import { secretNamePattern, type CommandSpec, type SecretName, type SecretRef } from '../core/model/spec.ts';
 import type { Path } from '../schema/kinds.ts';
 
 /** Each file is stored with the job and sent to every worker of every allocation, so the sizes are limited. */
@@ -154,17 +147,17 @@ export interface SecretSource {
     | { readonly kind: 'environment'; readonly variable: string };
 }
 
-/** The sources of the job's own secrets. */
+/** The sources of those secrets of the job itself. */
 export function secretSources(
   sections: Sections,
-  spec: JobSpec,
+  names: readonly SecretName[],
   { folder, home }: Pick<ManifestContext, 'folder' | 'home'>,
 ): readonly SecretSource[] {
   const { private_key: login, identities = [] } = sections.read('ssh') ?? {};
   const keys = identities.map(({ private_key: key }, index) => [`ssh.identities.${index}`, key] as const);
   const variables = sections.read('job')?.secrets ?? {};
   const written = new Map([...Object.entries(variables), ['ssh.private_key', login] as const, ...keys]);
-  return secretNamesOf(spec, 'job').map((secret): SecretSource => {
+  return names.map((secret): SecretSource => {
     const text = written.get(secret) ?? '';
     const variable = variableOf(secret, text);
     if (variable !== undefined) return { secret, from: { kind: 'environment', variable } };

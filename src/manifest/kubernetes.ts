@@ -2,11 +2,13 @@
 // a job by its own rules, so keys for jobman's recovery and setup do not apply.
 
 import { omitUndefined } from '../core/model/omit-undefined.ts';
-import { readJobName } from './kubernetes-values.ts';
+import { readJobName, type SecretReference } from './kubernetes-values.ts';
 import { manifest, type Section, type SectionName } from './keys.ts';
 import { warnAboutUnused } from './warnings.ts';
 import { appliesTo } from '../schema/kinds.ts';
 import { localPath, type ManifestContext } from './files.ts';
+import { readSecrets, secretSources, type SecretSource } from './job-files.ts';
+import type { SecretName } from '../core/model/spec.ts';
 import { readNotify } from './notify.ts';
 import type { NotifySpec } from '../core/model/notify.ts';
 import type { Sections } from './sections.ts';
@@ -37,7 +39,11 @@ export interface ClusterManifest extends Omit<KubernetesKeys, 'resources'> {
   readonly memory?: string;
   /** The events to report and their recipients. */
   readonly notify?: NotifySpec;
+  /** `job.secrets`, by variable. `submit` puts their values into a Secret of the Job. */
+  readonly jobSecrets?: Readonly<Record<string, JobSecretSource>>;
 }
+
+export type JobSecretSource = { readonly kind: 'named'; readonly secret: SecretName } | SecretSource['from'];
 
 /** Reads the sections and reports problems. Requires a section `kubernetes`. */
 export function readKubernetes(sections: Sections, context: ManifestContext): ClusterManifest {
@@ -59,6 +65,12 @@ export function readKubernetes(sections: Sections, context: ManifestContext): Cl
     sections.problem(['command', 'workdir'], 'must begin with a slash: in a cluster it is a folder of the image');
   }
   const env = { ...job.env, ...command.env };
+  const jobSecrets = readJobSecrets(
+    sections,
+    job.secrets ?? {},
+    { env, references: kubernetes.secrets ?? [] },
+    context,
+  );
   return omitUndefined({
     ...camelCaseKeys(keys),
     name: job.name,
@@ -70,7 +82,30 @@ export function readKubernetes(sections: Sections, context: ManifestContext): Cl
     workdir,
     timeout: kubernetes.timeout ?? job.max_runtime,
     notify: readNotify(sections, context),
+    jobSecrets: Object.keys(jobSecrets).length === 0 ? undefined : jobSecrets,
   });
+}
+
+function readJobSecrets(
+  sections: Sections,
+  written: Readonly<Record<string, string>>,
+  others: { readonly env: Readonly<Record<string, string>>; readonly references: readonly SecretReference[] },
+  context: ManifestContext,
+): Readonly<Record<string, JobSecretSource>> {
+  const refs = readSecrets(sections, written, others.env, context);
+  const own = Object.keys(refs).filter((variable) => refs[variable]?.kind !== 'named');
+  for (const reference of others.references)
+    if (reference.key !== null && Object.hasOwn(refs, reference.variable)) {
+      const { variable } = reference;
+      sections.problem(['job', 'secrets', variable], `${variable} is also in kubernetes.secrets; remove one of them`);
+    }
+  const sources = new Map(secretSources(sections, own, context).map(({ secret, from }) => [secret, from]));
+  return Object.fromEntries(
+    Object.entries(refs).flatMap(([variable, ref]) => {
+      const source = ref.kind === 'named' ? ref : sources.get(variable);
+      return source === undefined ? [] : [[variable, source]];
+    }),
+  );
 }
 
 function camelCaseKeys<T extends object>(keys: T): CamelCaseKeys<T> {
@@ -95,11 +130,6 @@ function reportProblems(
   if (job.name !== undefined) {
     const name = readJobName(job.name);
     if ('problem' in name) sections.problem(['job', 'name'], `"${job.name}" ${name.problem}`, name.suggestion);
-  }
-  if (job.secrets !== undefined && Object.keys(job.secrets).length > 0) {
-    const message =
-      'would be readable by every user who can see jobs of the cluster; create a Secret there and name it in kubernetes.secrets';
-    sections.problem(['job', 'secrets'], message);
   }
   if (kubernetes.flavor !== undefined && kubernetes.resources !== undefined) {
     sections.problem(['kubernetes', 'resources'], 'cannot be combined with kubernetes.flavor; remove one of them');

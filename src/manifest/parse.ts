@@ -1,5 +1,5 @@
 import { basename, dirname, extname } from 'node:path/posix';
-import type { JobSpec } from '../core/model/spec.ts';
+import { secretNamesOf, type JobSpec } from '../core/model/spec.ts';
 import { namedBuckets, type NamedBucket } from './buckets.ts';
 import { buildSpec, type Uploads } from './build.ts';
 import { readTextFile, localPath, type ManifestContext } from './files.ts';
@@ -90,7 +90,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
     uploads,
     storedText: storedTextOf(input.text, overrides),
     buckets,
-    secretSources: secretSources(sections, spec, context),
+    secretSources: secretSources(sections, secretNamesOf(spec, 'job'), context),
     problemAt,
     warnings: warnings(),
   };

@@ -33,7 +33,7 @@ export function createServices(io: Io): LabServices {
 
   const services: LabServices = {
     ...clientServices(() => services),
-    ...workdirServices(() => services),
+    ...localServices(() => services),
     io,
     home,
 
@@ -129,10 +129,15 @@ function clientServices(services: () => LabServices): Pick<LabServices, 'client'
   };
 }
 
-function workdirServices(services: () => LabServices): Pick<LabServices, 'checkWorkdir' | 'copyWorkdir'> {
+function localServices(services: () => LabServices): Pick<LabServices, 'checkWorkdir' | 'copyWorkdir' | 'namedSecret'> {
   const load = () => import('../remote/workdir/freeze.ts');
   const folder = (from: string) => ({ from, excluded: services().home, env: services().io.env });
   return {
+    async namedSecret(secret) {
+      const { createSecretStore } = await import('../files/secret-store.ts');
+      const { user: owner } = await (await services().client()).whoAmI();
+      return createSecretStore(services().home).read({ id: '', owner }, { kind: 'named', secret });
+    },
     checkWorkdir: async (from) => (await load()).checkWorkdir(folder(from)),
     async copyWorkdir(from) {
       const { io } = services();

@@ -89,7 +89,12 @@ suite('it is refused for', () => {
       'kubernetes: {args: [a]}\ncommand: {run: ls}\n',
       /kubernetes\.args: cannot be combined with command\.run/,
     ],
-    ['secrets of this machine', 'job: {secrets: {A: env}}\nkubernetes: {}\n', /create a Secret there/],
+    ['a variable without a value', 'job: {secrets: {A: env}}\nkubernetes: {}\n', /job\.secrets\.A: .* A is not set/],
+    [
+      'two values of a variable',
+      'job: {secrets: {KEY: secret:a}}\nkubernetes: {secrets: "b:c=KEY"}\n',
+      /job\.secrets\.KEY: KEY is also in kubernetes\.secrets; remove one of them/,
+    ],
     ['a slip', 'kubernetes: {imgae: a}\n', /Unknown key "imgae" in kubernetes \(did you mean "image"\?\)/],
   ] as const) {
     test(what, () => assertRefused(text, message));

@@ -6,7 +6,10 @@ import type { Services } from '../services.ts';
 import type { ArchivedJob } from './archive.ts';
 import type { Cluster, ClusterJob } from './cluster.ts';
 
-export type ClusterParts = Pick<Services, 'io' | 'client' | 'cluster' | 'clusterArchive' | 'clusterSettings'>;
+export type ClusterParts = Pick<
+  Services,
+  'io' | 'client' | 'cluster' | 'clusterArchive' | 'clusterSettings' | 'namedSecret'
+>;
 
 export interface ClusterRecord {
   readonly found: FoundJob;

@@ -265,6 +265,12 @@ export interface Cluster {
   configMap(name: string, namespace?: string, signal?: AbortSignal): Promise<Readonly<Record<string, string>> | null>;
   /** Creates the ConfigMap or replaces its data. After a conflict with another writer it retries and overwrites. */
   writeConfigMap(name: string, namespace: string, data: Readonly<Record<string, string>>): Promise<void>;
+  /** The values of a Secret, in Base64. Null if it is absent or we may not read it. */
+  secret(name: string): Promise<Readonly<Record<string, string>> | null>;
+  /** Creates a Secret that the cluster deletes with the Job. Its name is new. */
+  createSecret(name: string, job: V1Job, data: Readonly<Record<string, string>>): Promise<void>;
+  /** Replaces these values. */
+  patchSecret(name: string, data: Readonly<Record<string, string>>): Promise<void>;
   /** Needs the right to `create` (before 1.35 to `get`) `pods/exec`. */
   exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession;
   /** Attaches to the main program; without exit code. Needs `create` (before 1.35 `get`) on `pods/attach`. */

@@ -10,6 +10,7 @@ import type {
   V1Toleration,
   V1Volume,
 } from '@kubernetes/client-node';
+import type { SecretName } from '../../core/model/spec.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { ownNames, type Actor } from '../../core/model/user.ts';
 import { isQualifiedName, readJobName, type Toleration } from '../../manifest/kubernetes-values.ts';
@@ -44,6 +45,14 @@ export function withoutClusterKeys(entries: Readonly<Record<string, string>> = {
   return Object.fromEntries(Object.entries(entries).filter(([key]) => !isOfCluster(key)));
 }
 
+/** The Secret of a job, and the named secret of its owner behind each variable; null for the value of a file or shell. */
+export interface JobSecrets {
+  readonly name: string;
+  readonly variables: Readonly<Record<string, SecretName | null>>;
+}
+
+export const secretsAnnotation = 'jobman/secrets';
+
 export interface Submitter {
   readonly owner: string;
   readonly installation: string | null;
@@ -61,6 +70,7 @@ export function jobObject(request: SubmitRequest, settings: ClusterSettings, sub
     ...annotationsOf(settings.job.annotations, submitter.env),
     ...request.annotations,
     ...(request.notify === undefined ? {} : { [notifyAnnotation]: JSON.stringify(request.notify) }),
+    ...(request.ownSecrets === null ? {} : { [secretsAnnotation]: JSON.stringify(request.ownSecrets) }),
   };
   const { parallelism, completions, timeout, ttl } = request;
   const isIndexed = (completions ?? parallelism ?? 1) > 1;
@@ -198,12 +208,16 @@ function resourcesOf({ requests, limits }: Resources): NonNullable<V1Container['
   };
 }
 
-function envOf({ env = {}, secrets = [] }: SubmitRequest): V1EnvVar[] {
+function envOf({ env = {}, secrets = [], ownSecrets }: SubmitRequest): V1EnvVar[] {
+  const own = Object.keys(ownSecrets?.variables ?? {}).map((variable) => ({
+    name: variable,
+    valueFrom: { secretKeyRef: { name: ownSecrets?.name ?? '', key: variable } },
+  }));
   const named = secrets.flatMap((one): V1EnvVar[] =>
     one.key === null ? [] : [{ name: one.variable, valueFrom: { secretKeyRef: { name: one.secret, key: one.key } } }],
   );
   const plain = Object.entries(env).map(([name, value]) => ({ name, value: escapeDollars(value) }));
-  return [...plain, ...named];
+  return [...plain, ...named, ...own];
 }
 
 /**

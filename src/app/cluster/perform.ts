@@ -19,7 +19,8 @@ import {
   rerunObject,
 } from './commands.ts';
 import { beginArchive, reportArchiveStart } from './begin-archive.ts';
-import { ownerLabels } from './job-object.ts';
+import { clusterLabels, ownerLabels } from './job-object.ts';
+import { createWithSecrets, dataForRerun, jobSecretsOf, namedData, withOtherSecret } from './job-secrets.ts';
 import { absentError, type ClusterRecord, type ClusterParts } from './cluster-record.ts';
 import { podsOf } from './observe-job.ts';
 
@@ -62,6 +63,11 @@ export async function* performOnCluster(
     case 'resume': {
       const end = yield* waitForStoppedPods(target, cluster);
       if (end !== null) return yield end;
+      const secrets = jobSecretsOf((await cluster.raw(name)) ?? {});
+      if (secrets !== null) {
+        const named = await namedData(parts, secrets, await isOwn(parts, job.owner));
+        if (Object.keys(named).length > 0) await cluster.patchSecret(secrets.name, named);
+      }
       await cluster.patch(name, { spec: { suspend: false } });
       yield* wakeForArchive(target);
       return yield done(name, `Job ${name} is started with new pods; its program finds its own checkpoint.`);
@@ -74,6 +80,10 @@ export async function* performOnCluster(
       return yield* rerun(target, cluster, object);
     }
   }
+}
+
+async function isOwn(parts: Pick<ClusterParts, 'client'>, owner: string | null): Promise<boolean> {
+  return owner !== null && ownerLabels(await (await parts.client()).whoAmI()).includes(owner);
 }
 
 function done(id: string, message: string): CommandStep {
@@ -136,11 +146,18 @@ async function* rerun({ parts, archive }: Target, cluster: Cluster, object: V1Jo
     const { installation, isArchived, note } = await beginArchive(parts, archive, context);
     if (note !== null) yield progress(note);
     const [owner = ''] = ownerLabels(await (await parts.client()).whoAmI());
+    const secrets = jobSecretsOf(object);
+    const isOwner = await isOwn(parts, object.metadata?.labels?.[clusterLabels.owner] ?? null);
+    const data =
+      secrets === null ? null : await dataForRerun(cluster, secrets, await namedData(parts, secrets, isOwner));
     for (const name of rerunNames(object)) {
       // A name that the archive has would then mean two jobs.
       if ((await cluster.job(name)) !== null || (await archive.jobs({ name, namespace: context.namespace })).length > 0)
         continue;
-      const made = await cluster.create(rerunObject(object, name, { owner, installation }));
+      const next = rerunObject(object, name, { owner, installation });
+      const other = `${name}-${crypto.randomUUID().slice(0, 8)}`;
+      const asked = secrets === null ? next : withOtherSecret(next, secrets, other);
+      const made = await createWithSecrets(cluster, asked, data);
       const where = `${context.context}/${context.namespace}`;
       yield done(name, `Job ${name} runs what ${before} ran, from the beginning, in ${where}.`);
       if (isArchived) yield* reportStart(archive.recordSubmitted(context, made));

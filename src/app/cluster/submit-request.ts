@@ -30,14 +30,14 @@ import {
   type Amounts,
   type Resources,
 } from './flavor.ts';
-import { clusterLabels, isOwnLabel } from './job-object.ts';
+import { clusterLabels, isOwnLabel, type JobSecrets } from './job-object.ts';
 import { compareQuantities, parseQuantity, quantityKey, zero } from './quantity.ts';
 import type { ClusterSettings } from './settings.ts';
 
 export type SubmitInput = ClusterManifest;
 
 /** Without open decisions: an absent or null field is left to Kubernetes or the image. */
-export interface SubmitRequest extends Omit<SubmitInput, 'cpu' | 'memory' | 'gpus' | 'ttl' | 'flavor'> {
+export interface SubmitRequest extends Omit<SubmitInput, 'cpu' | 'memory' | 'gpus' | 'ttl' | 'flavor' | 'jobSecrets'> {
   readonly name: string;
   readonly image: string;
   readonly flavor: string | null;
@@ -46,10 +46,12 @@ export interface SubmitRequest extends Omit<SubmitInput, 'cpu' | 'memory' | 'gpu
   readonly tolerations: readonly Toleration[];
   readonly imagePullSecrets: readonly string[];
   readonly ttl: Duration | null;
+  readonly ownSecrets: JobSecrets | null;
 }
 
 export interface SubmitContext {
   readonly settings: ClusterSettings;
+  /** Random: the name of a job without one, and the end of the name of its Secret. */
   readonly generatedName: string;
   readonly readFile: (path: string) => string | undefined;
 }
@@ -132,7 +134,7 @@ export function submitRequest(input: SubmitInput, context: SubmitContext): Check
     throw new JobmanError(message, exitCode.usage, more.length === 0 ? [] : problems);
   }
 
-  const { cpu: _cpu, memory: _memory, gpus: _gpus, ...kept } = input;
+  const { cpu: _cpu, memory: _memory, gpus: _gpus, jobSecrets, ...kept } = input;
   const priorityClass = input.priorityClass ?? settings.job.priorityClassName;
   return {
     warnings,
@@ -153,6 +155,18 @@ export function submitRequest(input: SubmitInput, context: SubmitContext): Check
       ...(priorityClass === null ? {} : { priorityClass }),
       imagePullSecrets: [...new Set(input.imagePullSecrets)],
       ttl: ttlOf(input, settings),
+      ownSecrets:
+        jobSecrets === undefined
+          ? null
+          : {
+              name: `${name}-${context.generatedName}`,
+              variables: Object.fromEntries(
+                Object.entries(jobSecrets).map(([variable, one]) => [
+                  variable,
+                  one.kind === 'named' ? one.secret : null,
+                ]),
+              ),
+            },
     },
   };
 }

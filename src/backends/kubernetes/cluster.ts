@@ -69,6 +69,7 @@ export function createCluster(options: CreateClusterOptions): Cluster {
     ...podRequests(scope),
     ...clusterRequests(scope),
     ...configMapRequests(scope),
+    ...secretRequests(scope),
     async close() {
       api.close();
     },
@@ -192,6 +193,42 @@ function configMapRequests({ api, clusterContext }: RequestScope): Pick<Cluster,
           if (!isTransient || tries >= maxWriteTries) throw error;
         }
       }
+    },
+  };
+}
+
+function secretRequests({
+  api,
+  clusterContext,
+}: RequestScope): Pick<Cluster, 'secret' | 'createSecret' | 'patchSecret'> {
+  const parent = pathOf('/api/v1', 'secrets', clusterContext.namespace);
+  const pathOfSecret = (name: string) => `${parent}/${encodeURIComponent(name)}`;
+  const where = `of ${clusterContext.context}/${clusterContext.namespace}`;
+  return {
+    secret(name) {
+      const request = { path: pathOfSecret(name), purpose: `read the Secret ${name} ${where}` };
+      return unlessForbidden(async () => {
+        const found = await api.findObject<{ readonly data?: Readonly<Record<string, string>> }>(request);
+        return found === null ? null : (found.data ?? {});
+      }, null);
+    },
+
+    async createSecret(name, { metadata }, data) {
+      const owner = { apiVersion: 'batch/v1', kind: 'Job', name: metadata?.name, uid: metadata?.uid };
+      const own = { name, labels: metadata?.labels, ownerReferences: [owner] };
+      const body = { apiVersion: 'v1', kind: 'Secret', type: 'Opaque', metadata: own, data };
+      try {
+        await api.fetchObject({ method: 'POST', path: parent, body, purpose: `create the Secret ${name} ${where}` });
+      } catch (error) {
+        // The name is new, so it is this Secret: the answer to a former try was lost.
+        if (!(error instanceof ClusterRefusal && error.status.reason === 'AlreadyExists')) throw error;
+      }
+    },
+
+    async patchSecret(name, data) {
+      const purpose = `change the Secret ${name} ${where}`;
+      const type = 'application/merge-patch+json';
+      await api.fetchObject({ method: 'PATCH', path: pathOfSecret(name), body: { data }, type, purpose });
     },
   };
 }

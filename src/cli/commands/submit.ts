@@ -31,6 +31,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
 import { openJobs, type Jobs } from '../../app/jobs.ts';
 import { beginArchive, reportArchiveStart } from '../../app/cluster/begin-archive.ts';
+import { createWithSecrets, secretData } from '../../app/cluster/job-secrets.ts';
 import { readFlavorFile } from '../cluster/flavor-file.ts';
 import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -177,6 +178,7 @@ async function submitJobFile(cli: Cli, job: V1Job, options: JobFileOverrides, mo
 
 interface SubmitPlan extends Pick<SubmitRequest, 'name' | 'namespace' | 'context' | 'flavor'> {
   readonly object: (submitter: Submitter) => V1Job;
+  readonly jobSecrets?: NonNullable<SubmitInput['jobSecrets']>;
 }
 
 function submitOptions({ io, argsAfterDash }: Cli, flags: SubmitFlags): SubmitInput {
@@ -249,7 +251,8 @@ export async function submitFromOptions(cli: Cli, options: SubmitInput, mode: Su
     if (isShort && job.spec !== undefined) job.spec.ttlSecondsAfterFinished = abandonedTtl / second;
     return job;
   };
-  return submitPlan(cli, { ...request, object }, settings, mode);
+  const { jobSecrets } = options;
+  return submitPlan(cli, { ...request, object, ...omitUndefined({ jobSecrets }) }, settings, mode);
 }
 
 async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings, mode: SubmitMode): Promise<number> {
@@ -301,6 +304,12 @@ function timeoutError(name: string, { context, server }: ClusterContext): Jobman
   );
 }
 
+async function readJobSecrets(cli: Cli, sources: NonNullable<SubmitPlan['jobSecrets']>) {
+  const { readSecretValues } = await import('../manifest-file.ts');
+  const own = Object.entries(sources).flatMap(([secret, from]) => (from.kind === 'named' ? [] : [{ secret, from }]));
+  return secretData(cli.services, sources, readSecretValues(cli, own));
+}
+
 async function create(
   cli: Cli,
   request: SubmitPlan,
@@ -308,7 +317,8 @@ async function create(
   submitter: Omit<Submitter, 'installation'>,
   mode: SubmitMode,
 ): Promise<number> {
-  const { context, namespace } = request;
+  const { context, namespace, jobSecrets } = request;
+  const data = jobSecrets === undefined ? null : await readJobSecrets(cli, jobSecrets);
   const cluster = await cli.services.cluster(omitUndefined({ context, namespace }));
   let archive: ClusterArchive | undefined;
   let leave: ReturnType<typeof abortOnSignal> | undefined;
@@ -317,8 +327,8 @@ async function create(
   const timer = setTimeout(() => late.abort(timeoutError(request.name, cluster.context())), submitTimeout);
   try {
     const { userConfigmap } = settings.job;
-    const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap, undefined, late.signal);
-    const group = Number(data?.['ceph.gid'] ?? Number.NaN);
+    const ofUser = userConfigmap === null ? null : await cluster.configMap(userConfigmap, undefined, late.signal);
+    const group = Number(ofUser?.['ceph.gid'] ?? Number.NaN);
     const groups = Number.isSafeInteger(group) ? [group] : [];
     const target = cluster.context();
     archive = await cli.services.clusterArchive();
@@ -326,7 +336,7 @@ async function create(
     if (note !== null) cli.note(note);
     const asked = request.object({ ...submitter, installation, groups });
     const [made] = await Promise.all([
-      cluster.create(asked, { signal: late.signal }),
+      createWithSecrets(cluster, asked, data, { signal: late.signal }),
       isArchived ? archive.preload() : undefined,
     ]);
     clearTimeout(timer);

@@ -77,7 +77,7 @@ export const job = {
       }),
       secrets: key(
         mapOf(variableName),
-        'Environment variables of the command with secret values. The value here is the source: `secret:NAME` is a secret that `jobman secret set NAME` has stored, `env` is the variable of the same name in your shell at `create`, `env:OTHER` is another variable, and everything else is the path of a file on this machine. `create` stores the values of variables and files with the job. In a cluster use `kubernetes.secrets`.',
+        'Environment variables of the command with secret values. The value here is the source: `secret:NAME` is a secret that `jobman secret set NAME` has stored, `env` is the variable of the same name in your shell at `create`, `env:OTHER` is another variable, and everything else is the path of a file on this machine. `create` stores the values of variables and files with the job; in a cluster all values are in a Secret of the job.',
         { example: '{WANDB_API_KEY: "secret:wandb", HF_TOKEN: ~/.hf_token}' },
       ),
       checkpoint_dir: key(

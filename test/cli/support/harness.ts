@@ -421,6 +421,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     emulator: unavailable('emulator'),
     doctor: async () => [],
     checkWorkdir: async () => undefined,
+    namedSecret: () => Promise.reject(new Error('this test has no secrets')),
     copyWorkdir: () => Promise.reject(new Error('this test has no working directories')),
     workers: async (ref) => (find(ref), unavailable('workers')()),
     onTerminal: unavailable('terminal'),

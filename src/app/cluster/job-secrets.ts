@@ -1,0 +1,102 @@
+// Job secrets: `job.secrets` of a job in a cluster. Their values are in a Secret that belongs to the Job, so the cluster
+// deletes it with the Job; the Job names only this Secret. An annotation says which values are named secrets of the
+// owner, so that a later start gets their newest values.
+
+import type { V1Job } from '@kubernetes/client-node';
+import type { SecretName } from '../../core/model/spec.ts';
+import type { JobSecretSource } from '../../manifest/kubernetes.ts';
+import { exitCode, JobmanError, messageOf } from '../errors.ts';
+import { formatList } from '../format.ts';
+import { checkedValue } from '../secrets.ts';
+import type { Services } from '../services.ts';
+import type { Cluster } from './cluster.ts';
+import { secretsAnnotation, type JobSecrets } from './job-object.ts';
+
+/** Values by variable, in Base64, as a Secret has them. */
+type SecretData = Readonly<Record<string, string>>;
+
+export function jobSecretsOf({ metadata }: V1Job): JobSecrets | null {
+  const text = metadata?.annotations?.[secretsAnnotation];
+  return text === undefined ? null : (JSON.parse(text) as JobSecrets);
+}
+
+/** `own` has the values that are no named secrets, in Base64. Throws JobmanError. */
+export async function secretData(
+  services: Pick<Services, 'namedSecret'>,
+  sources: Readonly<Record<string, JobSecretSource>>,
+  own: SecretData,
+): Promise<SecretData> {
+  const data: Record<string, string> = {};
+  for (const [variable, source] of Object.entries(sources)) {
+    const value =
+      source.kind === 'named' ? await services.namedSecret(source.secret) : Buffer.from(own[variable] ?? '', 'base64');
+    data[variable] = encode(variable, value);
+  }
+  return data;
+}
+
+function encode(variable: string, value: Uint8Array): string {
+  // As on a worker: editors end a file with a newline, which is not part of a password.
+  const text = Buffer.from(checkedValue(variable, value))
+    .toString('latin1')
+    .replace(/\r?\n$/, '');
+  return Buffer.from(text, 'latin1').toString('base64');
+}
+
+/** The newest values of the owner's named secrets. Empty for the job of another user, whose secrets are not the actor's. */
+export async function namedData(
+  services: Pick<Services, 'namedSecret'>,
+  { variables }: JobSecrets,
+  isOwn: boolean,
+): Promise<SecretData> {
+  const data: Record<string, string> = {};
+  for (const [variable, secret] of Object.entries(variables))
+    if (secret !== null && isOwn) data[variable] = encode(variable, await services.namedSecret(secret));
+  return data;
+}
+
+/** For another Job of the same values. Throws JobmanError if the cluster has them no longer. */
+export async function dataForRerun(cluster: Cluster, secrets: JobSecrets, named: SecretData): Promise<SecretData> {
+  const variables = Object.keys(secrets.variables);
+  const isComplete = variables.every((variable) => named[variable] !== undefined);
+  const data = { ...(isComplete ? {} : await cluster.secret(secrets.name)), ...named };
+  const missing = variables.filter((variable) => data[variable] === undefined);
+  if (missing.length === 0) return data;
+  throw new JobmanError(
+    `The Secret ${secrets.name} with ${formatList(missing)} is no longer in the cluster, or you may not read it.`,
+    exitCode.conflict,
+    ['Submit the job again from its manifest.'],
+  );
+}
+
+/** The same Job with another Secret. */
+export function withOtherSecret(job: V1Job, { name }: JobSecrets, other: SecretName): V1Job {
+  return JSON.parse(JSON.stringify(job).replaceAll(name, other)) as V1Job;
+}
+
+/** The Job comes first, because its Secret belongs to it; its pods wait for the Secret. Throws JobmanError. */
+export async function createWithSecrets(
+  cluster: Cluster,
+  job: V1Job,
+  data: SecretData | null,
+  options: { readonly signal?: AbortSignal } = {},
+): Promise<V1Job> {
+  const made = await cluster.create(job, options);
+  const secrets = jobSecretsOf(job);
+  if (secrets === null || data === null) return made;
+  try {
+    await cluster.createSecret(secrets.name, made, data);
+    return made;
+  } catch (error) {
+    const name = made.metadata?.name ?? '';
+    const isRemoved = await cluster.remove(name).then(
+      () => true,
+      () => false,
+    );
+    throw new JobmanError(
+      `The Secret for job.secrets was not created: ${messageOf(error)}`,
+      error instanceof JobmanError ? error.code : exitCode.failed,
+      [isRemoved ? 'Nothing was submitted.' : `Job ${name} waits without its secrets: jobman delete ${name}`],
+    );
+  }
+}
