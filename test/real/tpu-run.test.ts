@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
+import { jobman, startJobman } from '../support/jobman.ts';
 import { openLab, trainingProcesses, flagValue, labSkipReason, type LabFixture } from '../support/lab.ts';
 import { openWorld, type World } from '../support/world.ts';
 
@@ -200,6 +200,25 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     );
     const id = /job (\d{6})/.exec(both.find(({ code }) => code === 0)?.stdout ?? '')?.[1] ?? '';
     await lab.waitForPhase(id, 'succeeded');
+  });
+
+  test('kill -9 of a run that creates its TPU leaves one operation, and the next run attaches to it', async () => {
+    const name = 'lab-v4-8-3';
+    await lab.runOk('register', name, `zone=${zone}`);
+    const emulator = (...args: string[]) => jobman(world, ['emulator', ...args], { env: lab.env });
+    const listed = async (job: string) =>
+      (await jobman(world, ['list', '--all', '--name', job, '--json'], { env: lab.env })).stdout.trim().split('\n')
+        .length;
+    await emulator('hold', 'create');
+    const running = startJobman(world, ['tpu', 'run', name, 'ada', 'dir=2', '-apply'], { env: lab.env });
+    await running.waitForOutput(/Job \d+ \(apply-.*\) runs in the background/);
+    running.child.kill('SIGKILL');
+    await running.result.catch(() => undefined);
+    await emulator('clear');
+    const again = await lab.tpu(['run', name, 'ada', 'dir=2', '-apply']);
+    assert.equal(again.code, 0, again.stderr);
+    await lab.waitForPhase(/job (\d{6})/.exec(again.stdout)?.[1] ?? '', 'succeeded');
+    assert.equal(await listed(`apply-${name}`), 1);
   });
 
   test('without tmux a replacement answers the scripts, and the job is the same', async () => {

@@ -27,7 +27,7 @@ import { jobUpdates } from '../../app/job-updates.ts';
 import { confirm } from '../prompt.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
-import { findOperation, operate, operationConflict } from './operate.ts';
+import { findOperation, followOperation, operate, operationConflict } from './operate.ts';
 import { clientNaming } from './resolve-user.ts';
 import type { TpuCli } from './command.ts';
 
@@ -128,6 +128,7 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   const { tpus, signal } = parts;
   const { tpu, user, otherEffects = [] } = request;
   const called = shortName(tpu.name, (await cli.lab.site()).namePrefix);
+  await waitForOperation(cli, parts, request, called);
   const state = await tpus.describe(tpu);
   if (state.kind === 'unknown')
     throw new JobmanError(`The state of ${tpu.name} is unknown. Nothing was started.`, exitCode.unreachable, [
@@ -135,14 +136,6 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
       `tpu describe ${tpu.name}    checks it again`,
     ]);
   const operation = operationFor(tpu, state, called);
-  const running = await findOperation(parts.client, tpu);
-  // A run may begin while the workers are prepared, and attaches to an operation that creates its TPU.
-  if (
-    running !== null &&
-    running.work.kind !== 'prepare' &&
-    !(operation !== null && covers(running.work, operation.work))
-  )
-    throw operationConflict(running.view, tpu);
   const found = await readUsage(cli, parts, tpu, { user, hasWorkers: operation === null, without: request.job });
   const { usage, booking, sheetWarnings, workerWarnings } = found;
   for (const sentence of [...sheetWarnings, ...workerWarnings]) cli.note(escapeLine(sentence));
@@ -165,6 +158,25 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
         await operate(cli, parts, tpu, { operation, zone: state.zone, found: state.found, prepares: false, replaces });
     },
   };
+}
+
+/** A run may begin while the workers are prepared. It waits for an operation that creates its TPU, and for no other. */
+async function waitForOperation(
+  cli: TpuCli,
+  parts: ClaimContext,
+  request: ClaimRequest,
+  called: string,
+): Promise<void> {
+  const running = await findOperation(parts.client, request.tpu);
+  if (running === null || running.work.kind === 'prepare') return;
+  const { view, work } = running;
+  const { id, name, owner } = view;
+  const conflict = operationConflict(view, request.tpu);
+  const question = `Job ${id} (${name}) of ${owner} is creating ${called}. Start once it is ready?`;
+  const waits = covers(work, { kind: 'create' }) && (request.apply || (await confirm(cli, question, conflict.message)));
+  if (!waits) throw conflict;
+  cli.note(`Job ${id} (${name}) of ${owner} is creating ${called}. Following it.`);
+  await followOperation(cli, parts, id);
 }
 
 /** Finds the TPU in the registry, or derives it from its name. Throws JobmanError (3) if neither is possible. */

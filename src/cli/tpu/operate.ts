@@ -129,7 +129,7 @@ async function beginOperation(
 }
 
 /** Follows the job to its end. Throws JobmanError: (130) after Ctrl-C, otherwise if the TPU did not become ready. */
-async function followOperation(
+export async function followOperation(
   cli: TpuCli,
   { client, signal }: Pick<ClaimContext, 'client' | 'signal'>,
   id: string,
