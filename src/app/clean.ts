@@ -1,5 +1,6 @@
 import { capacityTraits } from '../core/decide/allocate.ts';
 import { lastAllocation, type Job } from '../core/model/job.ts';
+import { isOnThisMachine } from '../core/model/spec.ts';
 import type { Actor } from '../core/model/user.ts';
 import { checkAction } from '../core/policy/permissions.ts';
 import type { CommandResult, OnBehalf } from './client.ts';
@@ -37,8 +38,7 @@ async function removeRunFolders(
   job: Job,
 ): Promise<readonly string[]> {
   const allocation = lastAllocation(job);
-  const isElsewhere = allocation?.hosts?.some(({ externalIp }) => externalIp !== null) === true;
-  if (allocation === undefined || !isElsewhere || capacityTraits(job.spec.capacity).replaceable) return [];
+  if (allocation === undefined || isOnThisMachine(job.spec) || capacityTraits(job.spec.capacity).replaceable) return [];
   return (await routes()).removeRunFolders({ job, allocation });
 }
 
