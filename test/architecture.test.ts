@@ -67,6 +67,25 @@ const impureGlobals = [
 /** The only file that may use `process`. */
 const processFiles = ['main.ts'];
 
+/** The rooms that decide what kinds of capacity are; the others ask `capacityTraits`, `capacityWords` or `hostNamesOf`. */
+const roomsOfKinds = ['core', 'manifest', 'backends', 'emulator'];
+/** Outside of them, the folders and files that read fields which only a TPU has. */
+const readersOfTpus = [
+  'lab',
+  'cli/tpu',
+  ...['confirmation', 'grants', 'record-orphan', 'orphans', 'activity', 'storage', 'tpus', 'zones', 'typical-wait'].map(
+    (name) => `app/${name}.ts`,
+  ),
+  ...['quota', 'why-quota', 'why-waiting', 'views', 'json', 'ports', 'billing', 'notifications/notice'].map(
+    (name) => `app/${name}.ts`,
+  ),
+  ...['manifest-file', 'render/show', 'commands/create'].map((name) => `cli/${name}.ts`),
+  ...['lab', 'migrations', 'jobs'].map((name) => `store/${name}.ts`),
+  ...['billing', 'usage', 'checkpoints'].map((name) => `reports/${name}.ts`),
+  'controller/observe.ts',
+  'wiring/client.ts',
+];
+
 /** Names that say nothing about the content. */
 const drawers = ['utils', 'util', 'helpers', 'helper', 'common', 'misc'];
 
@@ -233,6 +252,27 @@ function circlesOf(files: readonly string[], targets: (path: string) => readonly
   }
   return circles;
 }
+
+test('only the rooms of the kinds test a kind of capacity, and the files of TPUs their own', () => {
+  const isIn = (path: string, places: readonly string[]): boolean =>
+    places.some((place) => path === place || path.startsWith(`${place}/`));
+  const asks = (path: string, kind: string): boolean => {
+    const text = readFileSync(join(root, 'src', path), 'utf8');
+    return new RegExp(
+      `\\b(capacity|spec|first|one|chosen)\\??\\.kind [!=]== '${kind}'|(backend|source) [!=]== '${kind}'`,
+    ).test(text);
+  };
+  const files = globSync('**/*.ts', { cwd: join(root, 'src') }).filter((path) => !isIn(path, roomsOfKinds));
+  assert.deepEqual(
+    files.filter((path) => asks(path, 'hosts') || (asks(path, 'tpu') && !isIn(path, readersOfTpus))),
+    [],
+  );
+  assert.deepEqual(
+    readersOfTpus.filter((place) => !files.some((path) => isIn(path, [place]) && asks(path, 'tpu'))),
+    [],
+    'these ask no more',
+  );
+});
 
 suite('the import reader sees', () => {
   const seen = (path: string, text: string) => problemsOf(readSource(path, text));

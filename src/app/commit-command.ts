@@ -135,7 +135,7 @@ export function refusedResult(
 
 function acceptedMessage(job: Job, verb: Verb): string {
   const it = `job ${job.id} (${job.spec.name})`;
-  const held = job.spec.capacity.kind === 'tpu' ? heldAllocations(job) : [];
+  const held = heldAllocations(job);
   const holdsTpu = held.length > 0;
   const release = holdsTpu ? formatRelease(job, held) : '';
   switch (verb) {

@@ -122,7 +122,7 @@ function formatRule(rule: RecoveryRule): string {
 function hostsOf(job: Job, attempt: Attempt): object {
   const allocation = allocationOf(job, attempt.allocation);
   const capacity = capacityOf(job, allocation);
-  if (capacity.kind === 'hosts') return { machine: formatHosts(capacity.hosts) };
+  if ('hosts' in capacity) return { machine: formatHosts(capacity.hosts) };
   const { project, zone, accelerator, nodeCount = 1, pricing, runtimeVersion, pricePerHourUsd } = capacity;
   const addresses = (allocation.hosts ?? []).map(({ internalIp, externalIp }) => externalIp ?? internalIp);
   return {

@@ -21,6 +21,7 @@ import {
   type TpuSpec,
   formatHosts,
   isOnThisMachine,
+  type BackendName,
 } from '../core/model/spec.ts';
 import { budgetOf, type BudgetName } from '../core/decide/recover.ts';
 import { periodPhrases } from '../core/decide/spending.ts';
@@ -87,6 +88,51 @@ export function formatCapacity(job: Pick<Job, 'spec'>, alternative = 0): string 
     case 'tpu':
       return `${formatAccelerator(capacity)} ${capacity.pricing} in ${capacity.zone}`;
   }
+}
+
+interface CapacityWords {
+  /** A cloud answers about it. False: the settings name it, so nothing but the settings can make it unknown. */
+  readonly hasCloud: boolean;
+  /** Before the name of one that exists before the job. */
+  readonly existing: string;
+  /** What a job waits for that is not admitted to it, and the end of that wait. */
+  readonly awaited: string;
+  readonly inUse: string;
+  readonly whenFree: string;
+  /** The condition under which a silent worker ends an attempt. */
+  readonly whileReady: string;
+  /** The end that a running job must expect first, whose rule `why` shows. */
+  readonly likelyEnd: 'preempted' | 'command_failed';
+  readonly withoutPrice: string;
+}
+
+/** What texts for people say about a kind of capacity. */
+export const capacityWords: Readonly<Record<BackendName, CapacityWords>> = {
+  hosts: {
+    hasCloud: false,
+    existing: '',
+    awaited: 'a slot',
+    inUse: 'no slot is free',
+    whenFree: 'An attempt starts when a slot is free. The number of slots: jobman hosts',
+    whileReady: '',
+    likelyEnd: 'command_failed',
+    withoutPrice: 'free: it runs on your own machines',
+  },
+  tpu: {
+    hasCloud: true,
+    existing: 'the existing TPU ',
+    awaited: 'its TPU',
+    inUse: 'its TPU is in use',
+    whenFree: 'An attempt starts when the TPU is free.',
+    whileReady: ' while the cloud reports the TPU as ready',
+    likelyEnd: 'preempted',
+    withoutPrice: 'unknown',
+  },
+};
+
+/** The words for the capacity of a job. */
+export function wordsOf({ spec }: Pick<Job, 'spec'>): CapacityWords {
+  return capacityWords[spec.capacity.kind];
 }
 
 export function formatCapacityAnswer(answer: CapacityAnswer): string {

@@ -14,6 +14,7 @@ import {
   isSimulated,
   formatHosts,
   isOnThisMachine,
+  hostNamesOf,
 } from '../core/model/spec.ts';
 import type { UserName } from '../core/model/user.ts';
 import { hasBudget, possibleCapacity } from '../core/policy/grants.ts';
@@ -21,7 +22,7 @@ import type { Plan } from './client.ts';
 import { checkRequest, withPrice, type GuardParts } from './confirmation.ts';
 import { formatBudgetLeft } from './grants.ts';
 import { readHostQueues, type QueueSources } from './host-queues.ts';
-import { formatBudget, formatConditions, formatStartFolder } from './phrases.ts';
+import { formatBudget, formatConditions, formatStartFolder, wordsOf } from './phrases.ts';
 import { pluralize, formatDuration, formatPricePerHour, formatUsd, reasonPhrases } from './format.ts';
 import { hour } from '../core/model/time.ts';
 
@@ -47,7 +48,7 @@ export async function planRequest(
 
 /** The queues in which the job would have to wait. None if the database does not answer: a dry run works without one. */
 async function queueLines(sources: QueueSources, { capacity }: JobSpec): Promise<readonly string[]> {
-  const names: readonly string[] = capacity.kind === 'hosts' ? capacity.hosts : [];
+  const names = hostNamesOf(capacity);
   if (names.length === 0) return [];
   const queues = await readHostQueues(sources).catch(() => []);
   return queues
@@ -146,7 +147,7 @@ function resolvedText(spec: JobSpec, script: string): string {
 }
 
 function formatSetupOnly({ capacity, finish }: JobSpec): string {
-  if (capacity.kind === 'hosts')
+  if ('hosts' in capacity)
     return isOnThisMachine({ capacity }) ? 'none' : `none: ${formatHosts(capacity.hosts)} is set up`;
   if (capacity.ownership === 'persistent') return 'none: the TPU is set up';
   if (finish.capacity === 'release') return 'none: the TPU is set up and released';
@@ -166,7 +167,7 @@ const recoverableReasons: readonly RecoverableReason[] = [
 function ruleLines(spec: JobSpec): readonly string[] {
   const { recovery } = spec;
   const rows = recoverableReasons
-    .filter((reason) => reason !== 'preempted' || spec.capacity.kind === 'tpu')
+    .filter((reason) => reason !== 'preempted' || wordsOf({ spec }).hasCloud)
     .map((reason) => `${reasonPhrases[reason]} -> ${formatAnswer(answerFor(recovery, reason, { message: '' }))}`);
   const byLog = recovery.rules.flatMap((rule) => {
     const conditions = formatConditions(rule);

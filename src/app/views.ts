@@ -1,6 +1,6 @@
 // Views: a job as people see it, computed here once for the table, the JSON and the pages.
 
-import { formatWorker, isSimulated, formatHosts, operationOf } from '../core/model/spec.ts';
+import { formatWorker, isSimulated, formatHosts, hostNamesOf, operationOf } from '../core/model/spec.ts';
 import {
   allocationOf,
   capacityOf,
@@ -16,14 +16,14 @@ import {
   wasNeverCreated,
 } from '../core/model/job.ts';
 import { nextCallAt } from '../core/decide/allocate.ts';
-import { needsSlot, waitsForSlot } from '../core/policy/admission.ts';
+import { needsSlot } from '../core/policy/admission.ts';
 import { isFinishedPhase, phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
 import { budgetOf, usedBudget } from '../core/decide/recover.ts';
 import { spendingOf } from '../core/decide/spending.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { AllocationView, AttemptView, JobRow, JobView } from './client.ts';
-import { formatAccelerator, formatEndReason, formatCloudError, errorPhrases } from './phrases.ts';
+import { formatAccelerator, formatEndReason, formatCloudError, errorPhrases, wordsOf } from './phrases.ts';
 import { formatAge, pluralize, formatDuration, importedPrefix, reasonPhrases } from './format.ts';
 import { formatCloudStatus } from './cloud-status.ts';
 import type { FinalRows } from './ports.ts';
@@ -44,7 +44,7 @@ export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' |
     accelerator: tpuSpec?.accelerator ?? null,
     pricing: tpuSpec?.pricing ?? null,
     zone: tpuSpec?.zone ?? null,
-    hosts: capacity.kind === 'hosts' ? capacity.hosts : [],
+    hosts: hostNamesOf(capacity),
     worker0Address: currentAddress(lastAllocation(job)),
     phase,
     heldCapacity: heldCapacity(job),
@@ -203,16 +203,14 @@ function recoveringPhrase(job: Job, now: Instant): string | undefined {
 }
 
 function firstWaitPhrase(job: Job): string {
-  if (job.spec.capacity.kind === 'tpu' && waitsForSlot(job)) return 'waiting for its TPU';
-  return `waiting for ${needsSlot(job) ? 'a slot' : 'the controller'}`;
+  return `waiting for ${needsSlot(job) ? wordsOf(job).awaited : 'the controller'}`;
 }
 
 /** Takes precedence over other phrases: without an answer, they may no longer hold. */
 function unreachablePhrase(job: Job, now: Instant): string | undefined {
   const { unreachableAt = null, unreachableWho = null } = lastAllocation(job) ?? {};
   if (unreachableAt === null) return undefined;
-  if (unreachableWho === 'cloud' && job.spec.capacity.kind === 'hosts')
-    return `host unknown for ${formatAge(now - unreachableAt)}`;
+  if (unreachableWho === 'cloud' && !wordsOf(job).hasCloud) return `host unknown for ${formatAge(now - unreachableAt)}`;
   return `${unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - unreachableAt)}`;
 }
 

@@ -49,8 +49,7 @@ function whyEndingBeforeNext(context: WhyRequest): WhyAnswer {
   const { job } = context;
   const attempt = currentAttempt(context);
   const allocation = allocationOf(job, attempt.allocation);
-  const isReplaced =
-    job.spec.capacity.kind === 'tpu' && (attempt.ending?.reason === 'preempted' || allocation.releasedAt !== null);
+  const isReplaced = attempt.ending?.reason === 'preempted' || allocation.releasedAt !== null;
   const [clause, condition] = isReplaced
     ? ['deleting the old TPU', 'the old TPU is deleted']
     : ['stopping the old attempt', 'the old attempt has stopped'];
@@ -70,7 +69,7 @@ function whyStopping(context: WhyRequest): WhyAnswer {
   const requestedAt = ending?.stopRequestedAt ?? null;
   const isInGrace = requestedAt !== null && now < requestedAt + graceMs;
   const obstacle = endingObstacleOf(context);
-  if (obstacle === null && job.desired !== 'running' && lostItsTpu(job, ending)) {
+  if (obstacle === null && job.desired !== 'running' && lostItsTpu(ending)) {
     return {
       message: `is stopping: ${formatEndOrigin(context)}`,
       evidence: `its ${acceleratorOf(job)} was preempted; deleting the old TPU`,
@@ -96,8 +95,8 @@ function whyStopping(context: WhyRequest): WhyAnswer {
 }
 
 /** True if a preemption ended the attempt, so that no worker gets a signal. */
-function lostItsTpu(job: Job, ending: Attempt['ending']): boolean {
-  return job.spec.capacity.kind === 'tpu' && ending?.reason === 'preempted';
+function lostItsTpu(ending: Attempt['ending']): boolean {
+  return ending?.reason === 'preempted';
 }
 
 function withObstacle(clause: string, obstacle: Step | null): string {
@@ -176,7 +175,7 @@ export function whyFinished(context: WhyRequest): WhyAnswer {
   const ended =
     ending === null
       ? `ended at ${formatTime(at, now)}`
-      : isRequested && lostItsTpu(job, ending)
+      : isRequested && lostItsTpu(ending)
         ? `requested by ${by}; its TPU had been preempted at ${formatTime(ending.startedAt, now)}`
         : `${formatEndCause(job, ending)} (${formatTime(ending.startedAt, now)})`;
   return {

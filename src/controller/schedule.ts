@@ -14,6 +14,7 @@ import {
   type Pool,
   type Admitted,
 } from '../core/policy/admission.ts';
+import { capacityTraits } from '../core/decide/allocate.ts';
 import type { Job } from '../core/model/job.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 
@@ -192,7 +193,7 @@ export function createAdmission(options: {
     admit(job: Job): Pick<Observation, 'admitted' | 'slots'> {
       // The backoff of a job that is not admitted may be over, and a client may have taken the slot from this one.
       if (needsSlot(job) && (track(job) || !admitted.has(job.id))) admitNow(job);
-      const slots = job.spec.capacity.kind === 'hosts' ? admitted.get(job.id) : undefined;
+      const slots = capacityTraits(job.spec.capacity).slotsAreNumbered ? admitted.get(job.id) : undefined;
       return { admitted: isAdmitted(admitted, job), ...(slots !== undefined && slots.length > 0 && { slots }) };
     },
     update(job: Job): void {

@@ -53,7 +53,7 @@ export interface Price {
 
 /** The price of a job's own capacity, of all slices together. Null: not priced. */
 export function capacityPrice(own: readonly OwnPrice[], capacity: CapacitySpec, at: Instant): Price | null {
-  if (capacity.kind === 'hosts') {
+  if ('hosts' in capacity) {
     const prices = capacity.hosts.map((host) => priceOf(own, { host, at }));
     const usdPerHour = prices.reduce((sum, price) => sum + (price?.usdPerHour ?? NaN), 0);
     return Number.isNaN(usdPerHour) ? null : { usdPerHour, pricesOf: 'settings' };

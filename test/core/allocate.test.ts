@@ -1,6 +1,7 @@
 // Names of nodes, the pace of requests, and slots.
 
 import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { test } from 'node:test';
 import { isPermanent, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
 import { hashFraction, minute, second, hour } from '../../src/core/model/time.ts';
@@ -14,7 +15,8 @@ import {
   usageOf,
   withTpus,
 } from '../../src/core/policy/admission.ts';
-import type { Admitted, Demand } from '../../src/core/policy/admission.ts';
+import type { Admitted, Demand, Usage } from '../../src/core/policy/admission.ts';
+import { compareText } from '../../src/core/model/compare-text.ts';
 import { ownHost } from '../../src/core/model/spec.ts';
 import type { Job } from '../../src/core/model/job.ts';
 
@@ -147,6 +149,62 @@ test('slots keep their numbers: given ones, and used ones whose GPUs overlap tho
   const admitted = admit([{ name: 'gpu1', slots: 4, gpus: 4 }], [first, given], usage, 100);
   assert.deepEqual(admitted.get('2'), [{ slot: 0, gpus: [0] }]);
   assert.deepEqual(admitted.get('1'), [{ slot: 1, gpus: [1] }]);
+});
+
+test('pools of any kind keep the promises of admission: here hosts with GPUs, and the TPUs of a type that a lab shares', () => {
+  const pools = [
+    { name: 'gpu1', slots: 2, gpus: 4 },
+    { name: 'gpu2', slots: 1, gpus: null },
+    // The number of the slot is the number of the TPU in the lab's list.
+    { name: 'lab/v4-8', slots: 3, gpus: null },
+  ];
+  const names = fc.uniqueArray(fc.constantFrom(...pools.map(({ name }) => name), 'gone'), { minLength: 1 });
+  const given = fc.record({ pools: names, since: fc.nat(5), notBefore: fc.constantFrom(0, 0, 0, Infinity) });
+  const rounds = fc.array(fc.record({ asks: fc.array(given, { maxLength: 6 }), ended: fc.nat(3) }), { maxLength: 8 });
+  fc.assert(
+    fc.property(rounds, (all) => {
+      let usage: readonly Usage[] = [];
+      let waiting: readonly Demand[] = [];
+      for (const [round, { asks, ended }] of all.entries()) {
+        usage = usage.slice(ended);
+        waiting = [...waiting, ...asks.map((ask, at) => ({ ...ask, job: `${round}-${at}`, given: undefined }))];
+        const admitted = admit(pools, waiting, usage, 1);
+        const begun = waiting.filter(({ job }) => admitted.has(job));
+        const left = waiting.filter(({ job }) => !admitted.has(job));
+        for (const { job } of usage) assert.ok(admitted.has(job), 'a job loses its slots');
+        for (const { job, pools: asked } of begun) assert.equal(admitted.get(job)?.length, asked.length, 'all or none');
+        usage = [...usage, ...begun.map(({ job, pools: of }) => ({ job, pools: of, slots: admitted.get(job) }))];
+        for (const { name, slots } of pools) {
+          const used = usage.flatMap(({ pools: of, slots: mine }) => mine?.[of.indexOf(name)]?.slot ?? []);
+          assert.equal(new Set(used).size, used.length, `two jobs have one slot of ${name}`);
+          assert.ok(used.length <= slots);
+        }
+        // What waits lacks a slot of a pool, apart from those kept for the jobs before it.
+        const due = left.filter(({ notBefore, pools: of }) => notBefore <= 1 && !of.includes('gone'));
+        for (const [at, { pools: of }] of due.toSorted(byAge).entries()) {
+          const kept = (name: string) =>
+            due
+              .toSorted(byAge)
+              .slice(0, at)
+              .filter((one) => one.pools.includes(name)).length;
+          assert.ok(
+            of.some((name) => freeCount(name, usage) <= kept(name)),
+            'a job waits that could run',
+          );
+        }
+        waiting = left;
+      }
+    }),
+  );
+
+  function byAge(one: Demand, other: Demand): number {
+    return one.since - other.since || compareText(one.job, other.job);
+  }
+
+  function freeCount(name: string, usage: readonly Usage[]): number {
+    const used = usage.filter((one) => one.pools.includes(name)).length;
+    return (pools.find((pool) => pool.name === name)?.slots ?? 0) - used;
+  }
 });
 
 test('a queue position: the used slots, and the jobs ahead', () => {

@@ -14,7 +14,7 @@ import {
   type Observed,
   type OutcomeResult,
 } from '../../core/model/observation.ts';
-import { formatHosts, isOwnHost, ownHost, type HostName } from '../../core/model/spec.ts';
+import { formatHosts, hostNamesOf, isOwnHost, ownHost, type HostName } from '../../core/model/spec.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { createSshLogins } from '../../remote/ssh-logins.ts';
 import type { SshPool, SshTransport } from '../../remote/ssh.ts';
@@ -22,7 +22,7 @@ import type { TransportResult } from '../../remote/transport.ts';
 
 /** The hosts of such a job. */
 function hostsOfJob({ job }: Pick<AllocationRef, 'job'>): readonly HostName[] {
-  return job.spec.capacity.kind === 'hosts' ? job.spec.capacity.hosts : [];
+  return hostNamesOf(job.spec.capacity);
 }
 
 /** True for a worker that is this machine. */

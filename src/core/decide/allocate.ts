@@ -43,6 +43,8 @@ interface CapacityTraits {
   readonly checkInterval: Duration;
   /** The controller also watches the capacity between two checks. */
   readonly needsWatch: boolean;
+  /** The number of a job's slot decides which GPUs it gets, so the allocation records it. */
+  readonly slotsAreNumbered: boolean;
   /** The pools of which a job needs a unit each; none for capacity with a queue of its own. A host's pool has its name. */
   readonly pools: readonly string[];
 }
@@ -67,7 +69,7 @@ export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
     case 'hosts': {
       const checkInterval = isOnThisMachine({ capacity }) ? 3 * hour : minute;
       const never = { revocable: false, replaceable: false, givenUpWhenSilent: false, needsWatch: false };
-      return { ...never, checkInterval, pools: capacity.hosts };
+      return { ...never, checkInterval, slotsAreNumbered: true, pools: capacity.hosts };
     }
     case 'tpu': {
       const tpu = persistentTpuOf(capacity);
@@ -77,6 +79,7 @@ export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
         givenUpWhenSilent: true,
         checkInterval: minute,
         needsWatch: true,
+        slotsAreNumbered: false,
         pools: tpu === null ? [] : [tpu],
       };
     }

@@ -75,6 +75,11 @@ export function isOwnHost(hosts: readonly HostName[]): boolean {
   return hosts.length === 1 && hosts[0] === ownHost;
 }
 
+/** The machines that the capacity names; none for capacity of a cloud. */
+export function hostNamesOf(capacity: CapacitySpec): readonly HostName[] {
+  return 'hosts' in capacity ? capacity.hosts : [];
+}
+
 /** True if the command of such a job runs on this machine: also one that drives a TPU from here. */
 export function runsCommandHere(spec: Pick<JobSpec, 'capacity' | 'command'>): boolean {
   return isOnThisMachine(spec) || spec.command.runsOn === 'controller';
