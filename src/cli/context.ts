@@ -3,7 +3,7 @@ import type { CommandResult, Client, JobRow, Ref } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import { escapeLine } from '../app/format.ts';
 import { timesAsText } from '../app/json.ts';
-import { isIdRef, type RefPurpose } from '../app/refs.ts';
+import { isIdRef } from '../app/refs.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
 import { withoutStderr } from './output.ts';
 import type { ErrorOutput, Output } from './outputs.ts';
@@ -153,15 +153,10 @@ export function printAnswer(cli: Cli, { id, ok, message, exitCode: code }: Comma
   return exitCode.ok;
 }
 
-/** The ids of the jobs of the arguments and of `--job-name`. Throws JobmanError, also without a job. */
-export async function refsOf(
-  client: Client,
-  args: readonly Ref[],
-  name: string | undefined,
-  purpose: RefPurpose,
-): Promise<readonly Ref[]> {
-  const refs = args.map(async (arg) => (isIdRef(arg) ? arg : client.resolveName(arg, purpose)));
-  const ids = await Promise.all(name === undefined ? refs : [...refs, client.resolveName(name, purpose)]);
+/** The ids of the jobs to change, of the arguments and of `--job-name`. Throws JobmanError, also without a job. */
+export async function refsOf(client: Client, args: readonly Ref[], name: string | undefined): Promise<readonly Ref[]> {
+  const refs = args.map(async (arg) => (isIdRef(arg) ? arg : client.resolveName(arg, 'change')));
+  const ids = await Promise.all(name === undefined ? refs : [...refs, client.resolveName(name, 'change')]);
   if (ids.length === 0) throw missingJobError();
   return ids;
 }

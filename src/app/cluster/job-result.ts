@@ -135,15 +135,18 @@ function formatRuntime(pods: readonly ClusterPod[], now: Instant): string | null
 
 function failedCause(job: ClusterJob, pods: readonly ClusterPod[]): string | null {
   if (conditionOf(job, 'Failed')?.reason === 'DeadlineExceeded') return null;
-  const [pod] = pods
-    .filter(({ phase }) => phase === 'Failed')
-    .toSorted((one, other) => other.createdAt - one.createdAt);
+  const [pod] = failedPods(pods);
   if (pod === undefined) return null;
   const more = job.failed > 1 ? `, ${pluralize(job.failed, 'pod')} failed` : '';
   if (pod.reason !== null) return `${pod.reason}${more}`;
   const container = failedContainer(pod);
   const cause = container === undefined ? null : formatCause(container);
   return cause === null ? null : `${cause}${more}`;
+}
+
+/** The newest first. */
+function failedPods(pods: readonly ClusterPod[]): readonly ClusterPod[] {
+  return pods.filter(({ phase }) => phase === 'Failed').toSorted((one, other) => other.createdAt - one.createdAt);
 }
 
 type RunEnd = NonNullable<ClusterContainer['lastEnd']>;
@@ -342,9 +345,7 @@ function failureOf(observation: ClusterObservation, now: Instant): ClusterFindin
   const condition = conditionOf(job, 'Failed');
   const evidence = formatCondition(observation, 'Failed', now);
   if (condition?.reason === 'DeadlineExceeded') return { phrase: `it ${formatDeadline(job)}`, evidence };
-  const failed = pods
-    .filter(({ phase }) => phase === 'Failed')
-    .toSorted((one, other) => other.createdAt - one.createdAt);
+  const failed = failedPods(pods);
   const [pod] = failed;
   if (pod === undefined) {
     const message = condition?.message ?? 'its pod failed';

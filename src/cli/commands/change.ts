@@ -116,7 +116,7 @@ export async function continueJob(
   if (names.length === 0) throw missingJobError();
   const client = await cli.services.client();
   return forEach(cli, names, async () => {
-    const [ref = ''] = await refsOf(client, args, flags.jobName, 'change');
+    const [ref = ''] = await refsOf(client, args, flags.jobName);
     return continueToEnd(cli, client, ref, flags);
   });
 }

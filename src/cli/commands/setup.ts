@@ -17,7 +17,7 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: 
   }
   return forEach(cli, [name], async () => {
     const client = await cli.services.client();
-    const [ref = ''] = await refsOf(client, refs, flags.jobName, 'change');
+    const [ref = ''] = await refsOf(client, refs, flags.jobName);
     return runOnJob(cli, client, ref, step, flags);
   });
 }

@@ -20,7 +20,7 @@ export async function sshConfig(
   ...args: readonly string[]
 ): Promise<number> {
   const client = await cli.services.client();
-  const refs = await refsOf(client, args, flags.jobName, 'change');
+  const refs = await refsOf(client, args, flags.jobName);
   return forEach(cli, refs, async (ref) => {
     const access = await cli.services.workers(ref, 'own');
     const { job } = access.ticket;

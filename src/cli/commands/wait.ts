@@ -14,7 +14,7 @@ import { abortOnSignal, callAfter } from '../interrupt.ts';
 import type { FoundJob } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';
 import { resolveJobs, type JobFlags } from '../jobs/resolve.ts';
-import { cutEnd, width } from '../render/cell.ts';
+import { cutEnd, fitting } from '../render/cell.ts';
 import { whyLines } from '../render/show.ts';
 import { glyph, layoutOf } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
@@ -254,9 +254,5 @@ export function waitingLines(views: readonly JobView[], now: Instant, layout: La
     ` Ctrl-C detaches · again: ${back}`,
     ' Ctrl-C detaches',
   ];
-  return [
-    ...lines,
-    ...more,
-    cutEnd(variants.find((variant) => width(variant) <= columns) ?? variants.at(-1) ?? '', columns),
-  ];
+  return [...lines, ...more, fitting(variants, columns)];
 }

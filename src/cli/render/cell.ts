@@ -22,6 +22,11 @@ export function cutEnd(text: string, columns: number): string {
   return `${takeColumns(text, columns - 1)}~`;
 }
 
+/** The first of these texts, from the longest to the shortest, that fits; the last one is cut. */
+export function fitting(variants: readonly string[], columns: number): string {
+  return variants.find((text) => width(text) <= columns) ?? cutEnd(variants.at(-1) ?? '', columns);
+}
+
 /** Names of one family differ at both ends (`vit-l~-3e4`). */
 export function cutMiddle(text: string, columns: number): string {
   if (width(text) <= columns) return text;

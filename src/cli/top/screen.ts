@@ -5,7 +5,7 @@ import type { TopFilter, TopRows } from '../../app/top.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { UserName } from '../../core/model/user.ts';
 import type { Cli } from '../context.ts';
-import { cutEnd, width } from '../render/cell.ts';
+import { cutEnd, fitting, width } from '../render/cell.ts';
 import { jobLines, lineKey, noJobsText, rowsPerLine, topLines, zoneLines, type TopLine } from '../render/top.ts';
 import type { Layout } from '../screen.ts';
 import { topOrders, type TopOrder } from '../table/flags.ts';
@@ -232,8 +232,7 @@ function footerLine(
 ): string {
   const note = escapeLine(notes.join('; '));
   const hints = hasKeys ? (unicode ? keyHints : asciiHints) : ['Ctrl-C quits'];
-  const variants = [...hints.map((hint) => (note === '' ? hint : `${note}   ${hint}`)), note];
-  return variants.find((line) => width(line) <= columns) ?? cutEnd(note, columns);
+  return fitting([...hints.map((hint) => (note === '' ? hint : `${note}   ${hint}`)), note], columns);
 }
 
 const keyHelp: readonly (readonly [keys: string, meaning: string])[] = [

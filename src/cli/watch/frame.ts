@@ -2,7 +2,7 @@ import type { JobList, JobRow } from '../../app/client.ts';
 import { formatLocalTimeOfDay, escapeLine } from '../../app/format.ts';
 import { phases, type Phase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
-import { cutEnd, padEnd, width, wrap } from '../render/cell.ts';
+import { cutEnd, fitting, padEnd, wrap } from '../render/cell.ts';
 import { linesPerJob, listLines, type ListLayout } from '../render/list.ts';
 import type { Styler } from '../screen.ts';
 
@@ -104,8 +104,10 @@ export function statusLine(jobs: JobList, { now, notes, keys }: StatusLineOption
     notesText === ''
       ? [...keys.map((variant) => `${what}   ${variant}`), what]
       : [`${what}${notesText}`, notesText.trim()];
-  const lines = [...variants, ...least].map((variant) => `${formatLocalTimeOfDay(now)}  ${variant}`);
-  return lines.find((line) => width(line) <= columns) ?? cutEnd(lines.at(-1) ?? '', columns);
+  return fitting(
+    [...variants, ...least].map((variant) => `${formatLocalTimeOfDay(now)}  ${variant}`),
+    columns,
+  );
 }
 
 /** In the order of the phases, so that the text changes only with the numbers. */
@@ -124,13 +126,13 @@ export function textFrame(
 ): { readonly frame: readonly string[]; readonly scrolled: number } {
   const room = Math.max(1, rows - 2);
   const from = Math.min(scrolled, Math.max(0, lines.length - room));
-  const shown = lines.slice(from, from + room).map((line) => (width(line) > columns ? cutEnd(line, columns) : line));
+  const shown = lines.slice(from, from + room).map((line) => cutEnd(line, columns));
   const below = lines.length - from - shown.length;
   const where = lines.length <= room ? '' : `${formatMore(from, below)}, j/k scroll   `;
   const variants = [`${where}q list   l logs   ? help`, `${where}q list   ? help`, `${where}q list`];
   const last = variants.map((variant) => `${formatLocalTimeOfDay(now)}  ${variant}`);
   return {
-    frame: [...shown, cutEnd(last.find((line) => width(line) <= columns) ?? last.at(-1) ?? '', columns)],
+    frame: [...shown, fitting(last, columns)],
     scrolled: from,
   };
 }
