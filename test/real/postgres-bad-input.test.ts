@@ -3,14 +3,16 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { openStore } from '../../src/store/store.ts';
 import { createCertificates } from '../support/certificates.ts';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld } from '../support/jobs.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { filesIn } from '../support/leaks.ts';
+import { requirePostgres, startPostgres } from '../support/postgres.ts';
 import { requireReal } from '../support/real.ts';
 
 test('the certificate of a server is verified as the URL says, and no message has the password', async (t) => {
@@ -91,4 +93,77 @@ test('on a full disk of the server nothing is created, the message says so, and 
   rmSync(filler);
   assert.equal((await create('second')).code, 0);
   assert.deepEqual((await names())?.toSorted(), ['first', 'second']);
+});
+
+test('a database that cannot be used is named with its reason, and nothing in it is changed', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const world = openJobWorld(t);
+  const manifest = world.localManifest('true');
+  const [newer, older, foreign] = [
+    await server.createDatabase(),
+    await server.createDatabase(),
+    await server.createDatabase(),
+  ];
+  const used = openStore({ url: server.urlOf(newer) });
+  await used.installationId();
+  await used.close();
+  await server.query(`insert into migration values ('9000_later', '2027-01-01')`, newer);
+  await server.query('create table job (x integer)', older);
+  await server.query('create table invoices (x integer)', foreign);
+  const tables = () =>
+    Promise.all([newer, older, foreign].map((name) => server.query('select relname from pg_class order by 1', name)));
+  const before = await tables();
+  const wrongPassword = server.urlOf(newer, 'locked').replace('locked:secret@', 'locked:secret2@');
+  for (const [url, message] of [
+    [server.urlOf(newer), /was written by a newer jobman: it has version 9000, .* Upgrade jobman\.\n$/],
+    [server.urlOf(older), /was written by an older, unreleased jobman .* create another database and use its URL\.\n$/],
+    [
+      server.urlOf(foreign),
+      /contains tables of another program \(invoices\)\. Nothing was changed\.\n +Create a database/,
+    ],
+    ['postgres://ada:secret2@127.0.0.1:1/jobs', /cannot be reached: .*ECONNREFUSED/],
+    [wrongPassword, /refused the connection: password authentication failed .*\n +Check the user and password/],
+    [server.urlOf('none'), /refused the connection: database "none" does not exist\.\n +Create it: createdb/],
+  ] as const) {
+    const { code, stdout, stderr } = await world.jobman(['create', manifest], { env: { JOBMAN_DATABASE: url } });
+    assert.deepEqual([code, stdout], [5, ''], stderr);
+    assert.match(stderr, message);
+    assert.doesNotMatch(stderr, /secret/);
+  }
+  assert.deepEqual(await tables(), before);
+  assert.deepEqual(world.processesMatching('controller run'), []);
+  assert.deepEqual(
+    filesIn(world.home).filter((file) => file.endsWith('config.yaml')),
+    [],
+  );
+});
+
+test('a database that can only be read for a while refuses changes, and the same controller continues', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const name = await server.createDatabase();
+  const world = openJobWorld(t, { env: { JOBMAN_DATABASE: server.urlOf(name) } });
+  const done = join(world.folder, 'done');
+  const id = await world.create(world.localManifest(`until [ -e ${done} ]; do sleep 0.1; done`));
+  await world.waitForPhase(id, 'running');
+  const [controller] = world.processesMatching('controller run');
+  const setReadOnly = async (value: string) => {
+    await server.query(`alter database ${name} set default_transaction_read_only = ${value}`);
+    await server.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
+  };
+  await setReadOnly('on');
+  writeFileSync(done, '');
+  for (const argv of [
+    ['create', world.localManifest('true')],
+    ['cancel', id],
+  ])
+    await world.runRefused(5, /cannot be written: .* read-only transaction\. Nothing was changed\.$/m, argv);
+  assert.deepEqual(
+    (await world.jsonRows<{ id: string; phase: string }>('list', '--json')).map((row) => [row.id, row.phase]),
+    [[id, 'running']],
+  );
+  await setReadOnly('off');
+  await world.waitForFinish(id);
+  assert.equal(world.processesMatching('controller run')[0]?.pid, controller?.pid);
 });

@@ -41,7 +41,7 @@ function start(world: World, args: readonly string[]): Contender {
   return { lines, ended, kill: () => child.kill('SIGKILL'), endInput: () => child.stdin.end() };
 }
 
-/** All lines of the eight writers, and those of the follower. `disturb` runs in the middle. */
+/** All lines of the eight writers, and those of the follower. `disturb` is called again and again. */
 async function contend(
   world: World,
   address: DatabaseAddress,
@@ -68,7 +68,13 @@ async function contend(
       await doomed.ended;
     }
   }
-  await Promise.all([killRepeatedly(900), killRepeatedly(1_400), sleep(durationMs / 2).then(disturb)]);
+  async function disturbRepeatedly(): Promise<void> {
+    for (let times = 0; Date.now() < until; times += 1) {
+      await disturb();
+      await sleep(1_500 + 171 * (times % 7));
+    }
+  }
+  await Promise.all([killRepeatedly(900), killRepeatedly(1_400), disturbRepeatedly()]);
   assert.deepEqual(new Set(await Promise.all(steady.map(({ ended }) => ended))), new Set([0]));
   await Promise.all(killed.map(({ ended }) => ended));
   follower.endInput();
@@ -234,7 +240,7 @@ test('eight processes at once on a file, two of which are killed, lose no change
     () => Promise.resolve(),
   ));
 
-test('eight processes at once on a server that restarts, two of which are killed, lose no change', async (t) => {
+test('eight processes at once on a server that is killed again and again, two of which are killed, lose no change', async (t) => {
   const server = await requirePostgres(t);
   if (server === undefined) return;
   const url = server.urlOf(await server.createDatabase());
