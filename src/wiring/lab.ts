@@ -27,7 +27,7 @@ export function openLab(services: LabServices): Lab {
     files: createJobFiles(services.home),
     site,
     sheet: async () => (await import('./sheet.ts')).openSheet(await site(), store, () => services.io.now()),
-    tpus: async (note) => (await import('./tpu.ts')).openTpuOperations(services, await site(), note),
+    tpus: async (note) => (await import('./tpu-operations.ts')).openTpuOperations(services, await site(), note),
     tmuxWindows: async () =>
       (await import('../remote/tmux.ts')).createTmux({ env: withoutDatabasePassword(services.io.env) }),
     async checkNow(jobs) {

@@ -29,8 +29,9 @@ async function openBench(scope: Scope) {
   const { world, url, api, pool, login, sshFor } = cloud;
   const site = { zones: [zone, 'europe-west4-a'], remoteUser: null, privateKey: null };
   const operations = createTpuOperations({
-    routes: createSshRoutes({ home: world.home, pool, apiFor: () => api, sshAccessFor: sshFor, now: Date.now }),
-    closeRoutes: () => pool.close(),
+    transport: createSshRoutes({ home: world.home, pool, apiFor: () => api, sshAccessFor: sshFor, now: Date.now })
+      .transport,
+    close: () => pool.close(),
     apiFor: () => api,
     project,
     site,

@@ -128,8 +128,8 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   const { tpus, signal } = parts;
   const { tpu, user, otherEffects = [] } = request;
   const called = shortName(tpu.name, (await cli.lab.site()).namePrefix);
-  await waitForOperation(cli, parts, request, called);
-  const state = await tpus.describe(tpu);
+  let state = await tpus.describe(tpu);
+  if (await waitForOperation(cli, parts, request, called)) state = await tpus.describe(tpu);
   if (state.kind === 'unknown')
     throw new JobmanError(`The state of ${tpu.name} is unknown. Nothing was started.`, exitCode.unreachable, [
       state.message,
@@ -160,15 +160,18 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   };
 }
 
-/** A run may begin while the workers are prepared. It waits for an operation that creates its TPU, and for no other. */
+/**
+ * A run may begin while the workers are prepared. It waits for an operation that creates its TPU, and for no other. True if
+ * it has waited.
+ */
 async function waitForOperation(
   cli: TpuCli,
   parts: ClaimContext,
   request: ClaimRequest,
   called: string,
-): Promise<void> {
+): Promise<boolean> {
   const running = await findOperation(parts.client, request.tpu);
-  if (running === null || running.work.kind === 'prepare') return;
+  if (running === null || running.work.kind === 'prepare') return false;
   const { view, work } = running;
   const { id, name, owner } = view;
   const conflict = operationConflict(view, request.tpu);
@@ -177,6 +180,7 @@ async function waitForOperation(
   if (!waits) throw conflict;
   cli.note(`Job ${id} (${name}) of ${owner} is creating ${called}. Following it.`);
   await followOperation(cli, parts, id);
+  return true;
 }
 
 /** Finds the TPU in the registry, or derives it from its name. Throws JobmanError (3) if neither is possible. */

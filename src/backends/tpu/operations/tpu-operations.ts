@@ -30,8 +30,8 @@ const statesWithoutWorkers = 'creating starting stopping stopped deleting preemp
 
 export interface TpuOperationsParts {
   /** Used by this object only: `close` ends its connections. */
-  readonly routes: SshRoutes;
-  readonly closeRoutes: () => void;
+  readonly transport: SshRoutes['transport'];
+  readonly close: () => void;
   readonly apiFor: (project: string) => TpuApi;
   readonly project: string | null;
   readonly site: Pick<Site, 'zones' | 'remoteUser' | 'privateKey'>;
@@ -49,7 +49,7 @@ type NodeSearchResult =
 type KnownNodeResult = Exclude<NodeSearchResult, { readonly kind: 'unknown' }>;
 
 export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
-  const { routes, apiFor, now, site } = parts;
+  const { transport, apiFor, now, site } = parts;
   const cache = new Map<string, { readonly at: Instant; readonly result: NodeSearchResult }>();
 
   async function search(tpu: LabTpu): Promise<NodeSearchResult> {
@@ -91,7 +91,7 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
       return script === undefined ? [] : [{ worker, script }];
     });
     const answers = await mapConcurrent(runs, maxConcurrentWorkers, ({ worker, script }) =>
-      runScript(worker, () => routes.transport(machines, worker), { ...options, script }),
+      runScript(worker, () => transport(machines, worker), { ...options, script }),
     );
     if (options.signal.aborted)
       throw new JobmanError(`Interrupted while ${options.activity} ${tpu.name}.`, exitCode.interrupted);
@@ -144,7 +144,7 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
       };
     },
 
-    close: () => parts.closeRoutes(),
+    close: () => parts.close(),
   };
 }
 
