@@ -633,6 +633,28 @@ export interface HeldEvents {
   readonly nextAt: Instant | null;
 }
 
+/** A recipient of the settings. */
+export interface RecipientView {
+  /** `mail:ADDRESS` or the name of a channel. */
+  readonly recipient: string;
+  /** The way to it; null if the settings have no such channel. */
+  readonly channel: 'mail' | 'slack' | 'webhook' | 'command' | null;
+  /** True if it gets the events of all jobs whose owner or manifest names no other recipients. */
+  readonly allJobs: boolean;
+  /** The owners whose jobs are reported to it (`notify.users`). */
+  readonly owners: readonly string[];
+  /** The owners who have chosen other recipients. */
+  readonly otherOwners: readonly string[];
+  /** The reason for which no message can reach it, for people; null if the settings are complete. */
+  readonly problem: string | null;
+}
+
+export interface TestAnswer {
+  readonly isSent: boolean;
+  /** The answer of the server or program, or the failure. */
+  readonly message: string;
+}
+
 /** A recipient of unfinished jobs or of events that are not delivered yet. */
 export interface RecipientInUse {
   readonly recipient: string;
@@ -769,11 +791,13 @@ export interface Client {
    * another actor those about own jobs.
    */
   messages(limit: number): Promise<readonly MessageView[]>;
-  /** The events that wait for their message, with the limits of the settings. As in `messages`. */
-  heldEvents(limits: {
-    readonly digestAfter: number;
-    readonly digestWindowMs: Duration;
-  }): Promise<readonly HeldEvents[]>;
+  /** The events that wait for their message. As in `messages`. */
+  heldEvents(): Promise<readonly HeldEvents[]>;
+  recipients(): Promise<readonly RecipientView[]>;
+  /** Sends a test message, at once and once. A recipient that the settings lack is a failure. */
+  testRecipient(recipient: string): Promise<TestAnswer>;
+  /** The files with secrets of the channels that other users may read. */
+  openSecrets(): Promise<readonly HostPath[]>;
   /** Without the jobs that the actor may not read. */
   recipientsInUse(): Promise<readonly RecipientInUse[]>;
   /**

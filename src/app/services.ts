@@ -9,7 +9,6 @@ import type { HeldTpus } from './held-tpus.ts';
 import type { ClusterArchive } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
-import type { SendMessage } from './notifications/outbox.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { StorageReader } from './storage.ts';
 import type { UploadedWorkdir } from './workdir.ts';
@@ -174,13 +173,4 @@ export interface Services {
   /** Connects with the client's ticket. `shared`: over the controller's connections, if it has some. */
   workers(ref: Ref, connection: 'shared' | 'own'): Promise<WorkerAccess>;
   onTerminal(argv: readonly string[]): Promise<number>;
-  /** Sends messages through the channels of the settings, in this process. */
-  messageSender(): Promise<SendMessage>;
-  /**
-   * By channel of the settings, with `mail` for the mail server: a secret file that cannot be read. Variables are not
-   * checked, because they count in the process of the controller.
-   */
-  secretProblems(): Promise<ReadonlyMap<string, string>>;
-  /** The paths of secret files of the settings that other users may read. */
-  openSecrets(): Promise<readonly string[]>;
 }

@@ -14,7 +14,7 @@ import type { Grant } from '../core/policy/grants.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
 import type { ImagePort } from './images.ts';
 import type { StepRunner } from './manual-step.ts';
-import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
+import { noticesAbout, type Channels, type NotificationStore } from './notifications/outbox.ts';
 import type {
   Blobs,
   JobFiles,
@@ -37,6 +37,8 @@ const maxFinishedShown = 50;
 export interface ClientParts {
   readonly store: Store & UserStore;
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
+  /** Loaded at the first use. */
+  readonly channels: () => Promise<Channels>;
   readonly files: JobFiles;
   readonly folders: LocalFolders;
   /** Loaded on the first use. */
@@ -437,8 +439,11 @@ function createSecrets(
 
 function createNotifications(
   whoAmI: WhoAmI,
-  { store, notifications, now }: ClientParts,
-): Pick<Client, 'messages' | 'heldEvents' | 'recipientsInUse' | 'dropEvents'> {
+  { store, notifications, channels, now }: ClientParts,
+): Pick<
+  Client,
+  'messages' | 'heldEvents' | 'recipients' | 'testRecipient' | 'openSecrets' | 'recipientsInUse' | 'dropEvents'
+> {
   async function ownersFor(operation: GeneralOperation): Promise<readonly UserName[] | null> {
     const [actor, { permittedOwners }] = await Promise.all([whoAmI(), import('../core/policy/permissions.ts')]);
     return permittedOwners(actor, operation);
@@ -448,13 +453,37 @@ function createNotifications(
       await requireCount(limit, 'The number of messages');
       return notifications.messages(limit, await ownersFor('messages'));
     },
-    async heldEvents(limits) {
-      const { digestSince, heldEvents } = await import('./notifications/digest.ts');
+    async heldEvents() {
+      const [{ settings: limits }, { digestSince, heldEvents }] = await Promise.all([
+        channels(),
+        import('./notifications/digest.ts'),
+      ]);
       const time = now();
       const waiting = await notifications.waiting(digestSince(time, limits));
       const pending = waiting.length === 0 ? [] : await notifications.pending();
       return heldEvents(waiting, pending, time, limits, await ownersFor('messages'));
     },
+    async recipients() {
+      const [{ settings, secretProblems }, { recipientViews }] = await Promise.all([
+        channels(),
+        import('./notifications/recipients.ts'),
+      ]);
+      return recipientViews(settings, await secretProblems());
+    },
+    async testRecipient(recipient) {
+      const [actor, { requireGeneral }, { send }, { testMessage }] = await Promise.all([
+        whoAmI(),
+        import('./require-permission.ts'),
+        channels(),
+        import('./notifications/message-text.ts'),
+      ]);
+      requireGeneral(actor, 'test-recipient', 'send test messages');
+      const message = testMessage(recipient, `jobman-test-${crypto.randomUUID()}`, now(), actor.user);
+      const result = await send(message, new AbortController().signal);
+      const isSent = result.kind === 'sent';
+      return { isSent, message: isSent ? result.detail : result.error };
+    },
+    openSecrets: async () => (await channels()).openSecrets(),
     async recipientsInUse() {
       const [actor, { permissionOf, permissions }, { recipientsInUse }] = await Promise.all([
         whoAmI(),

@@ -11,6 +11,7 @@ import type {
   HeldEvents,
   JobRow,
   MessageView,
+  RecipientView,
   MetricPointView,
   PassView,
   Plan,
@@ -745,18 +746,8 @@ interface ChangedSecretOutput {
 }
 
 /** A recipient of the settings. */
-export interface RecipientOutput {
+export interface RecipientOutput extends RecipientView {
   readonly kind: 'recipient';
-  /** `mail:ADDRESS` or the name of a channel. */
-  readonly recipient: string;
-  /** The way to it; null if the settings have no such channel. */
-  readonly channel: 'mail' | 'slack' | 'webhook' | 'command' | null;
-  /** True if it gets the events of all jobs whose owner or manifest names no other recipients. */
-  readonly allJobs: boolean;
-  /** The owners whose jobs are reported to it (`notify.users`). */
-  readonly owners: readonly string[];
-  /** The reason for which no message can reach it, for people; null if the settings are complete. */
-  readonly problem: string | null;
 }
 
 /** Events that wait for their message. */

@@ -39,6 +39,10 @@ export function createLocalClients(services: Services): (requested: UserName | n
   const parts: ClientParts = {
     store,
     notifications: store.notifications,
+    async channels() {
+      const { openChannels } = await import('./notify.ts');
+      return openChannels(services, async () => (await import('./doctor.ts')).openSecrets(services));
+    },
     files: createJobFiles(home),
     folders: localFolders,
     blobs: async () => (await import('../files/blobs.ts')).createBlobs(home),

@@ -1,11 +1,13 @@
 // Doctor: reads the facts of `jobman doctor`. Changes nothing, starts nothing, and creates no file.
 
 import { openSshPool } from './ssh-pool.ts';
+import type { HostPath } from '../app/client.ts';
 import { hostsOf } from '../app/hosts.ts';
 import { hostLogin } from '../backends/hosts/hosts.ts';
 import { createSshLogins } from '../remote/ssh-logins.ts';
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
   checkClock,
@@ -72,7 +74,7 @@ import { displayUrl } from '../store/postgres-errors.ts';
 import { withReadOnlyStore } from '../store/store.ts';
 import { findEmulator, isServedByEmulator } from './emulator-service.ts';
 import { checkLogin as requireLogin, createGoogleService, createTpuApis, serverOf } from './google-api.ts';
-import { secretFiles } from './notify.ts';
+import { secretFiles, secretProblems } from './notify.ts';
 import { databaseFile, databaseOf, hasDatabase } from './paths.ts';
 import { knownNewerVersion } from './version-check.ts';
 
@@ -239,11 +241,11 @@ async function privacyOutcomes(services: Services): Promise<readonly Outcome[]> 
   return checkPrivacy(homeFolder(home), privateFiles(files, secrets));
 }
 
-/** See `Services.openSecrets`. */
-export async function openSecrets(services: Services): Promise<readonly string[]> {
+/** See `Channels`. */
+export async function openSecrets(services: Services): Promise<readonly HostPath[]> {
   const secrets = secretFiles(services, (await services.settings()).notify);
   const open = privateFiles(secrets, secrets).filter((file) => isOpenToOthers(file, homeFolder(services.home)));
-  return open.map(({ path }) => path);
+  return open.map(({ path }) => ({ host: hostname(), path }));
 }
 
 function homeFolder(home: string): Parameters<typeof checkPrivacy>[0] {
@@ -645,19 +647,18 @@ async function notificationOutcomes(services: Services): Promise<readonly Outcom
   const recipients = configuredRecipients(notify);
   const hasMessages = hasDatabase(databaseOf(services));
   const client = hasMessages ? await services.client() : undefined;
-  const secretProblems = await services.secretProblems();
-  const held = (await client?.heldEvents(notify)) ?? [];
+  const problems = await secretProblems(services, notify);
+  const held = (await client?.heldEvents()) ?? [];
   return checkNotifications(
     recipients,
     (await client?.messages(readMessages)) ?? [],
     held.map((one) => ({ recipient: one.recipient, phrase: heldPhrase(one, services.io.now()) })),
     recipients.flatMap((recipient) => {
-      const why = recipientProblem(recipient, notify, secretProblems);
+      const why = recipientProblem(recipient, notify, problems);
       return why === null ? [] : [{ recipient, problem: why }];
     }),
     ((await client?.recipientsInUse()) ?? []).filter(
-      ({ recipient }) =>
-        !recipients.includes(recipient) && recipientProblem(recipient, notify, secretProblems) !== null,
+      ({ recipient }) => !recipients.includes(recipient) && recipientProblem(recipient, notify, problems) !== null,
     ),
   );
 }

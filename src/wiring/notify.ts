@@ -1,7 +1,7 @@
 // Notifications: the sender of the settings, for the controller and for `jobman notify test`.
 
 import { withoutDatabasePassword } from '../app/database-url.ts';
-import type { SendMessage } from '../app/notifications/outbox.ts';
+import type { Channels, SendMessage } from '../app/notifications/outbox.ts';
 import { messageOf } from '../app/errors.ts';
 import { secretSources } from '../app/notifications/recipients.ts';
 import type { NotifySettings } from '../app/notifications/settings.ts';
@@ -28,16 +28,22 @@ export function createMessageSender(parts: {
   });
 }
 
-/** See `Services.messageSender`. */
-export async function openSender(services: Services): Promise<SendMessage> {
+export async function openChannels(services: Services, openSecrets: Channels['openSecrets']): Promise<Channels> {
+  const { io, home } = services;
   const { notify: settings } = await services.settings();
-  return createMessageSender({ io: services.io, home: services.home, settings });
+  return {
+    settings,
+    send: createMessageSender({ io, home, settings }),
+    secretProblems: () => secretProblems(services, settings),
+    openSecrets,
+  };
 }
 
-/** See `Services.secretProblems`. */
-export async function secretProblems(services: Services): Promise<ReadonlyMap<string, string>> {
-  const { notify } = await services.settings();
-  const { home, io } = services;
+/** See `Channels`. */
+export async function secretProblems(
+  { home, io }: Pick<Services, 'home' | 'io'>,
+  notify: NotifySettings,
+): Promise<ReadonlyMap<string, string>> {
   const problems = new Map<string, string>();
   for (const [channel, sources] of secretSources(notify)) {
     for (const source of sources.filter(isFile)) {

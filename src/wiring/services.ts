@@ -107,10 +107,6 @@ export function createServices(io: Io): LabServices {
       return openWorkers(services, (options) => client.workerTicket(ref, options), connection);
     },
 
-    secretProblems: () => import('./notify.ts').then(({ secretProblems }) => secretProblems(services)),
-    openSecrets: () => import('./doctor.ts').then(({ openSecrets }) => openSecrets(services)),
-    messageSender: () => import('./notify.ts').then(({ openSender }) => openSender(services)),
-
     onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),
   };
   return services;

@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { MessageView } from '../../src/app/client.ts';
-import type { Message, SendResult } from '../../src/app/notifications/outbox.ts';
+import type { MessageView, TestAnswer } from '../../src/app/client.ts';
 import type { Services } from '../../src/app/services.ts';
 import type { NotifySettings } from '../../src/app/notifications/settings.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
@@ -15,15 +14,9 @@ const settings: Partial<NotifySettings> = {
   channels: { slack: { type: 'slack', url: '~/slack-url' }, script: { type: 'command', command: '~/bin/x' } },
 };
 
-function withSettings(
-  changes: Partial<NotifySettings>,
-  send: (message: Message) => SendResult = () => ({ kind: 'sent', detail: 'ok' }),
-) {
+function withSettings(changes: Partial<NotifySettings>) {
   const all = defaultSettings(4);
-  return {
-    settings: async () => ({ ...all, notify: { ...all.notify, ...changes } }),
-    messageSender: async () => async (message: Message) => send(message),
-  };
+  return { settings: async () => ({ ...all, notify: { ...all.notify, ...changes } }) };
 }
 
 const message = (changes: Partial<MessageView> = {}): MessageView => ({
@@ -113,15 +106,14 @@ AGE  TO     STATE         TRIES  MESSAGE
 });
 
 suite('notify test', () => {
-  const slackOnly = (sent: Message): SendResult => {
-    assert.equal(sent.notices[0]?.event, 'test');
-    return sent.recipient === 'slack'
-      ? { kind: 'sent', detail: 'HTTP 200 ok' }
-      : { kind: 'failed', error: 'no way\u001b[2J' };
-  };
+  const slackOnly = async (recipient: string): Promise<TestAnswer> =>
+    recipient === 'slack' ? { isSent: true, message: 'HTTP 200 ok' } : { isSent: false, message: 'no way\u001b[2J' };
 
   test('sends to everyone in the settings and fails if one fails', async () => {
-    const { out, code } = await jobman(['notify', 'test'], { services: withSettings(settings, slackOnly) });
+    const { out, code } = await jobman(['notify', 'test'], {
+      services: withSettings(settings),
+      client: { testRecipient: slackOnly },
+    });
     assert.equal(code, 1);
     assert.deepEqual(out.trimEnd().split('\n').toSorted(), [
       'gone: failed (no way\\x1b[2J)',
@@ -133,19 +125,25 @@ suite('notify test', () => {
 
   test('sends to the named channels and addresses only', async () => {
     const recipients: string[] = [];
-    const services = withSettings(settings, ({ recipient }) => {
-      recipients.push(recipient);
-      return { kind: 'sent', detail: 'ok' };
-    });
-    const { out, code } = await jobman(['notify', 'test', 'slack', 'bob@example.com', '--json'], { services });
+    const client = {
+      async testRecipient(recipient: string) {
+        recipients.push(recipient);
+        return { isSent: true, message: 'ok' };
+      },
+    };
+    const services = withSettings(settings);
+    const { out, code } = await jobman(['notify', 'test', 'slack', 'bob@example.com', '--json'], { services, client });
     assert.equal(code, 0);
     assert.deepEqual(recipients, ['slack', 'mail:bob@example.com']);
     assert.deepEqual(jsonLines(out)[0], { kind: 'test', recipient: 'slack', ok: true, message: 'ok' });
   });
 
   test('warns of a secret that other users may read', async () => {
-    const services = { ...withSettings(settings), openSecrets: async () => ['/home/ada/slack url'] };
-    const { err } = await jobman(['notify', 'test', 'slack'], { services });
+    const client = {
+      testRecipient: slackOnly,
+      openSecrets: async () => [{ host: 'login', path: '/home/ada/slack url' }],
+    };
+    const { err } = await jobman(['notify', 'test', 'slack'], { services: withSettings(settings), client });
     assert.equal(
       err,
       `warning: other users may read the secret in /home/ada/slack url: chmod 600 '/home/ada/slack url'\n`,

@@ -182,6 +182,9 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   zones: [harmless('an unknown accelerator', [], (client) => client.zones({ accelerator: 'v99' }))],
   messages: forEachCount(usage, (client, count) => client.messages(count)),
   heldEvents: [],
+  recipients: [],
+  testRecipient: [],
+  openSecrets: [],
   dropEvents: [harmless('an unknown recipient', 0, (client) => client.dropEvents("other' or 1 = 1"))],
 
   // The methods below ask the outside, or have no argument.

@@ -18,6 +18,7 @@ import type { Job } from '../../src/core/model/job.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
+import { defaultSettings } from '../../src/app/settings.ts';
 import { openStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
 import {
@@ -860,6 +861,25 @@ export function clientSuite(implementation: OpenClient): void {
     assert.equal(await client.setSecret('wandb', content), 'added');
     await client.deleteSecret('wandb');
     assert.deepEqual(await client.secrets(), []);
+  });
+
+  test('a recipient gets a test message, and a failure is an answer', async (t) => {
+    const { client } = openFixture(t, {
+      channels: async () => ({
+        settings: { ...defaultSettings(1).notify, to: ['slack'] },
+        send: async ({ recipient }) =>
+          recipient === 'slack' ? { kind: 'sent', detail: 'ok' } : { kind: 'failed', error: 'no such channel' },
+        secretProblems: async () => new Map(),
+        openSecrets: async () => [{ host: 'login', path: '/home/ada/slack-url' }],
+      }),
+    });
+    assert.deepEqual(
+      (await client.recipients()).map(({ recipient, problem }) => [recipient, problem]),
+      [['slack', 'no such channel is set (notify.channels)']],
+    );
+    assert.deepEqual(await client.testRecipient('slack'), { isSent: true, message: 'ok' });
+    assert.deepEqual(await client.testRecipient('gone'), { isSent: false, message: 'no such channel' });
+    assert.equal((await client.openSecrets())[0]?.host, 'login');
   });
 
   test('every method has answered over JSON', () => {

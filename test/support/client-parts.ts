@@ -1,6 +1,7 @@
 /** The parts of a client over a store and a home, without clouds and machines, which a test brings itself. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { defaultSettings } from '../../src/app/settings.ts';
 import type { ClientParts } from '../../src/app/store-client.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
@@ -17,6 +18,12 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
   return {
     store,
     notifications: store.notifications,
+    channels: async () => ({
+      settings: defaultSettings(1).notify,
+      send: unavailable('channels'),
+      secretProblems: async () => new Map(),
+      openSecrets: async () => [],
+    }),
     files: createJobFiles(home),
     folders: localFolders,
     blobs: async () => createBlobs(home),

@@ -3,8 +3,9 @@
 
 import type { Duration, Instant } from '../../core/model/time.ts';
 import type { UserName } from '../../core/model/user.ts';
-import type { MessageView } from '../client.ts';
+import type { HostPath, MessageView } from '../client.ts';
 import type { Notice } from './notice.ts';
+import type { NotifySettings } from './settings.ts';
 
 /** A notice in the store. */
 export interface StoredNotice extends Notice {
@@ -89,3 +90,16 @@ export type SendResult =
 
 /** Sends one message. Ends in bounded time and never rejects; an aborted signal ends it early as failed. */
 export type SendMessage = (message: Message, signal: AbortSignal) => Promise<SendResult>;
+
+/** The channels of the settings. */
+export interface Channels {
+  readonly settings: NotifySettings;
+  readonly send: SendMessage;
+  /**
+   * By channel, with `mail` for the mail server: a secret file that cannot be read. Variables are not checked, because they
+   * count in the process of the controller.
+   */
+  readonly secretProblems: () => Promise<ReadonlyMap<string, string>>;
+  /** The secret files that other users may read. */
+  readonly openSecrets: () => Promise<readonly HostPath[]>;
+}

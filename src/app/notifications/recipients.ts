@@ -1,7 +1,7 @@
 // Recipients: who gets a notice. Pure functions.
 
 import { notifyEventNames, readRecipient, mailAddressOf, type NotifySpec } from '../../core/model/notify.ts';
-import type { RecipientInUse } from '../client.ts';
+import type { RecipientInUse, RecipientView } from '../client.ts';
 import { formatList, pluralize } from '../format.ts';
 import type { Notice } from './notice.ts';
 import type { NotifySettings } from './settings.ts';
@@ -25,7 +25,11 @@ export function channelsOf({ channels, smtp }: Pick<NotifySettings, 'channels' |
 }
 
 /** All recipients of the settings: each channel, and each mail recipient of `to` and of a user. */
-export function configuredRecipients({ channels, to, users }: NotifySettings): readonly string[] {
+export function configuredRecipients({
+  channels,
+  to,
+  users,
+}: Pick<NotifySettings, 'channels' | 'to' | 'users'>): readonly string[] {
   const named = [...to, ...Object.values(users).flatMap((user) => user.to ?? [])];
   return [...new Set([...Object.keys(channels), ...named])];
 }
@@ -43,6 +47,27 @@ export function recipientProblem(
   if (isMail && smtp === null) return 'no mail server is set (notify.smtp)';
   if (!isMail && !Object.hasOwn(channels, recipient)) return 'no such channel is set (notify.channels)';
   return secretProblems.get(channelOf(recipient)) ?? null;
+}
+
+/** All recipients of the settings. `secretProblems` as in `recipientProblem`. Contains no secret. */
+export function recipientViews(
+  settings: Pick<NotifySettings, 'channels' | 'smtp' | 'to' | 'users'>,
+  secretProblems: ReadonlyMap<string, string>,
+): readonly RecipientView[] {
+  const { channels, to, users } = settings;
+  const choosing = Object.entries(users).filter(([, user]) => user.to !== undefined);
+  return configuredRecipients(settings).map((recipient) => {
+    const channel = Object.hasOwn(channels, recipient) ? channels[recipient] : undefined;
+    const owners = choosing.filter(([, user]) => user.to?.includes(recipient) === true).map(([name]) => name);
+    return {
+      recipient,
+      channel: mailAddressOf(recipient) === undefined ? (channel?.type ?? null) : 'mail',
+      allJobs: to.includes(recipient),
+      owners,
+      otherOwners: choosing.map(([name]) => name).filter((name) => !owners.includes(name)),
+      problem: recipientProblem(recipient, settings, secretProblems),
+    };
+  });
 }
 
 /** The recipients that these jobs name, and those of these undelivered events. */

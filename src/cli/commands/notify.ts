@@ -1,17 +1,12 @@
-import { randomUUID } from 'node:crypto';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine, formatAge, formatDuration, formatList, pluralize } from '../../app/format.ts';
-import { channelsOf, configuredRecipients, recipientProblem } from '../../app/notifications/recipients.ts';
 import { heldPhrase } from '../../app/notifications/digest.ts';
-import { testMessage } from '../../app/notifications/message-text.ts';
-import type { MessageView } from '../../app/client.ts';
-import type { NotifySettings } from '../../app/notifications/settings.ts';
+import type { MessageView, RecipientView } from '../../app/client.ts';
 import { quote } from '../../catalogue/shell.ts';
 import { mailAddressOf, readRecipient } from '../../core/model/notify.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { isControllerRunning, restartIfKilled } from '../controller.ts';
-import type { RecipientOutput } from '../outputs.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 
@@ -33,20 +28,15 @@ export async function notify(cli: Cli, _flags: GlobalFlags, ...args: readonly st
 
 async function list(cli: Cli): Promise<number> {
   const { io, services } = cli;
-  const { notify: settings } = await services.settings();
-  const problems = await services.secretProblems();
-  const recipients = configuredRecipients(settings).map((recipient) => ({
-    ...describe(recipient, settings),
-    problem: recipientProblem(recipient, settings, problems),
-  }));
   const client = await services.client();
-  const held = await client.heldEvents(settings);
+  const recipients = await client.recipients();
+  const held = await client.heldEvents();
   const messages = await client.messages(shownMessages);
   await restartIfKilled(cli, client);
   if (held.length > 0 || messages.some(({ state }) => state === 'pending')) await noteNothingIsSent(cli);
   if (cli.json) {
     cli.printJsonLines([
-      ...recipients,
+      ...recipients.map((one) => ({ kind: 'recipient' as const, ...one })),
       ...held.map((one) => ({ kind: 'held' as const, ...one })),
       ...messages.map((message) => ({ kind: 'message' as const, ...message })),
     ]);
@@ -57,7 +47,7 @@ async function list(cli: Cli): Promise<number> {
     cli.note(
       'No recipient is set, so jobs are reported only if their manifest names recipients: docs/notifications.md',
     );
-  } else cli.printAll(fittedTable(recipientColumns(settings), recipients, ['CHANNEL'], terminal));
+  } else cli.printAll(fittedTable(recipientColumns, recipients, ['CHANNEL'], terminal));
   for (const one of held) cli.print(escapeLine(`${heldPhrase(one, io.now())}.`));
   if (messages.length === 0) {
     cli.note('No message was sent yet.');
@@ -74,28 +64,24 @@ async function noteNothingIsSent(cli: Cli): Promise<void> {
 }
 
 async function test(cli: Cli, named: readonly string[]): Promise<number> {
-  const { io, services } = cli;
-  const { notify: settings } = await services.settings();
+  const client = await cli.services.client();
+  const known = await client.recipients();
   const recipients =
-    named.length > 0 ? named.map((name) => recipientNamed(name, settings)) : configuredRecipients(settings);
+    named.length > 0 ? named.map((name) => recipientNamed(name, known)) : known.map(({ recipient }) => recipient);
   if (recipients.length === 0)
     throw usageError('No recipient is set. Name one, as in: jobman notify test mail:alice@example.com', [
       'Or set notify.to and notify.channels: docs/notifications.md',
     ]);
-  const send = await services.messageSender();
   const results = await Promise.all(
     recipients.map(async (recipient) => {
-      const message = testMessage(recipient, `jobman-test-${randomUUID()}`, io.now(), io.user);
-      const result = await send(message, new AbortController().signal);
+      const { isSent, message } = await client.testRecipient(recipient);
       // At once, because another recipient may hang.
-      const isSent = result.kind === 'sent';
-      const text = isSent ? result.detail : result.error;
-      if (cli.json) cli.printJson({ kind: 'test', recipient, ok: isSent, message: text });
-      else cli.print(`${recipient}: ${isSent ? 'sent' : 'failed'} (${text})`);
+      if (cli.json) cli.printJson({ kind: 'test', recipient, ok: isSent, message });
+      else cli.print(`${recipient}: ${isSent ? 'sent' : 'failed'} (${message})`);
       return isSent;
     }),
   );
-  for (const path of await services.openSecrets())
+  for (const { path } of await client.openSecrets())
     cli.note(`warning: other users may read the secret in ${path}: chmod 600 ${quote(path)}`);
   return results.every(Boolean) ? exitCode.ok : exitCode.failed;
 }
@@ -117,44 +103,27 @@ async function drop(cli: Cli, name: string): Promise<number> {
 }
 
 /** Throws JobmanError (usage) for a name that the settings do not have. */
-function recipientNamed(name: string, settings: NotifySettings): string {
+function recipientNamed(name: string, configured: readonly RecipientView[]): string {
   const read = readRecipient(name);
   if (!('recipient' in read)) throw usageError(`"${name}" ${read.problem}.`);
   const { recipient } = read;
-  if (mailAddressOf(recipient) !== undefined || Object.hasOwn(settings.channels, recipient)) return recipient;
-  const known = channelsOf(settings).filter((channel) => channel !== 'mail');
+  const known = configured.flatMap((one) => (one.channel === null || one.channel === 'mail' ? [] : [one.recipient]));
+  if (mailAddressOf(recipient) !== undefined || known.includes(recipient)) return recipient;
   const names = known.length === 0 ? 'There is none yet.' : `There are: ${known.join(', ')}.`;
   throw usageError(`The settings have no channel "${recipient}" (notify.channels). ${names}`);
 }
 
-/** The settings of a recipient. They contain no secret. */
-function describe(recipient: string, settings: NotifySettings): Omit<RecipientOutput, 'problem'> {
-  const { channels, to, users } = settings;
-  const channel = Object.hasOwn(channels, recipient) ? channels[recipient] : undefined;
-  const isMail = mailAddressOf(recipient) !== undefined;
-  const owners = Object.keys(users).filter((name) => users[name]?.to?.includes(recipient) === true);
-  return {
-    kind: 'recipient',
-    recipient,
-    channel: isMail ? 'mail' : (channel?.type ?? null),
-    allJobs: to.includes(recipient),
-    owners,
-  };
-}
+const recipientColumns: readonly Column<RecipientView>[] = [
+  { title: 'RECIPIENT', text: ({ recipient }) => recipient },
+  { title: 'CHANNEL', text: ({ channel }) => channel ?? '-' },
+  { title: 'JOBS', text: formatReportedJobs },
+  { title: 'PROBLEM', text: ({ problem }) => problem ?? '-' },
+];
 
-function recipientColumns({ users }: NotifySettings): readonly Column<RecipientOutput>[] {
-  const jobsOf = ({ allJobs, owners }: RecipientOutput): string => {
-    // The recipients of an owner replace those of `notify.to`.
-    const others = Object.keys(users).filter((name) => users[name]?.to !== undefined && !owners.includes(name));
-    if (allJobs) return others.length === 0 ? 'all' : `all except those of ${formatList(others)}`;
-    return owners.length === 0 ? 'those that name it' : `of ${formatList(owners)}`;
-  };
-  return [
-    { title: 'RECIPIENT', text: ({ recipient }) => recipient },
-    { title: 'CHANNEL', text: ({ channel }) => channel ?? '-' },
-    { title: 'JOBS', text: jobsOf },
-    { title: 'PROBLEM', text: ({ problem }) => problem ?? '-' },
-  ];
+function formatReportedJobs({ allJobs, owners, otherOwners }: RecipientView): string {
+  // The recipients of an owner replace those of `notify.to`.
+  if (allJobs) return otherOwners.length === 0 ? 'all' : `all except those of ${formatList(otherOwners)}`;
+  return owners.length === 0 ? 'those that name it' : `of ${formatList(owners)}`;
 }
 
 function messageColumns(now: Instant): readonly Column<MessageView>[] {

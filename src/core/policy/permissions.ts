@@ -71,13 +71,21 @@ export const permissions: Readonly<Record<JobOperation, Readonly<Record<Role, Ce
 };
 
 /** Operations on more than one job. */
-export type GeneralOperation = 'wake' | 'store-files' | 'messages' | 'drop-events' | 'forget-project' | 'orphans';
+export type GeneralOperation =
+  | 'wake'
+  | 'store-files'
+  | 'messages'
+  | 'test-recipient'
+  | 'drop-events'
+  | 'forget-project'
+  | 'orphans';
 
 /** `own`: as far as it concerns the actor's own jobs. */
 const generalPermissions: Readonly<Record<GeneralOperation, Readonly<Record<Role, 'none' | 'own' | 'all'>>>> = {
   wake: { viewer: 'none', member: 'all', admin: 'all' },
   'store-files': { viewer: 'none', member: 'all', admin: 'all' },
   messages: { viewer: 'own', member: 'own', admin: 'all' },
+  'test-recipient': { viewer: 'none', member: 'all', admin: 'all' },
   'drop-events': { viewer: 'none', member: 'own', admin: 'all' },
   'forget-project': { viewer: 'none', member: 'all', admin: 'all' },
   // The job of an orphan has ended, and its TPU costs money.

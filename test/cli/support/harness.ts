@@ -40,6 +40,7 @@ import type { DiffSide } from '../../../src/app/diff.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { costReport, jobCost } from '../../../src/reports/cost.ts';
 import type { UsageRow } from '../../../src/reports/usage.ts';
+import { recipientViews } from '../../../src/app/notifications/recipients.ts';
 import { overJson } from '../../contract/over-json.ts';
 import { aMember, localSpec, observedTpu } from '../../support/builders.ts';
 
@@ -365,6 +366,9 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     hasBlobs: async (digests) => digests,
     messages: async (limit) => (options.messages ?? []).slice(0, limit),
     heldEvents: async () => options.heldEvents ?? [],
+    recipients: async () => recipientViews((await services.settings()).notify, new Map()),
+    testRecipient: unavailable('channels'),
+    openSecrets: async () => [],
     recipientsInUse: async () => options.recipientsInUse ?? [],
     async dropEvents(recipient) {
       return options.recipientsInUse?.find((one) => one.recipient === recipient)?.events ?? 0;
@@ -425,9 +429,6 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     copyWorkdir: () => Promise.reject(new Error('this test has no working directories')),
     workers: async (ref) => (find(ref), unavailable('workers')()),
     onTerminal: unavailable('terminal'),
-    messageSender: unavailable('messages'),
-    secretProblems: async () => new Map(),
-    openSecrets: async () => [],
     ...options.services,
   };
   return {
