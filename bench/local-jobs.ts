@@ -142,7 +142,6 @@ const idleController: ControllerService = {
   stop: () => Promise.resolve({ stopped: false }),
   held: () => Promise.resolve(null),
   reload: () => Promise.resolve(),
-  works: () => Promise.resolve(true),
   status: () =>
     Promise.resolve({ running: true, pid: 1, version: null, isOutdated: false, startedAt: null, logFile: '' }),
   install: () => Promise.reject(new Error('must not be installed')),

@@ -840,6 +840,8 @@ export interface Client {
   checkLogin(project: string): Promise<void>;
   /** In the order of the names. Answers within seconds. `pendingSpec`: a new job, for which the TPU emulator is started. */
   bucketStatuses(project: string, buckets: readonly string[], pendingSpec: JobSpec | null): Promise<BucketAnswer>;
+  /** A controller works for the database. Throws StoreError if a damaged lock hides it. */
+  isControllerRunning(): Promise<boolean>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   /** Frees the connections. Safe to repeat; a later call opens them again. */

@@ -80,8 +80,6 @@ export interface ControllerService {
   start(): Promise<{ readonly started: boolean; readonly pid: number }>;
   stop(): Promise<{ readonly stopped: boolean }>;
   status(): Promise<ControllerStatus>;
-  /** True if the controller of this home runs, or that of another one works for the database on a server. */
-  works(): Promise<boolean>;
   /** TPUs of the jobs and orphans in the store; null for none, or if the store cannot be read. */
   held(): Promise<HeldTpus | null>;
   /** Makes a running controller read changed settings now instead of at its next lease renewal. */

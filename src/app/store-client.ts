@@ -108,6 +108,7 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 
     resolveName: async (name, purpose) => resolveName(store, name, ownNames(await whoAmI()), now(), purpose),
     installationId: () => parts.installationId(),
+    isControllerRunning: () => parts.isControllerRunning(),
 
     async putBlobs(blobs) {
       const { requireGeneral } = await import('./require-permission.ts');

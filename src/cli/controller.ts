@@ -76,7 +76,7 @@ export function createControllerCheck(cli: Cli, client: Waker): (isNeeded: boole
 }
 
 export async function isControllerRunning({ services }: Cli): Promise<boolean> {
-  return (await services.controller()).works();
+  return (await services.client()).isControllerRunning();
 }
 
 function mayHaveBeenKilled({ services: { home } }: Cli): boolean {

@@ -746,7 +746,7 @@ interface ChangedSecretOutput {
 }
 
 /** A recipient of the settings. */
-export interface RecipientOutput extends RecipientView {
+interface RecipientOutput extends RecipientView {
   readonly kind: 'recipient';
 }
 

@@ -88,14 +88,6 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     status,
     stop,
 
-    async works() {
-      if (isControllerRunning(home)) return true;
-      const database = databaseOf({ io, home });
-      if ('file' in database) return false;
-      const { openStore, withStore } = await import('../store/store.ts');
-      return withStore(openStore({ ...database, readOnly: true }), (store) => isLeaseHeld(store, io.now()));
-    },
-
     held: () => readHeldTpus(databaseOf({ io, home })),
 
     async reload() {
@@ -147,6 +139,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     },
   };
 }
+<<<<<<< HEAD
 
 function notExitedError(running: ControllerFile, program: ControllerProgram, log: string): JobmanError {
   return new JobmanError(
@@ -166,6 +159,8 @@ export async function isLeaseHeld(store: Pick<Store, 'lease'>, now: Instant): Pr
   return ((await store.lease(now))?.expiresAt ?? 0) > now;
 }
 
+=======
+>>>>>>> 4c8d7f15 (Ask the client whether a controller runs, because the terminal had its own second way to find out; test the commands of a lab over JSON as well)
 async function readHeldTpus(database: DatabaseAddress): Promise<HeldTpus | null> {
   if (!hasDatabase(database)) return null;
   const [{ heldTpus }, { openStore, withStore }] = await Promise.all([

@@ -23,9 +23,8 @@ const headings = (out: string) => out.split('\n')[0]?.split(/ {2,}/);
 suite('list', () => {
   test('has all columns and cuts nothing where there is no terminal', async () => {
     const name = 'a-name-that-no-terminal-would-show-whole-because-it-is-far-too-long-for-any-of-them';
-    const controller = async () => ({ works: async () => false });
-    const services = { controller } as unknown as Partial<Services>;
-    const { code, out, err } = await jobman(['list'], { services, jobs: [jobView({ name }), ...jobs] });
+    const client = { isControllerRunning: async () => false };
+    const { code, out, err } = await jobman(['list'], { client, jobs: [jobView({ name }), ...jobs] });
     assert.equal(code, 0);
     const all = ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST', 'STATUS', 'AGE', 'DETAIL'];
     assert.deepEqual(headings(out), all);

@@ -65,9 +65,8 @@ AGE  TO     STATE         TRIES  MESSAGE
     const services = withSettings(settings);
     const { out } = await jobman(['notify'], { services, messages, heldEvents });
     assert.match(out, /^3 events for slack are held by the digest window for another 1m30s/m);
-    const controller = async () => ({ works: async () => false });
-    const withoutController = { ...services, controller } as unknown as Partial<Services>;
-    const stopped = await jobman(['notify'], { services: withoutController, messages, heldEvents });
+    const client = { isControllerRunning: async () => false };
+    const stopped = await jobman(['notify'], { services, client, messages, heldEvents });
     assert.match(stopped.err, /^No controller runs, so nothing is sent until you start one: jobman controller start$/m);
     const { out: json } = await jobman(['notify', '--json'], { services, heldEvents });
     assert.deepEqual(jsonLines(json).at(-1), {

@@ -204,6 +204,7 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   tpus: [],
   activity: [],
   installationId: [],
+  isControllerRunning: [],
   close: [],
   hostQueues: [],
   listCleanable: [],

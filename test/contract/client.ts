@@ -839,6 +839,7 @@ export function clientSuite(implementation: OpenClient): void {
     assert.deepEqual(await fixture.client.list({}), { rows: [], more: 0, notes: [] });
     assert.equal((await refusal(fixture.client.show('1'))).code, 3);
     assert.equal(await fixture.client.installationId(), null);
+    assert.equal(await fixture.client.isControllerRunning(), true);
     assert.equal(existsSync(fixture.home), false);
   });
 

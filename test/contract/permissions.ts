@@ -316,6 +316,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   plan: { kind: 'none', because: 'it is about a spec, and about the budget of the actor' },
   resolveName: { kind: 'none', because: 'the list shows every name with its id' },
   zones: { kind: 'none', because: 'the answers of the cloud belong to no job' },
+  isControllerRunning: { kind: 'none', because: 'the sentences of `why` say it' },
   installationId: { kind: 'none', because: 'the labels of all TPUs have it' },
   hostQueues: { kind: 'none', because: 'the ids of waiting jobs, which the list shows' },
   wake: { kind: 'none', because: 'only the role counts: a test of its own' },

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { escapeLine, formatDuration } from '../../app/format.ts';
 import type { Cli } from '../context.ts';
+import { isControllerRunning } from '../controller.ts';
 import type { Duration } from '../../core/model/time.ts';
 
 export async function status(cli: Cli): Promise<number> {
@@ -10,7 +11,7 @@ export async function status(cli: Cli): Promise<number> {
   const age = now.startedAt === null ? '' : ` for ${formatDuration(cli.io.now() - now.startedAt)}`;
   const sentence = now.running
     ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).`
-    : (await controller.works())
+    : (await isControllerRunning(cli))
       ? 'The controller of this home does not run; that of another home works for the database.'
       : 'The controller does not run; the next command that needs it starts it.';
   cli.printResult(now, `${sentence} Log: ${now.logFile}`);

@@ -380,6 +380,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       }
     },
     installationId: async () => 'abc123',
+    isControllerRunning: async () => true,
     wake: async () => {
       commands.push('wake');
       return null;
@@ -417,7 +418,6 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       stop: unavailable('controller'),
       held: async () => null,
       reload: async () => undefined,
-      works: async () => true,
       run: unavailable('controller'),
       install: unavailable('controller'),
       uninstall: unavailable('controller'),

@@ -162,10 +162,8 @@ test('check restarts a killed controller, and reports a missing one if a job is 
   assert.equal((await world.tpu(['check', 'ada'])).err.includes('controller'), false, 'no unfinished job');
   await world.job({ attempts: [runningAttempt] });
   const controller = async () =>
-    ({ status: async () => ({ running: false }), works: async () => false }) as unknown as Awaited<
-      ReturnType<Services['controller']>
-    >;
-  const { err: note } = await world.tpu(['check', 'ada'], { services: { controller } });
+    ({ status: async () => ({ running: false }) }) as unknown as Awaited<ReturnType<Services['controller']>>;
+  const { err: note } = await world.tpu(['check', 'ada'], { client: { isControllerRunning: async () => false } });
   assert.match(note, /No controller runs, so this is the last known state/);
   assert.equal((await world.tpu(['check', 'ada', '--json'])).err, '');
   // A reboot leaves the file of the running controller.

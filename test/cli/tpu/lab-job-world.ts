@@ -20,6 +20,7 @@ import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../..
 import { openStore } from '../../../src/store/store.ts';
 import { aUser } from '../../support/lab-builders.ts';
 import { aMember, endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
+import { overJson } from '../../contract/over-json.ts';
 import { clientParts } from '../../support/client-parts.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
 import { now, createCliHarness } from '../support/harness.ts';
@@ -70,7 +71,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
       return null;
     },
   });
-  const clientOf = (actor: Actor): Client => clientFor(async () => actor, parts);
+  const clientOf = (actor: Actor): Client => overJson(clientFor(async () => actor, parts));
   const client = clientOf(aMember('alice'));
   const tpuStates = new Map<string, TpuState>();
   const holders = new Map<string, DeviceHolder[]>();

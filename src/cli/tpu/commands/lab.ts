@@ -76,7 +76,7 @@ async function readLabState(cli: TpuCli): Promise<LabState> {
     bookings: site.spreadsheet === null ? bookings : [],
     zones: site.zones,
     wrongModes,
-    isControllerRunning: await (await services.controller()).works(),
+    isControllerRunning: await (await services.client()).isControllerRunning(),
     reserved,
     isGone: (folder) => gone.has(folder),
   };
