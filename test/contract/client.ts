@@ -787,7 +787,7 @@ export function clientSuite(implementation: OpenClient): void {
       await fixture.create(),
       await fixture.create(localSpec(), 'bob'),
     ];
-    const gone = { ...readyAllocation, releasedAt: noon, goneAt: noon };
+    const gone = { ...readyAllocation, hosts: null, releasedAt: noon, goneAt: noon };
     await fixture.lives(over, (job) => stoppedLife(job.spec, gone));
     await fixture.lives(holding, (job) => stoppedLife(job.spec));
     await fixture.lives(foreign, (job) => ({ ...stoppedLife(job.spec, gone), owner: 'bob' }));
