@@ -71,7 +71,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
       const { isControllerRunning } = await import('../controller/lock.ts');
       if (isControllerRunning(home)) return true;
       // That of another home works for a database on a server.
-      return 'url' in databaseOf(services) && ((await store.lease())?.expiresAt ?? 0) > io.now();
+      return 'url' in databaseOf(services) && ((await store.lease(io.now()))?.expiresAt ?? 0) > io.now();
     },
 
     async wakeController() {

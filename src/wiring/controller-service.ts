@@ -139,7 +139,6 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     },
   };
 }
-<<<<<<< HEAD
 
 function notExitedError(running: ControllerFile, program: ControllerProgram, log: string): JobmanError {
   return new JobmanError(
@@ -154,13 +153,6 @@ async function forgetWakeUps(parts: ControllerParts): Promise<void> {
   if ('url' in databaseOf(parts)) (await import('../store/wake-folder.ts')).forget(parts.home);
 }
 
-/** On a server a controller of another home may work for all. */
-export async function isLeaseHeld(store: Pick<Store, 'lease'>, now: Instant): Promise<boolean> {
-  return ((await store.lease(now))?.expiresAt ?? 0) > now;
-}
-
-=======
->>>>>>> 4c8d7f15 (Ask the client whether a controller runs, because the terminal had its own second way to find out; test the commands of a lab over JSON as well)
 async function readHeldTpus(database: DatabaseAddress): Promise<HeldTpus | null> {
   if (!hasDatabase(database)) return null;
   const [{ heldTpus }, { openStore, withStore }] = await Promise.all([
