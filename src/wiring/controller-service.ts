@@ -3,10 +3,9 @@
 import { join } from 'node:path';
 import { JobmanError, StoreError, exitCode } from '../app/errors.ts';
 import type { HeldTpus } from '../app/held-tpus.ts';
-import type { Store, WakeUp } from '../app/ports.ts';
+import type { WakeUp } from '../app/ports.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import type { Instant } from '../core/model/time.ts';
 import { schemaVersion } from '../store/database.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
 import { databaseOf, hasDatabase } from './paths.ts';

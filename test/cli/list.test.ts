@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Services } from '../../src/app/services.ts';
 import type { ZoneRow } from '../../src/app/zones.ts';
 import { zoneLines } from '../../src/cli/commands/zones.ts';
 import { width } from '../../src/cli/render/cell.ts';

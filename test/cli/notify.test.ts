@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { MessageView, TestAnswer } from '../../src/app/client.ts';
-import type { Services } from '../../src/app/services.ts';
 import type { NotifySettings } from '../../src/app/notifications/settings.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
 import { jobman, jsonLines, now } from './support/harness.ts';

@@ -19,7 +19,7 @@ import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import type { JobSpec, StepFile } from '../../src/core/model/spec.ts';
-import { hour, minute } from '../../src/core/model/time.ts';
+import { hour } from '../../src/core/model/time.ts';
 import { owns, type Actor, type Role, type UserName } from '../../src/core/model/user.ts';
 import { permissionOf, permissions, type JobOperation, type Permission } from '../../src/core/policy/permissions.ts';
 import { openStore } from '../../src/store/store.ts';
