@@ -42,7 +42,7 @@ export function cleanUpAll(): void {
 }
 
 /** URL of a PostgreSQL database. Each home then has a database of its own on that server. */
-const serverUrl = process.env['JOBMAN_BENCH_SERVER'] ?? '';
+export const serverUrl = process.env['JOBMAN_BENCH_SERVER'] ?? '';
 
 /** Creates a home, and afterwards ends its programs, controller and emulator and deletes its files. */
 export function withHome<T>(measure: (home: Home) => Promise<T>, settings: object = {}): Promise<T> {
@@ -50,7 +50,8 @@ export function withHome<T>(measure: (home: Home) => Promise<T>, settings: objec
   return withDatabase((database) => withNewHome(measure, { ...settings, database }));
 }
 
-async function withDatabase<T>(measure: (url: string) => Promise<T>): Promise<T> {
+/** A new database on that server. */
+export async function withDatabase<T>(measure: (url: string) => Promise<T>): Promise<T> {
   const { default: pg } = await import('pg');
   const name = `jobman_bench_${process.pid}`;
   const query = async (statement: string): Promise<void> => {

@@ -3,6 +3,7 @@
 
 import { measureAtRest } from './at-rest.ts';
 import { cleanUpAll } from './home.ts';
+import { measureDatabases } from './databases.ts';
 import { measureHosts } from './hosts.ts';
 import { measureKubernetes } from './kubernetes.ts';
 import { measureLab } from './lab.ts';
@@ -32,6 +33,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   detection: measureDetection,
   lists: measureLists,
   takeover: measureTakeover,
+  databases: measureDatabases,
   passes: measurePasses,
   tpus: measureTpus,
   top: measureTop,

@@ -11,6 +11,7 @@ import pg from 'pg';
 import { StoreError, type StoreErrorKind } from '../../src/app/errors.ts';
 import { readInstallationId } from '../../src/store/database.ts';
 import { minute } from '../../src/core/model/time.ts';
+import { migrations } from '../../src/store/migrations.ts';
 import { openDatabase } from '../../src/store/open-database.ts';
 import { displayUrl, postgresError } from '../../src/store/postgres-errors.ts';
 import { sql } from '../../src/store/sql.ts';
@@ -115,6 +116,36 @@ test('a newer version, and tables of another program, are refused and not change
   await fails(store.list({ maxFinished: null }), 'newer', /version 9000, and this jobman supports/);
   await server.query('create table invoices (x integer)', foreign);
   await fails(other.insert(job), 'unsupported', /contains tables of another program \(invoices\)/);
+});
+
+test('a database of an older version is refused by a reader and upgraded by the first command', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const url = server.urlOf(await server.createDatabase());
+  const all = migrations as Record<string, (typeof migrations)[string]>;
+  const last = Object.keys(all).toSorted().at(-1) ?? '';
+  const migrate = all[last];
+  assert.ok(migrate);
+  delete all[last];
+  const older = openStore({ url });
+  try {
+    await older.installationId();
+  } finally {
+    all[last] = migrate;
+    await older.close();
+  }
+  const reader = openStore({ url, readOnly: true });
+  t.after(() => reader.close());
+  await fails(
+    reader.list({ maxFinished: null }),
+    'older',
+    /needs an upgrade to version \d+, but it was opened for reading/,
+  );
+  const store = openStore({ url });
+  t.after(() => store.close());
+  assert.deepEqual(await store.list({ maxFinished: null }), { jobs: [], more: 0 });
+  assert.equal((await store.insert(job)).job.id, '000001');
+  assert.equal((await reader.list({ maxFinished: null })).jobs.length, 1);
 });
 
 test('a database that cannot be written now says why, and nothing is changed', async (t) => {
