@@ -76,6 +76,29 @@ export function runFolders(windows: readonly WindowWithJob[], tpu: string): read
   return [...new Set(reports.flatMap(({ logFolder, stageFolder }) => [logFolder, stageFolder]))];
 }
 
+/** The folders of earlier programs on the job's TPU, and of `replaced` jobs there: two programs cannot use one TPU. */
+export function earlierRunFolders(
+  { job, tpu }: LabJob,
+  attempt: number,
+  { jobs, windows }: Lineages,
+  replaced: readonly WindowWithJob[],
+): readonly string[] {
+  const earlier = [...windows.values()].flatMap((window) => {
+    const of = jobs.get(window.job);
+    return of === undefined || (window.job === job && window.attempt === attempt) ? [] : [{ window, job: of }];
+  });
+  return runFolders([...earlier, ...replaced], tpu);
+}
+
+/** The folders of the attempt's programs, which must end with its script unless it succeeded. */
+export function ownRunFolders(
+  window: WindowWithJob | undefined,
+  end: { readonly isStopped: boolean; readonly code: number; readonly reason: string | null },
+): readonly string[] {
+  const hasFailed = end.isStopped || end.code !== 0 || end.reason !== null;
+  return window === undefined || !hasFailed ? [] : runFolders([window], window.job.tpu);
+}
+
 /** W&B prints this line at the end of a run. Older scripts recognize success by it. */
 export const historyLine = 'wandb: Run history:';
 

@@ -2,7 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { planAttempt, runFolders, findLastError, unconfirmedReason } from '../../src/lab/attempt-plan.ts';
+import {
+  earlierRunFolders,
+  ownRunFolders,
+  planAttempt,
+  runFolders,
+  findLastError,
+  unconfirmedReason,
+} from '../../src/lab/attempt-plan.ts';
 import { type Lineages, attemptKey, type JobAttempts } from '../../src/lab/lineage.ts';
 import type { LabJob, LabWindow, WindowReport } from '../../src/lab/lab-store.ts';
 import { aLabJob, aReport, aWindow, noon } from '../support/lab-builders.ts';
@@ -111,6 +118,25 @@ test('runFolders has the reported folders of attempts on the TPU', () => {
     '/stage/000001/2',
   ]);
   assert.deepEqual(runFolders(windows, 'another'), []);
+});
+
+test('an attempt ends the programs of earlier ones and of replaced jobs on its TPU, and its own unless it succeeded', () => {
+  const { lineages } = lineageWith([one, [{ reported: true }, { reported: true }]]);
+  const other = aLabJob('000002', 'lyy');
+  const replaced = { job: other, window: aWindow(other, { report: report('other') }) };
+  assert.deepEqual(earlierRunFolders(one, 2, lineages, [replaced]), [
+    '/log/000001/1',
+    '/stage/000001/1',
+    '/log/other',
+    '/stage/other',
+  ]);
+  const elsewhere = { ...replaced, job: { ...other, tpu: 'elsewhere' } };
+  assert.deepEqual(earlierRunFolders(one, 1, lineages, [elsewhere]), ['/log/000001/2', '/stage/000001/2']);
+  const succeeded = { isStopped: false, code: 0, reason: null };
+  assert.deepEqual(ownRunFolders(replaced, succeeded), []);
+  for (const end of [{ isStopped: true }, { code: 1 }, { reason: 'no success' }])
+    assert.equal(ownRunFolders(replaced, { ...succeeded, ...end }).length, 2);
+  assert.deepEqual(ownRunFolders(undefined, { ...succeeded, code: 1 }), []);
 });
 
 test('exit code 0 needs a confirmed success; the reason names the missing commands', () => {

@@ -13,15 +13,16 @@ import { homeLauncher } from '../../../files/program-file.ts';
 import { minute, second } from '../../../core/model/time.ts';
 import {
   type AttemptPlan,
+  earlierRunFolders,
+  ownRunFolders,
   planAttempt,
-  runFolders,
   historyLine,
   findLastError,
   unconfirmedReason,
 } from '../../../lab/attempt-plan.ts';
 import type { Pane } from '../../../lab/lab.ts';
 import { type Lineages, readLineages } from '../../../lab/lineage.ts';
-import type { WindowWithJob, LabJob, WindowReport } from '../../../lab/lab-store.ts';
+import type { LabJob, WindowReport } from '../../../lab/lab-store.ts';
 import { beginShellCode, wrapperPrograms } from '../../../lab/run-script.ts';
 import type { TpuOperations } from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
@@ -124,18 +125,11 @@ function checkFolder({ folder, isFrozen }: AttemptPlan, { directory, directoryNu
   throw new JobmanError(`Working directory${number} ${problem}: ${directory}`, exitCode.notFound);
 }
 
-/** Two programs cannot use one TPU. Throws JobmanError: (1) if one survives, (5) if a worker stays unreachable. */
+/** Throws JobmanError: (1) if one survives, (5) if a worker stays unreachable. */
 async function endEarlierPrograms(cli: TpuCli, labJob: LabJob, lineages: Lineages, attempt: number): Promise<void> {
-  const before = [...lineages.windows.values()].filter(
-    (window) => window.job !== labJob.job || window.attempt !== attempt,
-  );
-  const windows = before.flatMap((window) => {
-    const job = lineages.jobs.get(window.job);
-    return job === undefined ? [] : [{ window, job }];
-  });
   const { replaces = [] } = labJob;
   const replaced = replaces.length === 0 ? [] : await cli.lab.store.windows({ jobs: replaces, cleared: true });
-  const folders = runFolders([...windows, ...replaced], labJob.tpu);
+  const folders = earlierRunFolders(labJob, attempt, lineages, replaced);
   if (folders.length === 0) return;
   const tpus = await cli.lab.tpus();
   const until = cli.io.now() + workerTimeout;
@@ -270,7 +264,8 @@ export async function end(cli: TpuCli, { raw }: ParsedArguments): Promise<number
   if (reason !== null) printLine(cli, `This attempt failed: ${reason}`);
   if (reason !== null && runFolder !== null) await writeFile(join(runFolder, 'failure'), `${escapeLine(reason)}\n`);
   const verdict = reason !== null && runFolder === null ? exitCode.failed : code;
-  if (found !== undefined && (isStopped || code !== 0 || reason !== null)) await endOwnPrograms(cli, found, isStopped);
+  const folders = ownRunFolders(found, { isStopped, code, reason });
+  if (found !== undefined && folders.length > 0) await endOwnPrograms(cli, found.job, folders, isStopped);
   cli.io.stdout.write(`${verdict}\n`);
   return exitCode.ok;
 }
@@ -293,12 +288,15 @@ async function findFailureReason(
 }
 
 /** A program on a worker survives the script that started it, and would keep the TPU busy. */
-async function endOwnPrograms(cli: TpuCli, found: WindowWithJob, isStopped: boolean): Promise<void> {
-  const folders = runFolders([found], found.job.tpu);
-  if (folders.length === 0) return;
+async function endOwnPrograms(
+  cli: TpuCli,
+  labJob: LabJob,
+  folders: readonly string[],
+  isStopped: boolean,
+): Promise<void> {
   const tpus = await cli.lab.tpus();
   try {
-    const tpu = await resolveTpu(cli, found.job.tpu);
+    const tpu = await resolveTpu(cli, labJob.tpu);
     if (!(await isReady(tpus, tpu))) return;
     const missed = await endOnWorkers(cli, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(endTimeout));
     if (missed.length > 0 && !isStopped && tpu.pricing !== 'ondemand') await waitForPreemption(tpus, tpu);
