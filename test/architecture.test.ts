@@ -67,7 +67,7 @@ const impureGlobals = [
 /** The only file that may use `process`. */
 const processFiles = ['main.ts'];
 
-/** The rooms that decide what kinds of capacity are; the others ask `capacityTraits`, `capacityWords` or `hostNamesOf`. */
+/** The rooms that decide what kinds of capacity are; the others ask `capacityTraits`, `capacityPhrases` or `hostNamesOf`. */
 const roomsOfKinds = ['core', 'manifest', 'backends', 'emulator'];
 /** Outside of them, the folders and files that read fields which only a TPU has. */
 const readersOfTpus = [
@@ -254,8 +254,8 @@ function circlesOf(files: readonly string[], targets: (path: string) => readonly
 }
 
 test('only the rooms of the kinds test a kind of capacity, and the files of TPUs their own', () => {
-  const isIn = (path: string, places: readonly string[]): boolean =>
-    places.some((place) => path === place || path.startsWith(`${place}/`));
+  const isIn = (path: string, folders: readonly string[]): boolean =>
+    folders.some((folder) => path === folder || path.startsWith(`${folder}/`));
   const asks = (path: string, kind: string): boolean => {
     const text = readFileSync(join(root, 'src', path), 'utf8');
     return new RegExp(
@@ -268,7 +268,7 @@ test('only the rooms of the kinds test a kind of capacity, and the files of TPUs
     [],
   );
   assert.deepEqual(
-    readersOfTpus.filter((place) => !files.some((path) => isIn(path, [place]) && asks(path, 'tpu'))),
+    readersOfTpus.filter((folder) => !files.some((path) => isIn(path, [folder]) && asks(path, 'tpu'))),
     [],
     'these ask no more',
   );

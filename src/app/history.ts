@@ -15,7 +15,7 @@ import {
   formatCloudError,
   formatRule,
   withoutSubject,
-  wordsOf,
+  phrasesOf,
 } from './phrases.ts';
 import { pluralize, formatDuration, formatUsd, formatUsdOf, reasonPhrases, asClause } from './format.ts';
 
@@ -40,7 +40,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'allocation_requested':
       return event.ownership === 'ephemeral' || isCreatedByOperation(job, event.allocation)
         ? `allocation ${event.allocation} requested: ${formatCapacity(job, event.alternative)}, named ${event.name}`
-        : `allocation ${event.allocation} is ${wordsOf(job).existing}${event.name}`;
+        : `allocation ${event.allocation} is ${phrasesOf(job).existing}${event.name}`;
     case 'alternative_exhausted':
       return `skipped ${formatCapacity(job, event.alternative)} (${formatCapacityAnswer(event.answer)}); next: ${formatCapacity(job, event.next)}`;
     case 'alternative_skipped':
@@ -92,7 +92,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'rule_applied':
       return `rule ${formatRule(job, event)}`;
     case 'unreachable': {
-      if (event.worker === undefined && !wordsOf(job).hasCloud)
+      if (event.worker === undefined && !phrasesOf(job).hasCloud)
         return `allocation ${event.allocation} is unknown: ${event.message}`;
       const who = event.worker === undefined ? `allocation ${event.allocation}` : formatWorker(event.worker);
       return `${who} does not answer${inParentheses(withoutSubject(event.message, who))}`;

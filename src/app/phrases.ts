@@ -90,12 +90,12 @@ export function formatCapacity(job: Pick<Job, 'spec'>, alternative = 0): string 
   }
 }
 
-interface CapacityWords {
+interface CapacityPhrases {
   /** A cloud answers about it. False: the settings name it, so nothing but the settings can make it unknown. */
   readonly hasCloud: boolean;
   /** Before the name of one that exists before the job. */
   readonly existing: string;
-  /** What a job waits for that is not admitted to it, and the end of that wait. */
+  /** The capacity that a job waits for in a queue, and the end of that wait. */
   readonly awaited: string;
   readonly inUse: string;
   readonly whenFree: string;
@@ -106,8 +106,8 @@ interface CapacityWords {
   readonly withoutPrice: string;
 }
 
-/** What texts for people say about a kind of capacity. */
-export const capacityWords: Readonly<Record<BackendName, CapacityWords>> = {
+/** The phrases for each kind of capacity. */
+export const capacityPhrases: Readonly<Record<BackendName, CapacityPhrases>> = {
   hosts: {
     hasCloud: false,
     existing: '',
@@ -130,9 +130,9 @@ export const capacityWords: Readonly<Record<BackendName, CapacityWords>> = {
   },
 };
 
-/** The words for the capacity of a job. */
-export function wordsOf({ spec }: Pick<Job, 'spec'>): CapacityWords {
-  return capacityWords[spec.capacity.kind];
+/** The phrases for the capacity of a job. */
+export function phrasesOf({ spec }: Pick<Job, 'spec'>): CapacityPhrases {
+  return capacityPhrases[spec.capacity.kind];
 }
 
 export function formatCapacityAnswer(answer: CapacityAnswer): string {

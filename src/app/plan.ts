@@ -22,7 +22,7 @@ import type { Plan } from './client.ts';
 import { checkRequest, withPrice, type GuardParts } from './confirmation.ts';
 import { formatBudgetLeft } from './grants.ts';
 import { readHostQueues, type QueueSources } from './host-queues.ts';
-import { formatBudget, formatConditions, formatStartFolder, wordsOf } from './phrases.ts';
+import { formatBudget, formatConditions, formatStartFolder, phrasesOf } from './phrases.ts';
 import { pluralize, formatDuration, formatPricePerHour, formatUsd, reasonPhrases } from './format.ts';
 import { hour } from '../core/model/time.ts';
 
@@ -167,7 +167,7 @@ const recoverableReasons: readonly RecoverableReason[] = [
 function ruleLines(spec: JobSpec): readonly string[] {
   const { recovery } = spec;
   const rows = recoverableReasons
-    .filter((reason) => reason !== 'preempted' || wordsOf({ spec }).hasCloud)
+    .filter((reason) => reason !== 'preempted' || phrasesOf({ spec }).hasCloud)
     .map((reason) => `${reasonPhrases[reason]} -> ${formatAnswer(answerFor(recovery, reason, { message: '' }))}`);
   const byLog = recovery.rules.flatMap((rule) => {
     const conditions = formatConditions(rule);

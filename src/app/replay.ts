@@ -16,7 +16,7 @@ import { messageOf } from './errors.ts';
 import { formatDuration, formatTimestamp, formatUsdOf } from './format.ts';
 import { describeEvent, inParentheses } from './history.ts';
 import { requireAttempt } from './logs.ts';
-import { formatBudgetName, formatCapacity, formatCapacityAnswer, formatExit, wordsOf } from './phrases.ts';
+import { formatBudgetName, formatCapacity, formatCapacityAnswer, formatExit, phrasesOf } from './phrases.ts';
 import type { RecordedStep } from './ports.ts';
 
 /** The recorded passes of a job. Throws JobmanError (3) for an absent attempt. */
@@ -96,7 +96,7 @@ function describeFacts({ facts, now }: RecordedPass, job: Job): readonly string[
       : describeWorker(observed.value, job, now),
   );
   return [
-    ...(admitted || !waitsForSlot(job) ? [] : [wordsOf(job).inUse]),
+    ...(admitted || !waitsForSlot(job) ? [] : [phrasesOf(job).inUse]),
     ...unansweredRequests.map((ordinal) => `the request of allocation ${ordinal} was sent and got no reply`),
     ...Object.entries(allocations).map(([ordinal, one]) => describeAllocation(Number(ordinal), one, job, now)),
     ...[...byText].map(([text, all]) => `${formatWorkers(all.map(([key]) => workerIn(key)))}: ${text}`),

@@ -23,7 +23,7 @@ import { spendingOf } from '../core/decide/spending.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { AllocationView, AttemptView, JobRow, JobView } from './client.ts';
-import { formatAccelerator, formatEndReason, formatCloudError, errorPhrases, wordsOf } from './phrases.ts';
+import { formatAccelerator, formatEndReason, formatCloudError, errorPhrases, phrasesOf } from './phrases.ts';
 import { formatAge, pluralize, formatDuration, importedPrefix, reasonPhrases } from './format.ts';
 import { formatCloudStatus } from './cloud-status.ts';
 import type { FinalRows } from './ports.ts';
@@ -203,14 +203,15 @@ function recoveringPhrase(job: Job, now: Instant): string | undefined {
 }
 
 function firstWaitPhrase(job: Job): string {
-  return `waiting for ${needsSlot(job) ? wordsOf(job).awaited : 'the controller'}`;
+  return `waiting for ${needsSlot(job) ? phrasesOf(job).awaited : 'the controller'}`;
 }
 
 /** Takes precedence over other phrases: without an answer, they may no longer hold. */
 function unreachablePhrase(job: Job, now: Instant): string | undefined {
   const { unreachableAt = null, unreachableWho = null } = lastAllocation(job) ?? {};
   if (unreachableAt === null) return undefined;
-  if (unreachableWho === 'cloud' && !wordsOf(job).hasCloud) return `host unknown for ${formatAge(now - unreachableAt)}`;
+  if (unreachableWho === 'cloud' && !phrasesOf(job).hasCloud)
+    return `host unknown for ${formatAge(now - unreachableAt)}`;
   return `${unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - unreachableAt)}`;
 }
 

@@ -11,7 +11,7 @@ import { earliest, type Instant } from '../core/model/time.ts';
 import type { QueuePosition } from '../core/policy/admission.ts';
 import { asClause, formatDuration, formatTime, pluralize, type ReadingTime } from './format.ts';
 import type { HangEvidence } from './logs.ts';
-import { formatBudgetName, formatEnding, formatRule, likelyCause, withoutSubject, wordsOf } from './phrases.ts';
+import { formatBudgetName, formatEnding, formatRule, likelyCause, withoutSubject, phrasesOf } from './phrases.ts';
 import type { TypicalWait } from './typical-wait.ts';
 import { acceleratorOf, interruptedSince, workersOf } from './views.ts';
 
@@ -80,7 +80,7 @@ export function outageOf({ job, events, now }: WhyRequest): Outage | null {
   const detail = isSameSubject ? asClause(withoutSubject(event.message, worker)) : '';
   const length = formatDuration(now - since);
   // The settings say that nothing is known about a host: it left them, or has another address.
-  if (isCloud && !wordsOf(job).hasCloud)
+  if (isCloud && !phrasesOf(job).hasCloud)
     return {
       since,
       clause: detail || `its hosts have been unknown for ${length}`,

@@ -8,7 +8,7 @@ import type { Attempt, Ending, ExitSeen, Job } from '../core/model/job.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
 import { asClause, capitalize, formatDuration, formatSince, formatTime, formatWhen, pluralize } from './format.ts';
-import { formatEndReason, formatExit, likelyCause, wordsOf } from './phrases.ts';
+import { formatEndReason, formatExit, likelyCause, phrasesOf } from './phrases.ts';
 import { acceleratorOf, lastEnding } from './views.ts';
 import {
   currentAttempt,
@@ -67,7 +67,7 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
   return {
     message,
     evidence: `attempt ${attempt.ordinal}, stage ${attempt.stage}, running since ${formatTime(runningAt, now)}`,
-    rule: formatRuleFor(job, wordsOf(job).likelyEnd),
+    rule: formatRuleFor(job, phrasesOf(job).likelyEnd),
     next:
       nextAt === null
         ? `The job runs until its program exits${hang}.`
@@ -148,7 +148,7 @@ function whySilentWorker(job: Job, attempt: Attempt, { since, evidence }: Outage
   return {
     evidence,
     rule: isReplaced ? null : formatRuleFor(job, 'unreachable'),
-    next: `${result} if the worker stays silent${wordsOf(job).whileReady}.`,
+    next: `${result} if the worker stays silent${phrasesOf(job).whileReady}.`,
     nextAt: since + unreachableGraceOf(job, attempt),
   };
 }

@@ -9,7 +9,7 @@ import type { Instant } from '../core/model/time.ts';
 import { waitsForSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { formatCloudEvidence, lastRequestFailure } from './cloud-status.ts';
 import { asClause, formatDuration, formatSince, formatList, formatWhen, pluralize } from './format.ts';
-import { formatCapacity, formatCloudError, wordsOf } from './phrases.ts';
+import { formatCapacity, formatCloudError, phrasesOf } from './phrases.ts';
 import { acceleratorOf, lacksCapacity, nextRequestAt, releasingAllocations } from './views.ts';
 import { currentAttempt, interruptionOf, nextForInterruption, withHints } from './why-parts.ts';
 import { quotaHolders, refusingQuota } from './why-quota.ts';
@@ -39,7 +39,7 @@ export function whyWaitingForSlot(context: WhyRequest, position: QueuePosition):
 function formatQueuePosition(job: Job, position: QueuePosition | undefined): string {
   if (!waitsForSlot(job)) return 'no controller has checked it yet';
   const { capacity } = job.spec;
-  if (position === undefined) return `it waits for ${wordsOf(job).awaited}`;
+  if (position === undefined) return `it waits for ${phrasesOf(job).awaited}`;
   const { pool, slots, slotsUsed, usedBy, ahead, after } = position;
   if (after.length > 0) return `it replaces job ${formatList(after)}, which has not ended`;
   if (slots === null) return `the settings no longer name its host ${pool}`;
@@ -57,7 +57,7 @@ function nextForQueue(job: Job, position: QueuePosition | undefined): string {
   if (position !== undefined && position.after.length > 0) return 'An attempt starts when that job has ended.';
   if (!waitsForSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
     return 'The controller starts an attempt.';
-  return wordsOf(job).whenFree;
+  return phrasesOf(job).whenFree;
 }
 
 /** The attempt waits for the deletion of the old TPU, for a request to be accepted, or in the cloud's queue. */

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf, mentionsDescriptorShortage } from '../app/errors.ts';
 import { describeCloudAnswer, describeEvent } from '../app/history.ts';
-import { wordsOf } from '../app/phrases.ts';
+import { phrasesOf } from '../app/phrases.ts';
 import type { Backend, PassRecord } from '../app/ports.ts';
 import type { Decision } from '../core/model/decision.ts';
 import type { Job } from '../core/model/job.ts';
@@ -212,7 +212,7 @@ async function writeJobFiles({ job, events }: Decision, { logFiles, log }: PassP
   try {
     for (const event of events) {
       await logFiles.note(job, 'job', event.at, describeEvent(event, job));
-      const answer = wordsOf(job).hasCloud ? describeCloudAnswer(event, job) : null;
+      const answer = phrasesOf(job).hasCloud ? describeCloudAnswer(event, job) : null;
       if (answer !== null) await logFiles.note(job, 'tpu', event.at, answer);
     }
     await logFiles.mirror(job, events);

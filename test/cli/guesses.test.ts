@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { defaultSettings } from '../../src/app/settings.ts';
 import type { Services } from '../../src/app/services.ts';
 import { formatBug } from '../../src/cli/bug-report.ts';
 import { findCommand } from '../../src/cli/find-command.ts';
@@ -55,6 +56,21 @@ suite('init', () => {
     assert.match(text, /^local:$/m);
     assert.match(text, /^ {2}run: python3 train\.py$/m);
     assert.match(text, /^ {2}checkpoint_dir: checkpoints +#/m);
+  });
+
+  test('offers the hosts of the settings', async (t) => {
+    const cwd = folder(t);
+    const hosts = { gpu1: { ssh: 'gpu1.lab' }, gpu2: { ssh: 'gpu2.lab' } };
+    const services = { settings: async () => defaultSettings(4, new Map([['hosts', hosts]])) };
+    const input = ['gpu3', 'gpu1, gpu2', 'python3 train.py', ''];
+    const { code, err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input, services });
+    assert.equal(code, 0, err);
+    assert.match(err, /A TPU type such as v4-16, emulator, gpu1, gpu2, or local/);
+    assert.match(err, /"gpu3" is not a TPU type \(did you mean gpu[12]\?\)/);
+    const text = readFileSync(join(cwd, 'a.yaml'), 'utf8');
+    assert.match(text, /^hosts: \[gpu1, gpu2\] +#/m);
+    assert.match(text, /^ {2}workdir: \. +#/m);
+    assert.equal((await jobman(['validate', 'a.yaml', '--offline'], { cwd, services })).code, 0);
   });
 
   test('asks again after a wrong answer', async (t) => {

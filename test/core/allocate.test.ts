@@ -179,7 +179,7 @@ test('pools of any kind keep the promises of admission: here hosts with GPUs, an
           assert.equal(new Set(used).size, used.length, `two jobs have one slot of ${name}`);
           assert.ok(used.length <= slots);
         }
-        // What waits lacks a slot of a pool, apart from those kept for the jobs before it.
+        // A job waits only if a pool has no slot for it, apart from those kept for the jobs before it.
         const due = left.filter(({ notBefore, pools: of }) => notBefore <= 1 && !of.includes('gone'));
         for (const [at, { pools: of }] of due.toSorted(byAge).entries()) {
           const kept = (name: string) =>

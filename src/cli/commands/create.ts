@@ -1,7 +1,7 @@
 import { quote } from '../../catalogue/shell.ts';
 import type { Client, CreatedJob, JobRow, Plan } from '../../app/client.ts';
 import { upload } from '../../app/upload.ts';
-import { capacityWords, formatHourlyCost } from '../../app/phrases.ts';
+import { capacityPhrases, formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -220,6 +220,6 @@ function planLines(plan: Plan, { recovery }: JobSpec, columns: number | null, ve
 
 function formatPrice(plan: Plan): string {
   return plan.pricePerHourUsd === null
-    ? capacityWords[plan.backend].withoutPrice
+    ? capacityPhrases[plan.backend].withoutPrice
     : `${formatHourlyCost(plan, plan.pricePerHourUsd)}, while it is ready`;
 }

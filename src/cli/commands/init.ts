@@ -4,7 +4,9 @@ import { stringify } from 'yaml';
 import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { findAccelerator, suggestAccelerator } from '../../catalogue/accelerators.ts';
 import { zonesOffering } from '../../catalogue/zones.ts';
-import { emulatorProject } from '../../core/model/spec.ts';
+import { emulatorProject, isOwnHost, ownHost, type HostName } from '../../core/model/spec.ts';
+import { hostsOf } from '../../app/hosts.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { placeholderProject } from '../../manifest/capacity.ts';
 import { loadManifest } from '../../manifest/parse.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -49,7 +51,9 @@ interface Choices {
   readonly name: string;
   readonly accelerator: string;
   readonly command: string;
-  /** Null for a local job. */
+  /** The user's own machines; empty for a TPU. */
+  readonly hosts: readonly HostName[];
+  /** Null on own machines. */
   readonly project: string | null;
   readonly zone: string | undefined;
   readonly checkpoints: string | null;
@@ -71,8 +75,11 @@ async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): P
 
   const name = flags.name ?? defaultName(cli.io.cwd);
   await check('job.name', name, { job: { name }, local: {}, command: { run: 'true' } });
-  const accelerator = await choice(flags.accelerator, acceleratorQuestion);
-  checkProjectFlags(accelerator, flags);
+  const known = hostsOf(await cli.services.settings()).map((host) => host.name);
+  const accelerator = await choice(flags.accelerator, acceleratorQuestion(known));
+  const hosts = hostsIn(accelerator, known);
+  const isOwn = hosts.length > 0;
+  checkProjectFlags(accelerator, isOwn, flags);
   const command = await choice(flags.command, {
     text: 'Which command?',
     flag: '--command',
@@ -89,11 +96,11 @@ async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): P
         return check('tpu.project', id, { tpu: { project: id, accelerator } });
       },
     });
-  const project = accelerator === 'local' ? null : accelerator === 'emulator' ? emulatorProject : await ownProject();
+  const project = isOwn ? null : accelerator === 'emulator' ? emulatorProject : await ownProject();
   const checkpoints = await choice(flags.checkpoints, {
-    ...checkpointsQuestion(accelerator),
+    ...checkpointsQuestion(accelerator, isOwn),
     check: (answer) => {
-      const bucket = bucketIn(checkCheckpoints(accelerator, answer))?.[1];
+      const bucket = bucketIn(checkCheckpoints(isOwn, answer))?.[1];
       if (bucket === undefined) return answer;
       return check('gcsfuse.bucket_name', answer, { gcsfuse: { bucket_name: bucket, mount_path: '~/bucket' } });
     },
@@ -101,6 +108,7 @@ async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): P
   return {
     name,
     accelerator,
+    hosts,
     command,
     project,
     zone: flags.zone,
@@ -108,26 +116,34 @@ async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): P
   };
 }
 
-const acceleratorQuestion: Question = {
-  text: 'Where does the job run? A TPU type such as v4-16, emulator, or local',
-  flag: '--accelerator',
-  proposal: 'emulator',
-  check: checkAccelerator,
-};
-
-/** `create` makes a missing bucket of the emulator. A bucket of Google Cloud must exist, so none is proposed. */
-function checkpointsQuestion(accelerator: string): Omit<Question, 'check'> {
-  const isLocal = accelerator === 'local';
+function acceleratorQuestion(known: readonly HostName[]): Question {
+  const others = known.filter((name) => name !== ownHost);
   return {
-    text: `Where do checkpoints go? ${isLocal ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none'}`,
-    flag: '--checkpoints',
-    proposal: isLocal ? 'checkpoints' : accelerator === 'emulator' ? 'gs://my-bucket/checkpoints' : '-',
+    text: `Where does the job run? A TPU type such as v4-16, emulator, ${[...others, 'or local'].join(', ')}`,
+    flag: '--accelerator',
+    proposal: 'emulator',
+    check: (typed) => checkAccelerator(typed, known),
   };
 }
 
-function checkProjectFlags(accelerator: string, { project, zone }: InitFlags): void {
-  if (accelerator === 'local' && (project ?? zone) !== undefined) {
-    throw usageError('--project and --zone choose a TPU; a local job runs on this machine.');
+/** `local`, or names of hosts: `gpu1,gpu2`. Empty for anything else. */
+function hostsIn(accelerator: string, known: readonly HostName[]): readonly HostName[] {
+  const names = accelerator.split(',').map((name) => (name.trim() === 'local' ? ownHost : name.trim()));
+  return names.every((name) => known.includes(name)) ? names : [];
+}
+
+/** `create` makes a missing bucket of the emulator. A bucket of Google Cloud must exist, so none is proposed. */
+function checkpointsQuestion(accelerator: string, isOwn: boolean): Omit<Question, 'check'> {
+  return {
+    text: `Where do checkpoints go? ${isOwn ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none'}`,
+    flag: '--checkpoints',
+    proposal: isOwn ? 'checkpoints' : accelerator === 'emulator' ? 'gs://my-bucket/checkpoints' : '-',
+  };
+}
+
+function checkProjectFlags(accelerator: string, isOwn: boolean, { project, zone }: InitFlags): void {
+  if (isOwn && (project ?? zone) !== undefined) {
+    throw usageError('--project and --zone choose a TPU; this job runs on your own machines.');
   }
   if (accelerator === 'emulator' && (project ?? emulatorProject) !== emulatorProject) {
     throw usageError('--project and the TPU emulator exclude each other: its project is `emulator`.');
@@ -192,12 +208,12 @@ async function problemsIn({ io, services }: Cli, path: string, text: string): Pr
   return 'problems' in found ? found.problems.map(({ path: key, message }) => `${key}: ${message}`) : [];
 }
 
-function checkAccelerator(typed: string): string {
+function checkAccelerator(typed: string, known: readonly HostName[]): string {
   const text = typed.trim().toLowerCase();
-  if (text === 'local' || text === 'emulator' || findAccelerator(text) !== undefined) return text;
-  const near = suggestAccelerator(text);
+  if (text === 'emulator' || findAccelerator(text) !== undefined || hostsIn(text, known).length > 0) return text;
+  const near = suggestAccelerator(text) ?? didYouMean(text, known);
   throw usageError(`"${typed}" is not a TPU type${near === undefined ? '' : ` (did you mean ${near}?)`}.`, [
-    'Expected a type such as v4-16 or v5litepod-16, `emulator`, or `local`. GPUs are available in Kubernetes: jobman submit --gpus 1',
+    'Expected a type such as v4-16 or v5litepod-16, `emulator`, `local`, or a name of `jobman hosts`. GPUs are available in Kubernetes: jobman submit --gpus 1',
   ]);
 }
 
@@ -205,22 +221,22 @@ function bucketIn(checkpoints: string | null): RegExpExecArray | null {
   return /^gs:\/\/([^/]+)\/?(.*)$/.exec(checkpoints ?? '');
 }
 
-function checkCheckpoints(accelerator: string, checkpoints: string): string {
+function checkCheckpoints(isOwn: boolean, checkpoints: string): string {
   if (checkpoints === '-') return checkpoints;
   const bucket = bucketIn(checkpoints);
   if (bucket === null && /^gs:|^\w+:\/\//.test(checkpoints)) {
     throw usageError(`"${checkpoints}" is not a bucket: expected gs://my-bucket or gs://my-bucket/folder.`);
   }
-  if (accelerator !== 'local' && bucket === null) {
+  if (!isOwn && bucket === null) {
     throw usageError(`"${checkpoints}" is not a bucket: expected gs://my-bucket/folder, or - for none.`);
   }
-  if (accelerator === 'local' && bucket !== null) {
-    throw usageError('A local job writes its checkpoints to a folder: --checkpoints checkpoints');
+  if (isOwn && bucket !== null) {
+    throw usageError('A job on your own machines writes its checkpoints to a folder: --checkpoints checkpoints');
   }
   return checkpoints;
 }
 
-function manifestOf({ name, accelerator, command, project, zone, checkpoints }: Choices): string {
+function manifestOf({ name, accelerator, hosts, command, project, zone, checkpoints }: Choices): string {
   const bucket = bucketIn(checkpoints);
   const folder = bucket === null ? checkpoints : `~/bucket/${bucket[2] === '' ? 'checkpoints' : bucket[2]}`;
   const line = (key: string, value: string, comment: string): string =>
@@ -236,12 +252,17 @@ function manifestOf({ name, accelerator, command, project, zone, checkpoints }: 
   ];
   const run = [yamlOf({ command: { run: command } })];
   if (project === null) {
+    const where = isOwnHost(hosts)
+      ? [...saves, '', 'local:', line('workdir', '.', 'the command starts here, relative to this file')]
+      : [
+          line('workdir', '.', 'copied to every host; the command starts in the copy'),
+          ...saves,
+          '',
+          `${`hosts: [${hosts.join(', ')}]`.padEnd(42)} # your machines, one worker on each: jobman hosts`,
+        ];
     return [
       ...head,
-      ...saves,
-      '',
-      'local:',
-      line('workdir', '.', 'the command starts here, relative to this file'),
+      ...where,
       '',
       ...run,
       '',

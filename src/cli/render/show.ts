@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { JobDetails } from '../../app/job-source.ts';
-import { capacityWords, formatCause, formatHourlyCost, formatStartFolder } from '../../app/phrases.ts';
+import { capacityPhrases, formatCause, formatHourlyCost, formatStartFolder } from '../../app/phrases.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { periodPhrases } from '../../core/decide/spending.ts';
 import type {
@@ -165,7 +165,7 @@ function formatCost(view: JobView): string | null {
   const isFinal = isFinishedPhase(view.phase) && view.heldCapacity === null;
   const isFree = simulated && pricePerHourUsd === null && cost.held.estimateUsd !== null;
   // Without a price, only the loss of a job on hosts is worth a line.
-  const isShown = capacityWords[backend].hasCloud || cost.held.estimateUsd !== null || cost.lost.durationMs > 0;
+  const isShown = capacityPhrases[backend].hasCloud || cost.held.estimateUsd !== null || cost.lost.durationMs > 0;
   const split = isShown ? formatCostSplit(cost, isFinal, isFree ? ['simulated: free'] : []) : null;
   const parts = [
     ...(pricePerHourUsd === null ? [] : [formatHourlyCost(view, pricePerHourUsd)]),

@@ -82,7 +82,7 @@ export const create = grouped('Create', [
   command({
     names: ['init'],
     summary: 'Write a commented manifest',
-    usage: '[file] [--accelerator type|emulator|local] [--command command] [--checkpoints bucket|folder]',
+    usage: '[file] [--accelerator type|emulator|local|host] [--command command] [--checkpoints bucket|folder]',
     about:
       'Asks where the job runs, what it runs, in which project, and where its checkpoints go. A flag answers its ' +
       'question; with --accelerator and --command nothing is asked. Without a terminal, these two are required.\n\n' +

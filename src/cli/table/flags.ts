@@ -150,11 +150,14 @@ export type SecretFlags = FlagValues<typeof secretFlags>;
 
 export const initFlags = {
   accelerator: {
-    ...stringFlag('Where the job runs: a TPU type such as v4-16, the emulator, or this machine', 'type|emulator|local'),
+    ...stringFlag(
+      'Where the job runs: a TPU type such as v4-16, the emulator, this machine, or names of `jobman hosts`',
+      'type|emulator|local|host',
+    ),
     propose: acceleratorTypes,
   },
   command: stringFlag('What the job runs: a line for the shell', 'command'),
-  checkpoints: stringFlag('A bucket (gs://bucket/folder), for a local job a folder, or - for none', 'bucket|folder'),
+  checkpoints: stringFlag('A bucket (gs://bucket/folder), on own machines a folder, or - for none', 'bucket|folder'),
   name: stringFlag('Name of the job; by default the name of the current folder', 'name'),
   project: stringFlag('Google Cloud project; by default the project of the settings or of gcloud', 'project'),
   zone: stringFlag('Zone of the TPU; by default the first zone that offers the type', 'zone'),
