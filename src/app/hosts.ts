@@ -32,7 +32,7 @@ function sharingProblem({ slots, gpus }: Pick<Host, 'slots' | 'gpus'>): string |
     : `has ${gpus} GPUs, which ${slots} slots cannot share evenly; each slot gets the same number of GPUs`;
 }
 
-/** The slots of this machine must share its GPUs evenly, also if another file of settings has one of the numbers. */
+/** The slots of this machine must share its GPUs evenly, even if another file of settings has one of the numbers. */
 export function ownGpusRule(below: SettingValues): SettingsRule {
   return (values, trees, report) => {
     const [slots, gpus] = ['local.slots', 'local.gpus'].map((key) => values.get(key) ?? below.get(key));

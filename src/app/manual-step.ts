@@ -22,7 +22,7 @@ export interface StepRunner {
 }
 
 export interface StepRunOptions extends OnBehalf {
-  /** Also if its check finds it done. */
+  /** Applies the step even if its check succeeds. */
   readonly force?: boolean;
 }
 

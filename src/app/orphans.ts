@@ -1,5 +1,5 @@
 // Orphans: cloud resources with our label that no job claims, recorded by a forced delete or by orphan collection. The
-// user checks them, releases them, and jobman forgets those observed gone. Resources of other installations are listed
+// user checks and releases them, and jobman forgets those that are gone. Resources of other installations are listed
 // for information and cannot be released from here.
 
 import { type Job, heldAllocations, capacityOf } from '../core/model/job.ts';

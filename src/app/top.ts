@@ -234,7 +234,7 @@ function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
     if (endedStates.has(row.state)) return [];
     // The nodes of a queued resource have its name and a number.
     const tpu = own.get(tpuKey(row)) ?? own.get(tpuKey({ ...row, name: row.name.replace(/-\d+$/, '') }));
-    // A request of a job is counted with the job, also before the cloud has accepted it.
+    // A request of a job is counted with the job, even before the cloud has accepted it.
     if (row.nodeState === null) return row.owner.kind === 'job' ? [] : [tpuOfCloud(row, 'waiting', null)];
     if (tpu !== undefined) {
       nodes.add(tpu);

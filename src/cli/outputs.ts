@@ -730,7 +730,7 @@ export interface LabTpuStateOutput {
 }
 
 interface HostOutput extends Host {
-  /** The jobs that hold a slot there, also while the host does not answer. */
+  /** The jobs that hold a slot there, even while the host does not answer. */
   readonly jobs: readonly string[];
 }
 

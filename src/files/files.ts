@@ -69,7 +69,7 @@ export function fileModeIn(folder: string): number {
   return isGroupShared(folder) ? 0o660 : 0o600;
 }
 
-/** Readers see the old text or the new one, also if two processes write. Throws the system's error. */
+/** Readers see the old text or the new one, even if two processes write. Throws the system's error. */
 export function writeAtomically(path: string, content: string | Uint8Array, mode = fileModeIn(dirname(path))): void {
   const draft = `${path}.${crypto.randomUUID()}`;
   try {
@@ -143,7 +143,7 @@ function makeFolderWithRetry(path: string, mode: number | undefined, triesLeft: 
 /** A folder, FIFO or device in place of a file. */
 class NotRegularFileError extends Error {}
 
-/** Opens a regular file, also through a link. Throws NotRegularFileError or the system's error. Never blocks. */
+/** Opens a regular file, even through a link. Throws NotRegularFileError or the system's error. Never blocks. */
 function openRegularFile(path: string, flags = 0): { readonly file: number; readonly stats: Stats } {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
   const stats = fstatSync(file);

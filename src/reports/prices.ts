@@ -63,7 +63,7 @@ export function capacityPrice(own: readonly OwnPrice[], capacity: CapacitySpec, 
 }
 
 /**
- * Null: not priced. An own price that matches hides the catalogue, also before its first `since`. Of several that have
+ * Null: not priced. An own price that matches hides the catalogue, even before its first `since`. Of several that have
  * begun, the most specific applies (type before pattern, then zone, then pricing), and of those the newest.
  */
 export function priceOf(own: readonly OwnPrice[], query: PriceQuery): Price | null {

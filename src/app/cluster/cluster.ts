@@ -160,7 +160,7 @@ export interface PriorityClass {
   readonly isDefault: boolean;
 }
 
-/** One event of a watch. `synced` follows the last existing object, also after an expired watch listed all again. */
+/** One event of a watch. `synced` follows the last existing object, even after an expired watch listed all again. */
 export type ClusterChange<T> =
   | { readonly kind: 'changed'; readonly object: T }
   | { readonly kind: 'gone'; readonly object: T }

@@ -340,7 +340,7 @@ async function create(
       isArchived ? archive.preload() : undefined,
     ]);
     clearTimeout(timer);
-    // From now on Ctrl-C leaves, also while the controller starts.
+    // From now on Ctrl-C leaves, even while the controller starts.
     if (mode.follow === true || mode.tty === true || mode.stdin === true) leave = abortOnSignal(cli);
     const message = `${request.name} submitted to ${target.context}/${target.namespace} as ${target.user}.`;
     if (cli.json) cli.print(JSON.stringify(made));
