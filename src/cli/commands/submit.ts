@@ -31,7 +31,6 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
 import { openJobs, type Jobs } from '../../app/jobs.ts';
 import { beginArchive, reportArchiveStart } from '../../app/cluster/begin-archive.ts';
-import { createWithSecrets, secretData } from '../../app/cluster/job-secrets.ts';
 import { readFlavorFile } from '../cluster/flavor-file.ts';
 import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -305,9 +304,24 @@ function timeoutError(name: string, { context, server }: ClusterContext): Jobman
 }
 
 async function readJobSecrets(cli: Cli, sources: NonNullable<SubmitPlan['jobSecrets']>) {
-  const { readSecretValues } = await import('../manifest-file.ts');
+  const [{ readSecretValues }, { secretData }] = await Promise.all([
+    import('../manifest-file.ts'),
+    import('../../app/cluster/job-secrets.ts'),
+  ]);
   const own = Object.entries(sources).flatMap(([secret, from]) => (from.kind === 'named' ? [] : [{ secret, from }]));
   return secretData(cli.services, sources, readSecretValues(cli, own));
+}
+
+/** Most jobs have no secrets, and do without the code for them. */
+async function createJob(
+  cluster: Cluster,
+  asked: V1Job,
+  data: Awaited<ReturnType<typeof readJobSecrets>> | null,
+  signal: AbortSignal,
+): Promise<V1Job> {
+  if (data === null) return cluster.create(asked, { signal });
+  const { createWithSecrets } = await import('../../app/cluster/job-secrets.ts');
+  return createWithSecrets(cluster, asked, data, { signal });
 }
 
 async function create(
@@ -336,7 +350,7 @@ async function create(
     if (note !== null) cli.note(note);
     const asked = request.object({ ...submitter, installation, groups });
     const [made] = await Promise.all([
-      createWithSecrets(cluster, asked, data, { signal: late.signal }),
+      createJob(cluster, asked, data, late.signal),
       isArchived ? archive.preload() : undefined,
     ]);
     clearTimeout(timer);
