@@ -86,7 +86,7 @@ export interface Controller {
 }
 
 export function createController(options: ControllerOptions): Controller {
-  const { store, clock, log } = options;
+  const { clock, log } = options;
   const exited = Promise.withResolvers<ExitReason>();
   let state: 'new' | 'running' | 'shutting_down' | 'exited' = 'new';
   let backgroundTasks: readonly BackgroundTask[] = [];
@@ -102,7 +102,7 @@ export function createController(options: ControllerOptions): Controller {
     onLeaseLost,
     onQueueDrained: () => void exitIfIdle().then(() => rounds.arm()),
   });
-  const { lease, schedule, mirror, performer, admission, queue, due, idleExit } = parts;
+  const { lease, schedule, mirror, performer, queue, due, idleExit } = parts;
   const hooks = { isRunning, pollBackgroundTasks, onLeaseLost, exitIfIdle };
   const rounds = createRounds(options, parts, hooks);
 
@@ -112,22 +112,8 @@ export function createController(options: ControllerOptions): Controller {
     log.info(`controller ${options.version} started as ${options.holder}`);
     backgroundTasks = options.createBackgroundTasks?.() ?? [];
     pollBackgroundTasks();
-    await loadUnfinishedJobs();
+    await loadUnfinishedJobs(options, parts, isRunning);
     await rounds.begin();
-  }
-
-  async function loadUnfinishedJobs(): Promise<void> {
-    for (let tries = 0; isRunning(); tries += 1) {
-      try {
-        // A removed job holds its slot as long as its program runs.
-        admission.load((await store.list({ maxFinished: 0, includeRemoved: true })).jobs);
-        await due.queueAll();
-        return;
-      } catch (error) {
-        if (tries === 0) log.warn(`cannot use the database: ${messageOf(error)}`);
-        await pause(clock, backoff(tries, second, leaseRenewInterval));
-      }
-    }
   }
 
   async function exitIfIdle(): Promise<void> {
@@ -193,6 +179,24 @@ export function createController(options: ControllerOptions): Controller {
       return parts.isIdle();
     },
   };
+}
+
+async function loadUnfinishedJobs(
+  { store, clock, log }: ControllerOptions,
+  { admission, due }: Parts,
+  isRunning: () => boolean,
+): Promise<void> {
+  for (let tries = 0; isRunning(); tries += 1) {
+    try {
+      // A removed job holds its slot as long as its program runs.
+      admission.load((await store.list({ maxFinished: 0, includeRemoved: true })).jobs);
+      await due.queueAll();
+      return;
+    } catch (error) {
+      if (tries === 0) log.warn(`cannot use the database: ${messageOf(error)}`);
+      await pause(clock, backoff(tries, second, leaseRenewInterval));
+    }
+  }
 }
 
 interface ControllerHooks {

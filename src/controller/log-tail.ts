@@ -47,9 +47,7 @@ export function openLogTail(
   /** The last write; the length of the copy is correct only after it. */
   let writing: Promise<void> = Promise.resolve();
   let cancel: () => void = () => undefined;
-  let chunksWritten = 0;
-  let activeDrains = 0;
-  const ended = Promise.withResolvers<void>();
+  const drains = createDrains(clock);
 
   async function open(): Promise<void> {
     cancel();
@@ -84,7 +82,7 @@ export function openLogTail(
             writing = write.catch(() => undefined);
             await write;
             failures = 0;
-            chunksWritten += 1;
+            drains.noteProgress();
           } catch (error) {
             if (!isOld()) wait(messageOf(error));
           }
@@ -119,30 +117,51 @@ export function openLogTail(
     state = 'ended';
     cancel();
     copy?.end();
-    ended.resolve();
+    drains.end();
   }
 
   void open();
   return {
     output,
     get isDraining() {
-      return activeDrains > 0;
+      return drains.areActive;
     },
     /** Waits while more output arrives. */
-    async drain({ idle, total }: DrainTimeouts): Promise<void> {
+    async drain(timeouts: DrainTimeouts): Promise<void> {
       if (state === 'waiting') void open();
+      await drains.wait(timeouts);
+    },
+    end,
+  };
+}
+
+/** The waits for the rest of one output. */
+function createDrains(clock: Clock) {
+  let active = 0;
+  let progress = 0;
+  let isOver = false;
+  const over = Promise.withResolvers<void>();
+  return {
+    get areActive() {
+      return active > 0;
+    },
+    noteProgress: () => void (progress += 1),
+    end(): void {
+      isOver = true;
+      over.resolve();
+    },
+    async wait({ idle, total }: DrainTimeouts): Promise<void> {
       const began = clock.now();
-      activeDrains += 1;
-      for (let seen = -1; state !== 'ended' && seen < chunksWritten;) {
+      active += 1;
+      for (let seen = -1; !isOver && seen < progress;) {
         // If the clock was set back the wait is longer, but not endless: it still ends without a new byte.
         const left = total - (clock.now() - began);
         if (left <= 0) break;
-        seen = chunksWritten;
-        await waitAtMost(clock, ended.promise, Math.min(idle, left));
+        seen = progress;
+        await waitAtMost(clock, over.promise, Math.min(idle, left));
       }
-      activeDrains -= 1;
+      active -= 1;
     },
-    end,
   };
 }
 
