@@ -1,6 +1,5 @@
 // Diff: the differences between two jobs or attempts, wherever they ran. diff-side.ts describes a job of the store.
 
-import { createHash } from 'node:crypto';
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import { digestOf } from '../catalogue/digest.ts';
 import type { StepFile } from '../core/model/spec.ts';
@@ -185,7 +184,7 @@ async function compareFiles(left: DiffSide, right: DiffSide, readFile: ReadSideF
   const differences: Difference[] = [];
   for (const path of [...new Set(paths)].toSorted()) {
     const [before, after] = [entryOf(left, path), entryOf(right, path)];
-    if (before?.sha256 === after?.sha256) continue;
+    if (before?.digest === after?.digest) continue;
     if (before === null || after === null || Math.max(before.size, after.size) > maxTextBytes) {
       const [one, other] = [before, after].map((entry) => (entry === null ? null : describeFile(entry)));
       differences.push({ ...valueOf(path), left: one, right: other });
@@ -213,9 +212,9 @@ function textOf(content: Buffer): string | null {
 }
 
 function describeBytes(content: Buffer): string {
-  return describeFile({ size: content.length, sha256: createHash('sha256').update(content).digest('hex') });
+  return describeFile({ size: content.length, digest: digestOf(content) });
 }
 
-function describeFile({ size, sha256 }: WorkdirFiles[string]): string {
-  return `${formatBytes(size)}, SHA-256 ${sha256.slice(0, 12)}`;
+function describeFile({ size, digest }: WorkdirFiles[string]): string {
+  return `${formatBytes(size)}, SHA-256 ${digest.slice('sha256:'.length).slice(0, 12)}`;
 }

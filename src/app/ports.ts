@@ -543,7 +543,7 @@ export interface WorkdirCopies {
 }
 
 /** By path below the working directory. A link is described by its target. */
-export type WorkdirFiles = Readonly<Record<string, { readonly size: number; readonly sha256: string }>>;
+export type WorkdirFiles = Readonly<Record<string, { readonly size: number; readonly digest: Digest }>>;
 
 /** Folders of this machine that programs write to, such as those of checkpoints. */
 export interface LocalFolders {

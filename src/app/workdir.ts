@@ -87,9 +87,9 @@ export async function filesByPath({ entries }: WorkdirTree): Promise<WorkdirFile
   const { digestOf } = await import('../catalogue/digest.ts');
   return Object.fromEntries(
     entries.map((entry) => {
-      const digest = isLink(entry) ? digestOf(contentOfLink(entry)) : entry.digest;
-      const size = isLink(entry) ? contentOfLink(entry).length : entry.size;
-      return [nameOf(entry), { size, sha256: digest.slice('sha256:'.length) }];
+      if (!isLink(entry)) return [nameOf(entry), { size: entry.size, digest: entry.digest }];
+      const content = contentOfLink(entry);
+      return [nameOf(entry), { size: content.length, digest: digestOf(content) }];
     }),
   );
 }
