@@ -39,6 +39,7 @@ export async function commitCommand(
   verb: Verb,
   actor: Actor,
   options: CommandOptions & { readonly workdirCopy?: number; readonly workdirTree?: Digest },
+  checkStart?: Commit['check'],
 ): Promise<CommandResult & { readonly changed: boolean }> {
   const { store, now } = parts;
   const { id } = stored.job;
@@ -72,6 +73,7 @@ export async function commitCommand(
         ? {}
         : {
             guard: guarded.guard,
+            ...(checkStart !== undefined && { check: checkStart }),
             ends: await endRequests(parts, actor, options.replaces ?? []),
             ...(lab !== undefined && { lab }),
           };
@@ -247,6 +249,7 @@ export interface ClientChange {
   readonly wakeAt: Instant | null;
   readonly guard?: Guard;
   readonly ends?: readonly Commit[];
+  readonly check?: Commit['check'];
   readonly lab?: LabRestart;
 }
 

@@ -25,7 +25,8 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const { manifest, onBehalfOf } = request;
   const [owner, by] = [onBehalfOf ?? actor.user, actor.user];
   requirePermission({ owner, spec: request.spec }, 'create', actor, onBehalfOf);
-  await requireJobSecrets(parts, actor, { owner, spec: request.spec });
+  const checkSecrets = () => requireJobSecrets(parts, actor, { owner, spec: request.spec });
+  await checkSecrets();
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
   const folders = await parts.jobFolders();
   folders.makeHome();
@@ -52,7 +53,8 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   let stored: StoredJob;
   try {
     const { lab } = request;
-    const job = { owner, by, spec, manifest, ...(lab !== undefined && { lab }) };
+    // Again in the transaction, because a secret may be deleted meanwhile.
+    const job = { owner, by, spec, manifest, check: checkSecrets, ...(lab !== undefined && { lab }) };
     for (;;) {
       const ends = await endRequests(parts, actor, replaces);
       const inserted = await store.insertGuarded({ ...job, ends, at: now() }, check.guard);

@@ -56,6 +56,8 @@ export interface NewJob {
   readonly lab?: LabEntry;
   /** End requests of the jobs that it replaces, written in the same transaction. */
   readonly ends?: readonly Commit[];
+  /** Called in the transaction; if it throws, nothing is stored. It uses no store. */
+  readonly check?: () => Promise<void>;
 }
 
 /** One line of a job's history; `seq` counts from 1 without gaps. */
@@ -87,6 +89,7 @@ export interface Commit {
   readonly guard?: Guard;
   /** As in `NewJob`. */
   readonly ends?: readonly Commit[];
+  readonly check?: NewJob['check'];
   readonly lab?: LabRestart;
 }
 
@@ -230,6 +233,15 @@ export interface Store {
   /** As `insert`; stores nothing if the guard has a reason that is not confirmed, or if a job of `ends` has changed. */
   insertGuarded(job: NewJob, guard: Guard): Promise<StoredJob | 'unconfirmed'>;
   guardFacts(needed: FactsNeeded, now: Instant): Promise<GuardFacts>;
+  /**
+   * Calls `act` in a transaction unless unfinished jobs of the owner need it; returns their ids. So no job is stored between
+   * the answer and the action. `act` uses no store.
+   */
+  unlessNeeded(
+    owner: UserName,
+    isNeeded: (spec: JobSpec) => boolean,
+    act: () => Promise<void>,
+  ): Promise<readonly string[]>;
   commit(commit: Commit): Promise<CommitResult>;
   list(filter: JobFilter): Promise<JobPage>;
   /** The manifest as written; null without the job. */

@@ -79,15 +79,17 @@ export async function deleteSecret(parts: SecretParts, actor: Actor, name: Secre
   requireSecrets(actor);
   requireSecretName(name);
   const secrets = await parts.secrets();
-  const needing = idsUsing(await jobsWithSecrets(parts, actor.user), name);
+  const known = await namesOf(secrets, actor.user);
+  if (!known.includes(name)) throw new JobmanError(missingSecretMessage(name, known), exitCode.notFound);
+  const isNeeded = (spec: JobSpec): boolean => secretNamesOf(spec, 'named').includes(name);
+  const remove = async (): Promise<void> => void (await secrets.remove(actor.user, name));
+  const needing = await parts.store.unlessNeeded(actor.user, isNeeded, remove);
   if (needing.length > 0)
     throw new JobmanError(
       `The secret ${name} is needed by ${needing.length === 1 ? 'job' : 'jobs'} ${formatList(needing)}. It was not deleted.`,
       exitCode.conflict,
       [`To replace its value: jobman secret set ${name}`],
     );
-  if (await secrets.remove(actor.user, name)) return;
-  throw new JobmanError(missingSecretMessage(name, await namesOf(secrets, actor.user)), exitCode.notFound);
 }
 
 /** Refuses a job whose named secrets are missing, or belong to another user than the actor. Throws JobmanError (2, 4). */

@@ -365,13 +365,21 @@ function createCommands(
         import('./secrets.ts'),
       ]);
       const actor = await whoAmI();
+      const checkSecrets = () => requireSecretsAtStart(parts, stored.job);
       // Check first: do not store or copy anything for a job that no controller could run.
       if (verb === 'start' || verb === 'resume' || verb === 'rerun') {
         await parts.isControllerRunning();
-        await requireSecretsAtStart(parts, stored.job);
+        await checkSecrets();
       }
       const copy = await addWorkdirCopy(stored.job, verb, actor, options);
-      const { changed, ...answer } = await commitCommand(parts, stored, verb, actor, { ...options, ...copy });
+      const { changed, ...answer } = await commitCommand(
+        parts,
+        stored,
+        verb,
+        actor,
+        { ...options, ...copy },
+        checkSecrets,
+      );
       if (changed) await store.notify({ topic: 'job', id: answer.id });
       return answer;
     },

@@ -15,6 +15,7 @@ import type {
   NewJob,
   Pause,
   RowPage,
+  Store,
   StoredJob,
   StoredOutcome,
 } from '../app/ports.ts';
@@ -107,6 +108,19 @@ interface StoredColumns {
   readonly status: string;
   readonly finished_at: number | null;
   readonly last_pass: string | null;
+}
+
+/** See `Store.unlessNeeded`. */
+export async function unlessNeeded(
+  db: Database,
+  ...[owner, isNeeded, act]: Parameters<Store['unlessNeeded']>
+): Promise<readonly string[]> {
+  const { rows } = await sql<{ number: number }>`
+    select number from job where owner = ${owner} and finished_at is null and removed = 0 order by number`.execute(db);
+  const ids = rows.map(({ number }) => idOf(number));
+  const needing = (await loadJobs(db, ids)).filter(({ job }) => isNeeded(job.spec)).map(({ job }) => job.id);
+  if (needing.length === 0) await act();
+  return needing;
 }
 
 /** Loaded by the caller before the transaction, because reading commands do not need it. */

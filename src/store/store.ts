@@ -51,6 +51,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
   const readNumber = async (statement: Sql): Promise<number | null> =>
     (await select(statement as Sql<{ value: number | null }>))[0]?.value ?? null;
   async function insert(db: Database, id: string, job: NewJob): Promise<StoredJob> {
+    await job.check?.();
     const stored = await jobs.insertJob(db, id, job);
     if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
     return stored;
@@ -76,6 +77,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
         throw error;
       }),
     guardFacts: (needed, now) => read((db) => readGuardFacts(db, needed, now)),
+    unlessNeeded: (...given) => write((db) => jobs.unlessNeeded(db, ...given)),
     load: readTogether(
       async (db, ids) => new Map((await jobs.loadJobs(db, ids)).map((stored) => [stored.job.id, stored])),
     ),
@@ -85,6 +87,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
       // A guard and an end compare the job with others.
       const isAlone = commit.epoch === null || commit.guard !== undefined || commit.ends !== undefined;
       return (isAlone ? write : writeTogether)(async (db) => {
+        await commit.check?.();
         const result = await jobs.commitJob(db, commit, noticesOf, rows);
         if (result !== 'committed') return result;
         await commitEnds(db, commit.ends);

@@ -97,6 +97,42 @@ test('a secret that an unfinished job needs is kept, and no job is created or st
   await assert.rejects(client.deleteSecret('wandb'), /needed by job/, 'until it has finished');
 });
 
+test('of a deletion and a job that needs the secret, at the same time, one is refused', async (t) => {
+  const { client, home, secretStore } = openFixture(t);
+  const store = openStore({ file: join(home, 'state.db') });
+  /** A client in which that happens after the first check of secrets. */
+  const clientDuring = (act: () => Promise<unknown>) => {
+    let next: (() => Promise<unknown>) | undefined = act;
+    const meanwhile = async (): Promise<void> => {
+      const now = next;
+      next = undefined;
+      await now?.();
+    };
+    const secrets = async () => ({
+      ...secretStore,
+      async list(owner: string) {
+        const known = await secretStore.list(owner);
+        await meanwhile();
+        return known;
+      },
+    });
+    const blocked = clientFor(async () => aMember('ada'), clientParts(home, store, { now: () => noon, secrets }));
+    t.after(() => blocked.close());
+    return blocked;
+  };
+  const request = { spec: specWith('wandb'), manifest: '' };
+  await client.setSecret('wandb', Buffer.from('one'));
+  const creating = clientDuring(() => client.deleteSecret('wandb'));
+  await assert.rejects(createConfirmed(creating, request), /no secret wandb/);
+  assert.deepEqual((await store.list({ maxFinished: null })).jobs, []);
+  assert.deepEqual(readdirSync(join(home, 'jobs/ada')), []);
+
+  await client.setSecret('wandb', Buffer.from('one'));
+  const deleting = clientDuring(() => createConfirmed(client, request));
+  await assert.rejects(deleting.deleteSecret('wandb'), /needed by job \d{6}/);
+  assert.equal((await client.secrets()).length, 1);
+});
+
 test("a job's own secret is stored with it, replaced by its owner, and needed at a start", async (t) => {
   const { client, home } = openFixture(t);
   const { command } = localSpec();
