@@ -175,12 +175,17 @@ function hasWaitedLongEnough({ job, firstRequestedAt, supersededAt }: Ledger, ma
   return wasEmpty && supersededTime - requestedAt >= patience * 0.9;
 }
 
-/** A machine of a request without an answer, created after the job had moved to another alternative. */
+/**
+ * A machine of a request without an answer that no list had shown when the job moved to another alternative: it was
+ * created later, or the last list was old or partial.
+ */
 function isLateEffect({ job, refusals, supersededAt }: Ledger, machine: Machine): boolean {
-  const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
+  const { ordinal = 0, confirmedAt } = job.allocations.find((one) => one.name === machine.name) ?? {};
   const supersededTime = supersededAt.get(ordinal);
   const wasRefused = [...refusals.values()].some((one) => one.allocation === ordinal);
-  return wasRefused && supersededTime !== undefined && machine.createdAt >= supersededTime;
+  if (!wasRefused || supersededTime === undefined) return false;
+  if (machine.createdAt >= supersededTime) return true;
+  return confirmedAt === null && (machine.wasOmitted || machine.createdAt >= supersededTime - 15 * second);
 }
 
 /** A second machine is requested while the first is healthy and not released. */
