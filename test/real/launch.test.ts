@@ -120,6 +120,21 @@ test('the log of a program whose folder was deleted ends when the program has en
   });
 });
 
+test('of many workers that are observed at once, each has its own answer', async (t) => {
+  const ground = openThisMachine(openHost(t));
+  await ground.machines.start(ground.ref, launchOf(1, 'exit 7'));
+  await waitForRun(ground, 1, 'exited');
+  const others = Array.from({ length: 39 }, (_, index) => ({
+    ...ground.ref,
+    job: { ...ground.ref.job, id: `${100_000 + index}` },
+  }));
+  const answers = await ground.machines.observe([...others.slice(0, 20), ground.ref, ...others.slice(20)]);
+  assert.deepEqual(
+    answers.map((one) => (one.kind === 'known' ? one.value.runs.map((run) => run.state) : one.reason)),
+    [...others.slice(0, 20).map(() => []), ['exited'], ...others.slice(20).map(() => [])],
+  );
+});
+
 test('time during which the machine sleeps does not count as silence', async (t) => {
   let slept = 0;
   const ground = openThisMachine(openHost(t), () => Date.now() + slept);

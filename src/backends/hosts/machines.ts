@@ -14,8 +14,8 @@ import { attemptFiles } from '../../remote/launch.ts';
 import { runProcess } from '../../remote/process.ts';
 import { quote } from '../../catalogue/shell.ts';
 import { runMarker } from '../../remote/run-folder.ts';
-import { runLocalScript } from '../../remote/transport.ts';
 import { createScriptMachines, failed, noAnswer, readSecrets, startOutcome } from '../machines.ts';
+import { createScriptRunner } from './local-shell.ts';
 import { followFile, type AddPeriodicCheck } from './tail.ts';
 
 export interface LocalMachinesOptions {
@@ -43,7 +43,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
   // A jobman that a job has started must not pass on that job's marker: stopping that job would end our jobs too.
   const { JOBMAN_RUN: _marker, ...env } = options.env;
   const scripts = createScriptMachines({
-    run: (_ref, request) => runLocalScript(request, { env, cwd: options.userHome }),
+    run: createScriptRunner({ env, cwd: options.userHome }),
     root: (ref) => quote(localRoot(home, ref.job, ref.worker)),
     appendStepLog: options.appendStepLog,
     blobs: options.blobs,
