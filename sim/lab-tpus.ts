@@ -1,14 +1,8 @@
 // The TPUs of a simulated lab: programs of scripts on their workers, which outlive the connection to the login machine,
 // and the TPU operations for users and scripts. Answers contain what the workers can observe.
 
-import type {
-  EndResult,
-  EndRequest,
-  DeviceHolder,
-  HolderScan,
-  TpuOperations,
-  TpuState,
-} from '../src/lab/tpu-operations.ts';
+import type { EndResult, EndRequest, HolderScan, TpuOperations, TpuState } from '../src/lab/tpu-operations.ts';
+import type { DeviceHolder } from '../src/app/lab-job.ts';
 import type { LabTpu } from '../src/lab/tpus.ts';
 import { second } from '../src/core/model/time.ts';
 import type { Chance } from './chance.ts';

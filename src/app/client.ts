@@ -309,7 +309,7 @@ export interface CommandOptions extends OnBehalf {
   readonly force?: boolean;
   /** For start, resume and rerun: the tokens of reasons that the user has confirmed. */
   readonly confirmed?: readonly ConfirmationToken[];
-  /** For start, resume and rerun: as in `CreateRequest`. */
+  /** For start, resume and rerun: as in `CreateRequest`. For cancel: more jobs, cancelled in the same transaction. */
   readonly replaces?: readonly string[];
   /** Set by `tpu resume` and `tpu rerun`: the attempt's window and booking are written with the command. */
   readonly lab?: LabRestart;

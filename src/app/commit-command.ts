@@ -57,8 +57,11 @@ export async function commitCommand(
     const waitsForTpu = guarded !== undefined && guarded.onTpu.length > 0;
     const given = { ...options, waitsForTpu, by: actor.user, onBehalf: !owns(actor, job.owner) };
     const { job: commanded, events } = applyCommand(job, verb, given, now());
+    const mayEnd = guarded !== undefined || verb === 'cancel';
+    const ends = mayEnd ? await endRequests(parts, actor, options.replaces ?? []) : [];
     if (events.length === 0) {
-      return { answer: { id, ok: true, message: repeatedMessage(job, verb), exitCode: exitCode.ok }, change: null };
+      const answer = { id, ok: true, message: repeatedMessage(job, verb), exitCode: exitCode.ok };
+      return { answer, change: ends.length === 0 ? null : { job, events, wakeAt: now(), ends } };
     }
     // A forced delete records its orphans before it takes the job off the list. A crash in between leaves one orphan
     // too many, which the next collection removes, and never one too few.
@@ -68,16 +71,12 @@ export async function commitCommand(
     const wakeAt = !isFinal ? now() : isForceRemoved(commanded) ? null : await store.wakeAt(id);
     const answer = { id, ok: true, message: acceptedMessage(commanded, verb), exitCode: exitCode.ok };
     const { lab } = options;
-    const started =
-      guarded === undefined
-        ? {}
-        : {
-            guard: guarded.guard,
-            ...(checkStart !== undefined && { check: checkStart }),
-            ends: await endRequests(parts, actor, options.replaces ?? []),
-            ...(lab !== undefined && { lab }),
-          };
-    return { answer, change: { job: commanded, events, wakeAt, ...started } };
+    const started = guarded !== undefined && {
+      guard: guarded.guard,
+      ...(checkStart !== undefined && { check: checkStart }),
+      ...(lab !== undefined && { lab }),
+    };
+    return { answer, change: { job: commanded, events, wakeAt, ends, ...started } };
   });
   if (outcome === 'busy') {
     const message = `Job ${id} changed too often in the meantime; try again.`;

@@ -23,6 +23,17 @@ export interface LabJob {
   readonly spreadsheet?: true;
   /** Jobs that its newest start has ended on the TPU. Its script ends what they left there. Absent: none. */
   readonly replaces?: readonly string[];
+  /** Programs of no job to whose end the user has agreed. Its newest start ends them before its script. Absent: none. */
+  readonly foreignPrograms?: readonly DeviceHolder[];
+}
+
+/** A program that uses the device of a worker. */
+export interface DeviceHolder {
+  readonly worker: number;
+  readonly pid: number;
+  readonly user: string;
+  /** The command line, arguments separated by spaces. */
+  readonly command: string;
 }
 
 /** The booking of a run in the booking sheet. */
@@ -41,7 +52,8 @@ export interface LabEntry {
 }
 
 /** The lab's part of a command that starts a job again: the store writes it in the transaction of the command. */
-export interface LabRestart extends Pick<LabEntry, 'booking'>, Pick<LabJob, 'replaces' | 'spreadsheet'> {
+export interface LabRestart
+  extends Pick<LabEntry, 'booking'>, Pick<LabJob, 'replaces' | 'foreignPrograms' | 'spreadsheet'> {
   /** Gets a window. */
   readonly attempt: number;
 }

@@ -4,7 +4,8 @@
 import { type Duration, type Instant, minute, second } from '../core/model/time.ts';
 import { sudoFunction, mountScript, sharesOf } from './site-setup.ts';
 import type { Site } from './site.ts';
-import { formatTpuState, type DeviceHolder, type TpuOperations, type TpuState } from './tpu-operations.ts';
+import type { DeviceHolder } from '../app/lab-job.ts';
+import { formatTpuState, type TpuOperations, type TpuState } from './tpu-operations.ts';
 import { formatHolders } from './tpu-usage.ts';
 import type { LabTpu } from './tpus.ts';
 import {

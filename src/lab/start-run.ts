@@ -4,7 +4,7 @@
 import type { Client, JobView } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatReasons } from '../app/format.ts';
-import type { RunBooking } from '../app/lab-job.ts';
+import type { DeviceHolder, RunBooking } from '../app/lab-job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -25,6 +25,7 @@ export interface StartParts {
 interface AgreedClaim {
   /** The jobs to end when the new one is stored. A later job on the TPU is a conflict. */
   readonly replaces: readonly string[];
+  readonly foreignPrograms: readonly DeviceHolder[];
   readonly booking: Booking | null;
 }
 
@@ -49,8 +50,9 @@ interface NewRun {
 /** Throws JobmanError (4) and creates nothing if another command has just created a job on the TPU, or booked it. */
 export async function startRun(parts: StartParts, run: NewRun): Promise<StartedRun> {
   const { user, spec, manifest, labJob, claim, notes } = run;
-  const { replaces } = claim;
-  const lab = { job: { ...labJob, replaces, ...(await sheetOf(parts)) }, booking: bookingFor(user, claim, notes) };
+  const { replaces, foreignPrograms } = claim;
+  const job = { ...labJob, replaces, foreignPrograms, ...(await sheetOf(parts)) };
+  const lab = { job, booking: bookingFor(user, claim, notes) };
   const answer = await parts.client.create({ spec, manifest, onBehalfOf: user.name, lab, replaces });
   if (answer.kind !== 'created') {
     throw new JobmanError(`Nothing was started. ${formatReasons(answer.confirmation)}`, exitCode.conflict, [
@@ -71,9 +73,9 @@ interface Restart {
 /** The next attempt of the job, on its TPU. Throws JobmanError as the client refuses the command. */
 export async function restartRun(parts: StartParts, restart: Restart): Promise<StartedRun> {
   const { user, startMode, labJob, view, claim } = restart;
-  const { replaces } = claim;
+  const { replaces, foreignPrograms } = claim;
   const attempt = view.attempts.length + 1;
-  const lab = { attempt, replaces, booking: bookingFor(user, claim, null), ...(await sheetOf(parts)) };
+  const lab = { attempt, replaces, foreignPrograms, booking: bookingFor(user, claim, null), ...(await sheetOf(parts)) };
   const answer = await parts.client.sendCommand(labJob.job, startMode, { onBehalfOf: user.name, replaces, lab });
   if (!answer.ok) throw new JobmanError(answer.message, answer.exitCode);
   return finishStart(parts, labJob.job, attempt, labJob.tpu, replaces);

@@ -1,5 +1,6 @@
 // The state of a TPU, and scripts on its workers, without a job. `wiring/` implements them with the cloud's API and SSH.
 
+import type { DeviceHolder } from '../app/lab-job.ts';
 import type { LabTpu } from './tpus.ts';
 
 /** `state` is Google's state in lower case, or `absent`. `unknown`: the cloud did not answer. */
@@ -33,14 +34,6 @@ export function formatTpuState(state: string): string {
     repairing: 'being repaired',
   };
   return passive[state] ?? state.replaceAll('_', ' ');
-}
-
-export interface DeviceHolder {
-  readonly worker: number;
-  readonly pid: number;
-  readonly user: string;
-  /** The command line, arguments separated by spaces. */
-  readonly command: string;
 }
 
 export type WorkerAnswer =

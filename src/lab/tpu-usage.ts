@@ -8,7 +8,8 @@ import { isFinishedPhase } from '../core/decide/phase.ts';
 import { newestWindows } from './lineage.ts';
 import type { LabUser } from './users.ts';
 import type { LabJob, LabStore } from './lab-store.ts';
-import type { DeviceHolder, TpuOperations } from './tpu-operations.ts';
+import type { DeviceHolder } from '../app/lab-job.ts';
+import type { TpuOperations } from './tpu-operations.ts';
 import { type LabTpu } from './tpus.ts';
 import { type Booking, type BookingSheet, type LateChange, formatBooking, isBookedByOther } from './bookings.ts';
 

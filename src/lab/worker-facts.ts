@@ -7,7 +7,8 @@ import { quote } from '../catalogue/shell.ts';
 import { type Duration, type Instant, second } from '../core/model/time.ts';
 import { shareFunctions } from './site-setup.ts';
 import type { NfsShare, Site } from './site.ts';
-import type { DeviceHolder, WorkerAnswer } from './tpu-operations.ts';
+import type { DeviceHolder } from '../app/lab-job.ts';
+import type { WorkerAnswer } from './tpu-operations.ts';
 
 export interface WorkerFacts {
   readonly worker: number;

@@ -488,11 +488,11 @@ export async function addLabEntry(
 export async function addLabRestart(
   db: Database,
   { id, startRequest }: Job,
-  { attempt, booking, replaces = [], spreadsheet }: LabRestart,
+  { attempt, booking, replaces = [], foreignPrograms = [], spreadsheet }: LabRestart,
 ): Promise<void> {
   const at = startRequest?.at ?? 0;
   const { job: _job, user: _user, spreadsheet: _before, ...rest } = labJobOfRow(await requireLabJobRow(db, id));
-  const details: LabJobDetails = { ...rest, replaces, ...(spreadsheet && { spreadsheet }) };
+  const details: LabJobDetails = { ...rest, replaces, foreignPrograms, ...(spreadsheet && { spreadsheet }) };
   await sql`
     update lab_job set details = ${JSON.stringify(details)} where job = ${jobNumber(id)}`.execute(db);
   await openWindow(db, id, attempt, at);

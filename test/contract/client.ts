@@ -311,6 +311,22 @@ export function clientSuite(implementation: OpenClient): void {
     assert.equal(message, `Cancelling job ${id} (vit). Its v5litepod-16 was not ready yet and is being released.`);
   });
 
+  test('one cancel of several jobs cancels all of them, or none', async (t) => {
+    const fixture = openFixture(t);
+    const [first, second, other] = [
+      await fixture.create(localSpec()),
+      await fixture.create(localSpec()),
+      await fixture.create(localSpec(), 'bob1'),
+    ];
+    const desired = async () => (await fixture.store.loadMany([first, second, other])).map(({ job }) => job.desired);
+    await assert.rejects(fixture.client.sendCommand(first, 'cancel', { replaces: [second, other] }), /bob1/);
+    assert.deepEqual(await desired(), ['running', 'running', 'running']);
+    assert.equal((await fixture.client.sendCommand(first, 'cancel', {})).ok, true);
+    const again = await fixture.client.sendCommand(first, 'cancel', { replaces: [second] });
+    assert.match(again.message, /already being cancelled/);
+    assert.deepEqual(await desired(), ['cancelled', 'cancelled', 'running']);
+  });
+
   test('stop reports the kept capacity, its hourly cost and how to release it', async (t) => {
     const fixture = openFixture(t);
     const id = await fixture.create(tpuSpec());

@@ -146,6 +146,24 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.match(await lab.runOk('kill', window, 'ada'), /was killed already/);
   });
 
+  test('kill -9 of a kill: it has ended all of its jobs or none, and the same command finishes', async () => {
+    lab.setMode('wait');
+    const jobs = [await lab.startJob('run', 'v4-1', 'ada'), await lab.startJob('run', 'v4-p1', 'ada')];
+    const folders: string[] = [];
+    for (const { id } of jobs) folders.push(flagValue(await lab.programArgs(id, 1), '--workdir') ?? 'none');
+    const command = ['kill', `windows=${jobs.map(({ window }) => window).join(',')}`, 'ada'];
+    const killing = startJobman(world, ['tpu', ...command], { env: lab.env });
+    const isEnding = async (id: string) => !['setup', 'running'].includes((await lab.show(id)).phase);
+    const [first, second] = jobs as [(typeof jobs)[0], (typeof jobs)[0]];
+    assert.ok(await eventually(() => isEnding(first.id), { everyMs: 20 }));
+    killing.child.kill('SIGKILL');
+    await killing.result.catch(() => undefined);
+    assert.ok(await isEnding(second.id));
+    await lab.runOk(...command);
+    for (const { id } of jobs) assert.equal((await lab.show(id)).phase, 'cancelled');
+    assert.deepEqual(folders.flatMap(trainingProcesses), []);
+  });
+
   test('a window that is closed manually does not stop the job, and disables every rule of it', async () => {
     lab.setMode('wait');
     const { id, window } = await lab.startJob('run', 'v4-p1', 'ada');

@@ -15,6 +15,7 @@ import {
   type JobOnTpu,
   othersBooking,
 } from '../../lab/tpu-usage.ts';
+import type { DeviceHolder } from '../../app/lab-job.ts';
 import type { LabJob } from '../../lab/lab-store.ts';
 import type { LabUser } from '../../lab/users.ts';
 import { claimQuestion, operationFor } from '../../lab/claim.ts';
@@ -112,11 +113,10 @@ export interface TpuClaim {
   readonly zone: string | null;
   /** The jobs to end when the new one is stored. A later job on the TPU is a conflict. */
   readonly replaces: readonly string[];
+  /** Programs that belong to no job. The script of the new job ends them first. */
+  readonly foreignPrograms: readonly DeviceHolder[];
   readonly booking: Booking | null;
-  /**
-   * Ends the confirmed programs that belong to no job. If the TPU must be created, one request ends its jobs and creates
-   * it. Nothing changes before this call.
-   */
+  /** If the TPU must be created, one request ends its jobs and creates it. Nothing changes before this call. */
   prepare(): Promise<void>;
 }
 
@@ -151,10 +151,10 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   return {
     zone: state.state === 'absent' ? null : state.zone,
     replaces,
+    foreignPrograms: usage.holders,
     booking,
     async prepare() {
-      if (operation === null) await endOnWorkers(cli, tpus, tpu, { folders: [], pids: usage.holders }, signal);
-      else
+      if (operation !== null)
         await operate(cli, parts, tpu, { operation, zone: state.zone, found: state.found, prepares: false, replaces });
     },
   };
@@ -239,7 +239,7 @@ export function toEnd({ job, user }: LabJob): JobToEnd {
 }
 
 /**
- * Cancels the jobs in the names of their owners, to which the user has agreed, and waits. Throws JobmanError: a refusal,
+ * Cancels the jobs with one request in the names of their owners, to which the user has agreed, and waits. Throws JobmanError: a refusal,
  * (1) after the timeout, (130) on the signal.
  */
 export async function endJobs(
@@ -248,10 +248,12 @@ export async function endJobs(
   jobs: readonly JobToEnd[],
 ): Promise<void> {
   if (jobs.length === 0) return;
-  for (const { id, owner } of jobs) {
-    const answer = await client.sendCommand(id, 'cancel', { onBehalfOf: owner ?? '' });
-    // The job may have finished by itself meanwhile. Then there is nothing to end.
-    if (!answer.ok && !(await isFinished(client, id))) throw new JobmanError(answer.message, answer.exitCode);
+  for (const [index, { id, owner }] of jobs.entries()) {
+    const replaces = jobs.slice(index + 1).map((other) => other.id);
+    const answer = await client.sendCommand(id, 'cancel', { onBehalfOf: owner ?? '', replaces });
+    if (answer.ok) break;
+    // The job may have finished by itself meanwhile. Then the request begins with the next one.
+    if (!(await isFinished(client, id))) throw new JobmanError(answer.message, answer.exitCode);
   }
   await wakeController(cli, client);
   await waitUntilFinished(cli, client, jobs, signal);

@@ -9,7 +9,8 @@ import type { TpuSpec } from '../../../src/core/model/spec.ts';
 import { aReport } from '../../support/lab-builders.ts';
 import { readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../../support/builders.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
-import type { DeviceHolder, TpuState } from '../../../src/lab/tpu-operations.ts';
+import type { DeviceHolder } from '../../../src/app/lab-job.ts';
+import type { TpuState } from '../../../src/lab/tpu-operations.ts';
 import { hour } from '../../../src/core/model/time.ts';
 import { now, type CliHarnessOptions } from '../support/harness.ts';
 import type { BookingCommand } from '../../../src/lab/service.ts';
@@ -117,7 +118,15 @@ suite('run', () => {
     assert.equal((await world.client.show(first.id)).phase, 'cancelled');
     assert.equal((await receivedCommands(world, first.id))[0]?.by, 'lyy', 'the history names the actor');
     // The note was about the previous job.
-    assert.deepEqual([world.actions, await booked(world, six)], [[`end on ${six}: 0/77`], 'running lyy']);
+    assert.deepEqual([world.actions, await booked(world, six)], [[], 'running lyy']);
+    // The job ends the program, so that a command that is killed has changed nothing or has created the job.
+    const begin = () => world.tpu(['__begin', world.folder], { env: { JOBMAN_JOB_ID: '000002', JOBMAN_ATTEMPT: '1' } });
+    world.holders.set(six, [{ ...aHolder, command: 'python3 later.py' }]);
+    await begin();
+    assert.deepEqual(world.actions, [], 'another program has its process id now');
+    world.holders.set(six, [aHolder]);
+    await begin();
+    assert.deepEqual(world.actions, [`end on ${six}: 0/77`]);
   });
 
   test('a job of a manifest on the TPU is shown and ended like a job of the lab', async (t) => {
@@ -306,7 +315,13 @@ suite('kill', () => {
     assert.deepEqual(world.actions, [`end on ${six}: /l/1 /s/1`]);
     assert.equal(await booked(world, six), 'reserved xibo');
     assert.match(result.err, /process 77 on worker 0 \(root\) uses the device: python3 other\.py/);
-    assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /^Window 1 \(job 000001\) of xibo was killed already/);
+    const again = await world.tpu(['kill', '1', 'xibo']);
+    assert.match(again.out, /^Window 1 \(job 000001\) of xibo was killed already/);
+    assert.deepEqual(
+      world.actions.splice(1),
+      [`end on ${six}: /l/1 /s/1`],
+      'the first command may not have come so far',
+    );
     await world.run('v2-32-6', 'xibo', '-f');
     await world.run('v2-32-7', 'xibo');
     world.holders.set(six, [aHolder]);

@@ -6,6 +6,7 @@ import { createReadStream, existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { basename, isAbsolute, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import type { Job } from '../../../core/model/job.ts';
 import { emulatorProject } from '../../../core/model/spec.ts';
@@ -127,16 +128,16 @@ function checkFolder({ folder, isFrozen }: AttemptPlan, { directory, directoryNu
 
 /** Throws JobmanError: (1) if one survives, (5) if a worker stays unreachable. */
 async function endEarlierPrograms(cli: TpuCli, labJob: LabJob, lineages: Lineages, attempt: number): Promise<void> {
-  const { replaces = [] } = labJob;
+  const { replaces = [], foreignPrograms = [] } = labJob;
   const replaced = replaces.length === 0 ? [] : await cli.lab.store.windows({ jobs: replaces, cleared: true });
   const folders = earlierRunFolders(labJob, attempt, lineages, replaced);
-  if (folders.length === 0) return;
+  if (folders.length === 0 && foreignPrograms.length === 0) return;
   const tpus = await cli.lab.tpus();
   const until = cli.io.now() + workerTimeout;
   let reported: string | null = null;
   try {
     for (let round = 1; ; round += 1) {
-      const problem = await findUnreachable(cli, tpus, labJob.tpu, folders);
+      const problem = await findUnreachable(cli, tpus, labJob, folders);
       if (problem === null) return;
       if (cli.io.now() > until)
         throw new JobmanError(
@@ -156,19 +157,18 @@ async function endEarlierPrograms(cli: TpuCli, labJob: LabJob, lineages: Lineage
 async function findUnreachable(
   cli: TpuCli,
   tpus: TpuOperations,
-  name: string,
+  { tpu: name, foreignPrograms = [] }: LabJob,
   folders: readonly string[],
 ): Promise<string | null> {
+  const signal = AbortSignal.timeout(minute);
   try {
     const tpu = await resolveTpu(cli, name);
-    const [first] = await endOnWorkers(
-      cli,
-      tpus,
-      tpu,
-      { folders, pids: [] },
-      AbortSignal.timeout(minute),
-      () => undefined,
-    );
+    const { holders, unreachable } =
+      foreignPrograms.length === 0 ? { holders: [], unreachable: [] } : await tpus.holders(tpu, signal);
+    // A process id may belong to another program by now.
+    const pids = holders.filter((one) => foreignPrograms.some((agreed) => isDeepStrictEqual(agreed, one)));
+    const silent = await endOnWorkers(cli, tpus, tpu, { folders, pids }, signal, () => undefined);
+    const [first] = [...silent, ...unreachable];
     return first === undefined ? null : `worker ${first.worker} does not answer (${first.message})`;
   } catch (error) {
     if (!(error instanceof JobmanError) || error.code === exitCode.failed) throw error;

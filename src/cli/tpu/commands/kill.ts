@@ -39,7 +39,9 @@ export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> 
     const message = (window: string): string => `${capitalize(window)} of ${user.name} ${state} already.`;
     await printKilled(cli, user, job, { killed: false, phase }, message);
   }
-  return Math.max(code, await endJobsAndPrograms(cli, user, live));
+  // The command that killed a job may have ended before it checked the workers.
+  const killed = jobs.filter(({ job }) => list.phaseOf(job) === 'cancelled');
+  return Math.max(code, await endJobsAndPrograms(cli, user, live, killed));
 }
 
 async function selectJobs(
@@ -83,8 +85,14 @@ async function printKilled(
   cli.printResult({ window, job, user, ...end }, message(called));
 }
 
-export async function endJobsAndPrograms(cli: TpuCli, user: LabUser, jobs: readonly LabJob[]): Promise<number> {
-  if (jobs.length === 0) return exitCode.ok;
+/** `killed` are jobs that have ended already. Only what they left on the workers is ended. */
+export async function endJobsAndPrograms(
+  cli: TpuCli,
+  user: LabUser,
+  jobs: readonly LabJob[],
+  killed: readonly LabJob[] = [],
+): Promise<number> {
+  if (jobs.length + killed.length === 0) return exitCode.ok;
   return withTpus(cli, user, async (parts) => {
     const ids = jobs.map(({ job }) => job);
     await endJobs(cli, parts, jobs.map(toEnd));
@@ -97,7 +105,7 @@ export async function endJobsAndPrograms(cli: TpuCli, user: LabUser, jobs: reado
         (window) => `Killed ${window} of ${user.name}.`,
       );
     let code: number = exitCode.ok;
-    for (const [name, own] of Map.groupBy(jobs, ({ tpu }) => tpu))
+    for (const [name, own] of Map.groupBy([...jobs, ...killed], ({ tpu }) => tpu))
       code = Math.max(code, await endProgramsOnTpu(cli, parts, await resolveTpu(cli, name), own));
     return code;
   });
