@@ -64,16 +64,16 @@ export const hostScript = `[ -r /proc/self/environ ] && echo proc
 gpus=$(nvidia-smi --list-gpus 2>/dev/null) && printf 'gpus %s\\n' "$(printf '%s\\n' "$gpus" | grep -c ^GPU)"`;
 
 export function checkHost(
-  { name, ssh, gpus }: Pick<Host, 'name' | 'gpus'> & { readonly ssh: string },
+  { name, ssh, gpus, command }: Pick<Host, 'name' | 'gpus'> & { readonly ssh: string; readonly command: string },
   answer:
     | { readonly kind: 'no_answer'; readonly reason: string }
     | { readonly kind: 'ended'; readonly stdout: Uint8Array },
 ): Outcome {
-  if (answer.kind === 'no_answer') return problem(`${name} cannot be reached: ${answer.reason}`, `ssh ${ssh}`);
+  if (answer.kind === 'no_answer') return problem(`${name} cannot be reached: ${answer.reason}`, command);
   const printed = new TextDecoder().decode(answer.stdout);
   if (!printed.includes('proc\n'))
     return problem(`${name} has no /proc, in which jobman finds the processes of a job: it must run Linux`, null);
-  if (!printed.includes('home\n')) return problem(`${name}: its home folder cannot be written`, `ssh ${ssh}`);
+  if (!printed.includes('home\n')) return problem(`${name}: its home folder cannot be written`, command);
   const found = /^gpus (\d+)$/m.exec(printed)?.[1];
   if (gpus !== null && found !== undefined && Number(found) < gpus)
     return warning(`${name} has ${pluralize(Number(found), 'GPU')}, and the settings say ${gpus}`, 'jobman hosts');

@@ -2,6 +2,8 @@
 
 import { isAbsolute, join } from 'node:path';
 import { createLimiter } from '../app/concurrency.ts';
+import type { SshHost } from '../app/worker-access.ts';
+import { quote } from '../catalogue/shell.ts';
 import { runProcess } from './process.ts';
 
 export interface SshConfig {
@@ -18,6 +20,8 @@ export interface SshConfig {
   readonly knownHosts: { readonly name: string; readonly files: readonly string[] };
   /** True when the configuration sets ConnectTimeout, and ServerAliveInterval. */
   readonly limits: { readonly connecting: boolean; readonly silence: boolean };
+  /** The other options that reach the host from another configuration. */
+  readonly options: SshHost['options'];
 }
 
 export interface SshConfigQuery {
@@ -83,6 +87,7 @@ export function defaultSshConfig(query: SshConfigQuery, defaults: SshDefaults): 
       ['known_hosts'].map((name) => absolute(name, defaults)),
     ),
     limits: { connecting: false, silence: false },
+    options: [],
   };
 }
 
@@ -114,14 +119,31 @@ export function parseSshConfig(text: string, query: SshConfigQuery, defaults: Ss
   const jump = first('proxyjump');
   const command = first('proxycommand');
   let proxy: readonly string[] | null = null;
-  if (jump !== undefined && jump !== 'none') proxy = jumpArgv(jump, host, port, defaults.sshArgs);
-  else if (command !== undefined && command !== 'none') proxy = ['/bin/sh', '-c', `exec ${expand(command)}`];
+  let proxyCommand: string | undefined;
+  if (jump !== undefined && jump !== 'none') {
+    proxy = jumpArgv(jump, host, port, [...defaults.sshArgs, '-o', 'BatchMode=yes']);
+    // Not ProxyJump: ssh resolves its host in the configuration that has the option.
+    proxyCommand = jumpArgv(jump, host, port, defaults.sshArgs).map(quote).join(' ');
+  } else if (command !== undefined && command !== 'none') {
+    proxyCommand = expand(command);
+    proxy = ['/bin/sh', '-c', `exec ${proxyCommand}`];
+  }
+  const printed = (name: string) => {
+    const value = first(name.toLowerCase());
+    return value === undefined ? [] : [[name, value] as const];
+  };
   return {
     host,
     port,
     user,
     keyFiles: (values.get('identityfile') ?? []).filter((name) => name !== 'none').map(path),
     certificates: (values.get('certificatefile') ?? []).filter((name) => name !== 'none').map(path),
+    options: [
+      ...['IdentitiesOnly', 'IdentityAgent', 'HostKeyAlias', 'UserKnownHostsFile', 'GlobalKnownHostsFile'].flatMap(
+        printed,
+      ),
+      ...(proxyCommand === undefined ? [] : [['ProxyCommand', proxyCommand.replaceAll('%', '%%')] as const]),
+    ],
     agent: agentOf(first('identityagent'), path, defaults.agent),
     proxy,
     knownHosts: knownHostsOf(
@@ -158,14 +180,12 @@ function agentOf(value: string | undefined, path: (name: string) => string, fall
 }
 
 /** The last jump host opens the connection; the ones before it are its own jumps. */
-function jumpArgv(jump: string, host: string, port: number, sshArgs: readonly string[]): readonly string[] {
+function jumpArgv(jump: string, host: string, port: number, args: readonly string[]): readonly string[] {
   const hops = jump.split(',').map((hop) => hop.trim());
   const last = hops.pop() ?? '';
   return [
     'ssh',
-    ...sshArgs,
-    '-o',
-    'BatchMode=yes',
+    ...args,
     ...(hops.length === 0 ? [] : ['-J', hops.join(',')]),
     '-W',
     host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`,

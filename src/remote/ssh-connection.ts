@@ -312,7 +312,8 @@ export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: strin
   return [...new Set([...own, ...config.keyFiles, join(userHome, '.ssh', 'google_compute_engine')])];
 }
 
-function sshCommand({ host, port, user }: SshTarget): string {
+/** The command that a user types. */
+export function sshCommand({ host, port, user }: Pick<SshTarget, 'host' | 'port' | 'user'>): string {
   return `ssh ${port === null ? '' : `-p ${port} `}${user === null ? '' : `${user}@`}${host}`;
 }
 

@@ -66,8 +66,11 @@ export function createSshLogins(options: {
     return true;
   }
 
-  /** The ssh options for a worker. A known host key is required; an unknown one is pinned without a question. */
-  async function sshHost(login: WorkerLogin): Promise<SshHost> {
+  /**
+   * The ssh options for a worker. A known host key is required; an unknown one is pinned without a question. For a
+   * machine of the user, the terminal's ssh_config adds the rest.
+   */
+  async function terminalHost(login: WorkerLogin): Promise<SshHost> {
     const target = await targetOf(login);
     if (login.verifiesKnownHosts === true) {
       const { limits } = await pool.config(target);
@@ -90,11 +93,18 @@ export function createSshLogins(options: {
     /** It does not connect yet. */
     transport: async (login: WorkerLogin): Promise<SshTransport> => pool.transport(await targetOf(login)),
 
-    sshHost,
+    /** The same for a configuration file, which has nothing but these options. */
+    async sshHost(login: WorkerLogin): Promise<SshHost> {
+      if (login.verifiesKnownHosts !== true) return terminalHost(login);
+      const { host, port, user, keyFiles, certificates, options, limits } = await pool.config(await targetOf(login));
+      const address = addressOptions({ port, user });
+      const found = [...pathOptions('IdentityFile', keyFiles), ...pathOptions('CertificateFile', certificates)];
+      return { worker: login.worker, host, options: [...address, ...found, ...options, ...limitOptions(limits)] };
+    },
 
     /** The ssh command for a worker. A single argument is a shell script, as for ssh; several are passed unchanged. */
     async sshArgv(login: WorkerLogin, command: readonly string[]): Promise<readonly string[]> {
-      const { host, options } = await sshHost(login);
+      const { host, options } = await terminalHost(login);
       const commandText = command.length > 1 ? command.map(quote).join(' ') : command.join('');
       return [
         'ssh',
@@ -137,7 +147,12 @@ function sshOptions(
   ];
 }
 
-function addressOptions({ port, user }: WorkerLogin): SshHost['options'] {
+/** ssh warns about each missing file. */
+function pathOptions(name: string, paths: readonly string[]): SshHost['options'] {
+  return paths.filter((path) => existsSync(path)).map((path) => [name, quoteConfigPath(path)] as const);
+}
+
+function addressOptions({ port, user }: Pick<WorkerLogin, 'port' | 'user'>): SshHost['options'] {
   return [
     ...(port === null ? [] : ([['Port', String(port)]] as const)),
     ...(user === null ? [] : ([['User', user]] as const)),

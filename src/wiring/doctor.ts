@@ -4,6 +4,7 @@ import { openSshPool } from './ssh-pool.ts';
 import type { HostPath } from '../app/client.ts';
 import { hostsOf } from '../app/hosts.ts';
 import { hostLogin } from '../backends/hosts/hosts.ts';
+import { sshCommand } from '../remote/ssh-connection.ts';
 import { createSshLogins } from '../remote/ssh-logins.ts';
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -179,9 +180,10 @@ async function hostOutcomes(services: Services): Promise<readonly Outcome[]> {
   try {
     return await Promise.all(
       hosts.map(async ({ name, ssh, gpus }) => {
-        const transport = await logins.transport(hostLogin(name, ssh ?? '', 0));
+        const login = hostLogin(name, ssh ?? '', 0);
+        const transport = await logins.transport(login);
         const answer = await transport.run({ script: hostScript, timeoutMs: 15 * second, maxOutputBytes: 4_096 });
-        return checkHost({ name, ssh: ssh ?? '', gpus }, answer);
+        return checkHost({ name, ssh: ssh ?? '', gpus, command: sshCommand(login) }, answer);
       }),
     );
   } finally {

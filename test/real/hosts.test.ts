@@ -106,6 +106,14 @@ exit 3`;
   assert.ok(await prints(world, id, '[1] worker 1 of 2'));
   const { stdout } = await world.runOk(['exec', id, '--', 'echo "at $JOBMAN_WORKER $PWD"']);
   assert.match(stdout, /^\[0\] at/m);
+  // OpenSSH itself, which does not read the configuration that names the hosts.
+  const config = join(world.folder, 'jobman.config');
+  writeFileSync(config, await world.output('ssh-config', id));
+  const byName = spawnSync(findProgram('ssh') ?? 'ssh', ['-F', config, `jobman-${Number(id)}-1`, 'echo reached'], {
+    encoding: 'utf8',
+    env: world.env,
+  });
+  assert.equal(byName.stdout, 'reached\n', byName.stderr);
 
   assert.ok(await world.killController());
   await world.runOk(['controller', 'start']);

@@ -23,7 +23,20 @@ test('what is not said has its usual value', () => {
     agent: '/run/agent',
     proxy: null,
     limits: { connecting: false, silence: false },
+    options: [],
   });
+});
+
+test('another configuration gets what this one says, with a jump host that this one resolves', () => {
+  assert.deepEqual(
+    read('identitiesonly yes\nhostkeyalias farm\nproxyjump ada@outer,inner\nhostname 10.0.0.1\nport 2222\n').options,
+    [
+      ['IdentitiesOnly', 'yes'],
+      ['HostKeyAlias', 'farm'],
+      ['ProxyCommand', 'ssh -F file -J ada@outer -W 10.0.0.1:2222 ssh://inner'],
+    ],
+  );
+  assert.deepEqual(read('proxycommand nc %h %p # 100%%\n').options, [['ProxyCommand', 'nc near 22 # 100%%']]);
 });
 
 test('names, ports, users and key files are taken, with their tokens filled in', () => {
