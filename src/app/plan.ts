@@ -52,10 +52,10 @@ async function queueLines(sources: QueueSources, { capacity }: JobSpec): Promise
   if (names.length === 0) return [];
   const queues = await readHostQueues(sources).catch(() => []);
   return queues
-    .filter((queue) => names.includes(queue.pool) && queue.usedBy.length + queue.waiting.length >= queue.slots)
+    .filter((queue) => names.includes(queue.pool) && queue.slotsUsed + queue.waiting.length >= queue.slots)
     .map(
-      ({ pool, slots, usedBy, waiting }) =>
-        `a wait on ${formatHosts([pool])}: ${usedBy.length} of ${pluralize(slots, 'slot')} used, ${pluralize(waiting.length, 'job')} before this one`,
+      ({ pool, slots, slotsUsed, waiting }) =>
+        `a wait on ${formatHosts([pool])}: ${slotsUsed} of ${pluralize(slots, 'slot')} used, ${pluralize(waiting.length, 'job')} before this one`,
     );
 }
 

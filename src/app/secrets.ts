@@ -64,6 +64,8 @@ export function checkedValue(name: SecretName, value: Uint8Array): Uint8Array {
   if (value.length === 0) throw usageError(`The value of the secret ${name} is empty.`);
   if (value.length > maxSecretBytes)
     throw usageError(`The value of the secret ${name} is longer than ${maxSecretBytes / 1024} KiB.`);
+  if (value.includes(0))
+    throw usageError(`The value of the secret ${name} has a NUL byte, which no environment variable can contain.`);
   return value;
 }
 

@@ -1,8 +1,8 @@
 // Blobs: contents in a folder of this machine, each in a file that its digest names.
 
 import { execFile } from 'node:child_process';
-import { existsSync, statSync, utimesSync } from 'node:fs';
-import { open, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
+import { constants, existsSync, statSync, utimesSync } from 'node:fs';
+import { open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { mapConcurrent } from '../app/concurrency.ts';
@@ -79,17 +79,27 @@ export function createBlobs(home: string): Blobs {
 
     async read(digest) {
       const path = pathOf(digest);
-      const content = await readFile(path).catch((error: unknown) => {
+      const content = await readIfRegular(path).catch((error: unknown) => {
         throw isFileMissing(error)
           ? new BlobError(`${digest} is missing: there is no file ${path}`)
           : fileError(path, error);
       });
-      if (digestOf(content) === digest) return content;
+      if (content !== undefined && digestOf(content) === digest) return content;
       // Out of the way of the next upload of this content.
       await rename(path, `${path}.damaged`).catch(() => undefined);
       throw new BlobError(`${digest} is damaged: ${path} had other bytes (now ${basename(path)}.damaged)`);
     },
   };
+}
+
+/** Undefined for a FIFO or a device. Never waits for a writer. */
+async function readIfRegular(path: string): Promise<Buffer | undefined> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return (await file.stat()).isFile() ? await file.readFile() : undefined;
+  } finally {
+    await file.close();
+  }
 }
 
 /** The files in the folder with their times of use. A file that vanishes meanwhile is left out. */

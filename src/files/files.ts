@@ -71,7 +71,8 @@ export function fileModeIn(folder: string): number {
 
 /** Readers see the old text or the new one, even if two processes write. Throws the system's error. */
 export function writeAtomically(path: string, content: string | Uint8Array, mode = fileModeIn(dirname(path))): void {
-  const draft = `${path}.${crypto.randomUUID()}`;
+  // A hidden file: no reader takes it for the file of another name, such as a secret.
+  const draft = join(dirname(path), `.${basename(path)}.${crypto.randomUUID()}`);
   try {
     writeFileSync(draft, content, { mode });
     renameSync(draft, path);

@@ -29,7 +29,7 @@ export function createSecretStore(home: string, settingFile: SettingFile = () =>
     async list(owner) {
       const folder = secretsFolder(home, owner);
       try {
-        const names = readdirSync(folder).filter((name) => secretNamePattern.test(name) && !draftPattern.test(name));
+        const names = readdirSync(folder).filter((name) => secretNamePattern.test(name));
         return names.toSorted().flatMap((name): readonly StoredSecret[] => {
           const state = fileStateOf(join(folder, name));
           return state === undefined ? [] : [{ name, ...state }];
@@ -110,9 +110,6 @@ export function createSecretStore(home: string, settingFile: SettingFile = () =>
     throw new JobmanError(`other users may read ${describe(job, ref)}: chmod 600 ${quote(file)}`, exitCode.failed);
   }
 }
-
-/** The unfinished file of `writeAtomically`. */
-const draftPattern = /\.[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
 
 function describe({ id, owner }: Pick<Job, 'id' | 'owner'>, ref: SecretRef): string {
   if (ref.kind === 'localFile') return `the file ${ref.path} of a secret`;

@@ -33,8 +33,8 @@ test('a secret is a file that only its owner can read, and a new value replaces 
   const { client, folder, home } = openFixture(t);
   assert.deepEqual(await client.secrets(), []);
   assert.equal(await client.setSecret('wandb', Buffer.from('one\n')), 'added');
-  assert.equal(await client.setSecret('wandb', Buffer.from([0xff, 0x00])), 'replaced');
-  assert.deepEqual([...readFileSync(join(folder, 'wandb'))], [0xff, 0x00]);
+  assert.equal(await client.setSecret('wandb', Buffer.from([0xff, 0x01])), 'replaced');
+  assert.deepEqual([...readFileSync(join(folder, 'wandb'))], [0xff, 0x01]);
   assert.deepEqual([statSync(folder).mode & 0o777, statSync(join(folder, 'wandb')).mode & 0o777], [0o700, 0o600]);
   assert.deepEqual(readdirSync(folder), ['wandb']);
   const [only] = await client.secrets();
@@ -46,6 +46,7 @@ test('a secret is a file that only its owner can read, and a new value replaces 
     ['', 'x', /not a name of a secret/],
     ['empty', '', /is empty/],
     ['long', 'x'.repeat(50_000), /longer than 48 KiB/],
+    ['binary', 'a\0b', /has a NUL byte/],
   ] as const)
     await assert.rejects(client.setSecret(name, Buffer.from(value)), (error: unknown) => {
       assert.ok(error instanceof JobmanError && error.code === 2, name);
@@ -70,7 +71,7 @@ test('a secret that others may read is not used', async (t) => {
     /the secret hf of ada does not exist; .*jobman secret set hf/,
   );
   mkdirSync(join(folder, 'folder'));
-  writeFileSync(join(folder, 'wandb.0f0f0f0f-0000-4000-8000-000000000000'), 'unfinished');
+  writeFileSync(join(folder, '.wandb.0f0f0f0f-0000-4000-8000-000000000000'), 'unfinished');
   assert.deepEqual(
     (await client.secrets()).map(({ name }) => name),
     ['wandb'],

@@ -216,8 +216,23 @@ test('a queue position: the used slots, and the jobs ahead', () => {
     { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 0, after: [] },
     { pool: 'localhost', slots: 2, slotsUsed: 1, usedBy: ['000009'], ahead: 2, after: [] },
   ]);
-  const queue = { pool: 'localhost', slots: 2, usedBy: ['000009'], waiting: ['000002', '000003', '000001'] };
+  const queue = {
+    pool: 'localhost',
+    slots: 2,
+    slotsUsed: 1,
+    usedBy: ['000009'],
+    waiting: ['000002', '000003', '000001'],
+  };
   assert.deepEqual(queuesOf(machine(2), jobs), [queue]);
+  // The host had one slot when this job began: its GPUs are those of both slots now.
+  const gpus = [0, 1];
+  const both = holding('000009');
+  const older = { ...both, allocations: both.allocations.map((one) => ({ ...one, slots: [{ slot: 0, gpus }] })) };
+  const pools = [{ name: ownHost, slots: 2, gpus: 2 }];
+  const [first] = jobs;
+  assert.ok(first !== undefined);
+  assert.equal(queuePositionOf(pools, [older, first], first)?.slotsUsed, 2);
+  assert.equal(queuesOf(pools, [older, first])[0]?.slotsUsed, 2);
 });
 
 test('a job waits for the end of the jobs that it replaces, also on other TPUs', () => {

@@ -60,6 +60,8 @@ test('a damaged or missing blob is named with its digest and file, and can be st
     () => writeFileSync(fileOf(home, blob), 'weightz'),
     () => writeFileSync(fileOf(home, blob), ''),
     () => rmSync(fileOf(home, blob), { force: true }),
+    // A reader would wait for a writer.
+    () => spawnSync('mkfifo', [fileOf(home, blob)]),
   ]) {
     spoil();
     await assert.rejects(blobs.read(blob.digest), (error) => {

@@ -48,21 +48,21 @@ async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolea
     );
   if (cli.json) {
     cli.printJsonLines(
-      queues.map(({ pool: host, slots: slotCount, usedBy, waiting: jobs }) => ({
+      queues.map(({ pool: host, slots: slotCount, slotsUsed, waiting: jobs }) => ({
         kind: 'slots' as const,
         host,
         slotCount,
-        usedCount: usedBy.length,
+        usedCount: slotsUsed,
         waitingCount: jobs.length,
       })),
     );
     cli.printJsonLines(waiting.map((row) => ({ kind: 'queued' as const, positions: positionsOf(row), ...row })));
     return false;
   }
-  for (const { pool, slots, usedBy, waiting: jobs } of queues) {
+  for (const { pool, slots, slotsUsed, waiting: jobs } of queues) {
     const host = pool === ownHost ? 'This machine' : pool;
     cli.printSentence(
-      `${host}: ${usedBy.length} of ${pluralize(slots, 'slot')} used, ${pluralize(jobs.length, 'job')} waiting.`,
+      `${host}: ${slotsUsed} of ${pluralize(slots, 'slot')} used, ${pluralize(jobs.length, 'job')} waiting.`,
     );
   }
   cli.printSentence(`TPUs: ${pluralize(tpu.length, 'job')} waiting.`);

@@ -73,6 +73,11 @@ function freeSlots(pool: Pool, usage: readonly Usage[]): Slot[] {
   return free.slice(0, Math.max(0, pool.slots - users.length));
 }
 
+/** Includes those whose GPUs a job has from earlier settings. */
+function usedSlots(pool: Pool, usage: readonly Usage[]): number {
+  return pool.slots - freeSlots(pool, usage).length;
+}
+
 function slotsOf({ slots, gpus }: Pool): readonly Slot[] {
   const share = (gpus ?? 0) / slots;
   return Array.from({ length: slots }, (_, slot) =>
@@ -160,6 +165,7 @@ function longBackoffEnd(job: Job): Instant | undefined {
 export interface PoolQueue {
   readonly pool: string;
   readonly slots: number;
+  readonly slotsUsed: number;
   readonly usedBy: readonly string[];
   readonly waiting: readonly string[];
 }
@@ -167,11 +173,12 @@ export interface PoolQueue {
 export function queuesOf(pools: readonly Pool[], jobs: readonly Job[]): readonly PoolQueue[] {
   const usage = usageOf(jobs);
   const demands = demandsOf(jobs).toSorted(compareDemands);
-  return pools.map(({ name, slots }) => ({
-    pool: name,
-    slots,
-    usedBy: usage.flatMap((one) => (one.pools.includes(name) ? [one.job] : [])),
-    waiting: demands.flatMap((one) => (one.pools.includes(name) ? [one.job] : [])),
+  return pools.map((pool) => ({
+    pool: pool.name,
+    slots: pool.slots,
+    slotsUsed: usedSlots(pool, usage),
+    usedBy: usage.flatMap((one) => (one.pools.includes(pool.name) ? [one.job] : [])),
+    waiting: demands.flatMap((one) => (one.pools.includes(pool.name) ? [one.job] : [])),
   }));
 }
 
@@ -196,11 +203,19 @@ export function queuePositionOf(pools: readonly Pool[], jobs: readonly Job[], jo
   const [own] = demandsOf([job]);
   if (own === undefined) return undefined;
   const all = withTpus(pools, [job]);
+  const usage = usageOf(jobs);
   const positions = own.pools.map((pool): QueuePosition => {
-    const usedBy = usageOf(jobs).flatMap((one) => (one.pools.includes(pool) ? [one.job] : []));
+    const usedBy = usage.flatMap((one) => (one.pools.includes(pool) ? [one.job] : []));
     const ahead = demandsOf(jobs).filter((one) => one.pools.includes(pool) && compareDemands(one, own) < 0);
-    const slots = all.find(({ name }) => name === pool)?.slots ?? null;
-    return { pool, slots, slotsUsed: usedBy.length, usedBy, ahead: ahead.length, after: unendedBefore(job, jobs) };
+    const known = all.find(({ name }) => name === pool);
+    return {
+      pool,
+      slots: known?.slots ?? null,
+      slotsUsed: known === undefined ? usedBy.length : usedSlots(known, usage),
+      usedBy,
+      ahead: ahead.length,
+      after: unendedBefore(job, jobs),
+    };
   });
   const spare = ({ slots, slotsUsed, ahead }: QueuePosition): number =>
     slots === null ? -Infinity : slots - slotsUsed - ahead;

@@ -274,7 +274,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       const own = jobs.filter(({ hosts, phase }) => hosts.includes('localhost') && !isFinishedPhase(phase));
       const waiting = own.filter(({ phase }) => phase === 'queued').map(({ id }) => id);
       const usedBy = own.flatMap(({ id, phase }) => (phase === 'queued' ? [] : [id]));
-      return [{ pool: 'localhost', slots: 4, usedBy, waiting: waiting.toReversed() }];
+      return [{ pool: 'localhost', slots: 4, slotsUsed: usedBy.length, usedBy, waiting: waiting.toReversed() }];
     },
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
