@@ -39,6 +39,7 @@ export function resolveActor(
     role: isHomeOwner && !isRenamed ? 'admin' : (user?.role ?? 'member'),
     via: 'local',
     logins: loginsOf(user, login, users),
+    ...(isRenamed && !isHomeOwner && { otherLogin: login }),
   };
 }
 

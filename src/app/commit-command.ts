@@ -2,7 +2,7 @@
 // each command.
 
 import { applyCommand, type Verb } from '../core/decide/commands.ts';
-import { owns, type Actor } from '../core/model/user.ts';
+import { nameInHistory, owns, type Actor } from '../core/model/user.ts';
 import type { Guard } from '../core/policy/guards.ts';
 import { checkAction, type ActionAnswer } from '../core/policy/permissions.ts';
 import {
@@ -55,7 +55,7 @@ export async function commitCommand(
     if (guarded !== undefined && guarded.confirmation !== null)
       return { answer: unconfirmedResult(job, guarded.confirmation), change: null };
     const waitsForTpu = guarded !== undefined && guarded.onTpu.length > 0;
-    const given = { ...options, waitsForTpu, by: actor.user, onBehalf: !owns(actor, job.owner) };
+    const given = { ...options, waitsForTpu, by: nameInHistory(actor), onBehalf: !owns(actor, job.owner) };
     const { job: commanded, events } = applyCommand(job, verb, given, now());
     const mayEnd = guarded !== undefined || verb === 'cancel';
     const ends = mayEnd ? await endRequests(parts, actor, options.replaces ?? []) : [];
@@ -97,7 +97,7 @@ export async function endRequests(
   return (await store.loadMany(ids)).flatMap(({ job, revision }) => {
     if (job.finish !== null || job.removed) return [];
     requirePermission(job, 'cancel', actor, job.owner);
-    const given = { by: actor.user, onBehalf: !owns(actor, job.owner) };
+    const given = { by: nameInHistory(actor), onBehalf: !owns(actor, job.owner) };
     const { job: ended, events } = applyCommand(job, 'cancel', given, now());
     return events.length === 0
       ? []

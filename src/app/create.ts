@@ -3,7 +3,7 @@
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
-import { ownNames, type Actor } from '../core/model/user.ts';
+import { nameInHistory, ownNames, type Actor } from '../core/model/user.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
 import { endRequests, reportEnds } from './commit-command.ts';
@@ -23,7 +23,7 @@ import { requireUploaded } from './workdir.ts';
 export async function createJob(parts: ClientParts, actor: Actor, request: CreateRequest): Promise<CreateAnswer> {
   const { store, now } = parts;
   const { manifest, onBehalfOf } = request;
-  const [owner, by] = [onBehalfOf ?? actor.user, actor.user];
+  const [owner, by] = [onBehalfOf ?? actor.user, nameInHistory(actor)];
   requirePermission({ owner, spec: request.spec }, 'create', actor, onBehalfOf);
   const checkSecrets = () => requireJobSecrets(parts, actor, { owner, spec: request.spec });
   await checkSecrets();

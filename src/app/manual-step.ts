@@ -3,7 +3,7 @@
 import type { Event } from '../core/model/event.ts';
 import { openAttempt, stepsOf, type Allocation, type Job, usableAllocation } from '../core/model/job.ts';
 import type { OutcomeResult } from '../core/model/observation.ts';
-import type { Actor } from '../core/model/user.ts';
+import { nameInHistory, type Actor } from '../core/model/user.ts';
 import { checkAction } from '../core/policy/permissions.ts';
 import { resolvedStep } from '../core/decide/launch.ts';
 import type { SetupStep } from '../core/model/spec.ts';
@@ -155,7 +155,7 @@ async function recordStep(
   { actor, onBehalfOf }: StepRequest,
   result: Pick<Extract<Event, { kind: 'step_run_manually' }>, 'allocation' | 'step' | 'force' | 'workers' | 'failed'>,
 ): Promise<void> {
-  const event: Event = { kind: 'step_run_manually', at: parts.now(), ...result, by: actor.user };
+  const event: Event = { kind: 'step_run_manually', at: parts.now(), ...result, by: nameInHistory(actor) };
   const recorded = await commitChange(parts, stored, async (job) => {
     requirePermission(job, 'setup', actor, onBehalfOf);
     // Keep the next check: nothing has changed for the controller.

@@ -75,6 +75,8 @@ export interface LabHome {
    * Safe to repeat; a sentence per change. Throws JobmanError: 3 unknown group, 4 a controller runs, 1 no permission.
    */
   share(group: string): Promise<readonly string[]>;
+  /** The logins of this machine with the name; null if the home is not shared, so that one login is for all users. */
+  loginsNamed(name: string): Promise<readonly string[] | null>;
   /** Files of a shared home with a wrong mode or group; null if the home is not shared. */
   wrongModes(): Promise<readonly WrongMode[] | null>;
   /** Writes a secret to a file that only this login can read, unless the file exists. `file` is absolute. */

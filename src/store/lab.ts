@@ -341,7 +341,7 @@ async function writeLogins(db: Database, { name, logins }: LabUser): Promise<voi
       insert into login (login, owner) values (${login}, ${name})
       on conflict (login) do update set login = excluded.login returning owner`.execute(db);
     const { owner } = requireRow(rows[0]);
-    if (owner !== name) throw new JobmanError(loginTaken(login, owner), exitCode.conflict);
+    if (owner !== name) throw loginTaken(login, owner, (await readLogins(db)).get(owner) ?? []);
   }
 }
 
@@ -352,14 +352,19 @@ function checkUnique(user: LabUser, others: readonly LabUser[]): void {
     const taken =
       (other.name === user.name && `The user "${user.name}" already exists.`) ||
       (other.id === user.id && `The id ${user.id} belongs to ${other.name}. Omit it to get a free one.`) ||
-      (other.session === user.session && `The session "${user.session}" belongs to ${other.name}. Choose another.`) ||
-      (login !== undefined && loginTaken(login, other.name));
+      (other.session === user.session && `The session "${user.session}" belongs to ${other.name}. Choose another.`);
     if (taken !== false) throw new JobmanError(taken, exitCode.conflict);
+    if (login !== undefined) throw loginTaken(login, other.name, other.logins);
   }
 }
 
-function loginTaken(login: string, owner: string): string {
-  return `The login "${login}" belongs to ${owner}. Remove it from that user first.`;
+function loginTaken(login: string, owner: string, logins: readonly string[]): JobmanError {
+  const others = logins.filter((one) => one !== login).join(',') || '-';
+  return new JobmanError(
+    `The login "${login}" belongs to ${owner}. Remove it from that user first.`,
+    exitCode.conflict,
+    [`tpu set-logins ${owner} login=${others}`],
+  );
 }
 
 async function userNotFound(db: Database, name: string): Promise<JobmanError> {

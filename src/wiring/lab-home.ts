@@ -98,6 +98,16 @@ export function createLabHome(home: string): LabHome {
       }
     },
 
+    async loginsNamed(name) {
+      if (!isGroupShared(home)) return null;
+      const { exitCode: code } = await runProcess({
+        argv: ['id', '-u', '--', name],
+        timeoutMs: 10_000,
+        maxOutputBytes: 1000,
+      });
+      return code === 0 ? [name] : [];
+    },
+
     wrongModes: () => Promise.resolve(isGroupShared(home) ? findWrongModes(home) : null),
   };
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isSharedLogin, mayBe, resolveActor } from '../../src/app/actor.ts';
-import { owns } from '../../src/core/model/user.ts';
+import { nameInHistory, owns } from '../../src/core/model/user.ts';
 import type { User } from '../../src/core/model/user.ts';
 
 function aUser(name: string, changes: Partial<User> = {}): User {
@@ -35,11 +35,24 @@ test('a login is the user who has it, then the user with its name, then itself',
 });
 
 test('on a shared login the requested user is the actor, and keeps the jobs of the login', () => {
-  assert.deepEqual(actor('lab', 'bob'), { user: 'bob', role: 'member', via: 'local', logins: ['lab'] });
+  assert.deepEqual(actor('lab', 'bob'), {
+    user: 'bob',
+    role: 'member',
+    via: 'local',
+    logins: ['lab'],
+    otherLogin: 'lab',
+  });
   assert.equal(actor('lab', 'zoe\u0301').user, 'zoé', 'in any Unicode form');
   assert.equal(actor('lab', 'zoé').role, 'viewer');
   assert.equal(actor('lab', 'ada').user, 'lab', 'a user with logins accepts only these');
   for (const unknown of ['unknown', '']) assert.equal(actor('lab', unknown).user, 'lab');
+});
+
+test('the history names a login that is not known to be of the user, unless it owns the home', () => {
+  const name = (...given: Parameters<typeof actor>) => nameInHistory(actor(...given));
+  assert.equal(name('nbob', 'bob'), 'bob (login nbob)');
+  assert.equal(name('nbob', 'bob', true), 'bob', 'the login that people of the lab share');
+  assert.deepEqual([name('ada1'), name('bob'), name('nbob')], ['ada', 'bob', 'nbob']);
 });
 
 test("one user's login is never another user, whatever is requested", () => {

@@ -26,17 +26,27 @@ export async function resolveUsers(cli: TpuCli, args: ParsedArguments): Promise<
 
 /** For changes. `what` completes "Do you want to ... for ada". Throws JobmanError (1) after a no. */
 export async function resolveActingUser(cli: TpuCli, args: ParsedArguments, what: string): Promise<LabUser> {
+  const { user, actor, effect } = await resolveActingEffect(cli, args, what);
+  if (effect === null) return user;
+  const question = `You are ${actor}. Do you want to ${what} for ${user.name}?`;
+  if (!(await confirm(cli, question, `${effect}.`))) throw new JobmanError('Nothing was changed.', exitCode.failed);
+  return user;
+}
+
+/** As `resolveActingUser`, for a command whose own question contains the effect; null if the user types it. */
+export async function resolveActingEffect(cli: TpuCli, args: ParsedArguments, what: string): Promise<ActingEffect> {
   const users = await cli.lab.store.users();
   const user = await chooseUser(cli, args, users);
   const actor = currentUser(cli, users, user.name)?.name ?? cli.io.user;
-  if (actor === user.name) return user;
-  const isMeant = await confirm(
-    cli,
-    `You are ${actor}. Do you want to ${what} for ${user.name}?`,
-    `You are ${actor}; this would ${what} for ${user.name}.`,
-  );
-  if (!isMeant) throw new JobmanError('Nothing was changed.', exitCode.failed);
-  return user;
+  return { user, actor, effect: actor === user.name ? null : `You are ${actor}; this would ${what} for ${user.name}` };
+}
+
+interface ActingEffect {
+  readonly user: LabUser;
+  /** The user who types. */
+  readonly actor: UserName;
+  /** Without a full stop. */
+  readonly effect: string | null;
 }
 
 type Caller = Pick<TpuCli, 'io' | 'requestedUser'>;

@@ -21,6 +21,13 @@ export interface Actor {
   readonly via: 'local' | 'token' | 'session';
   /** Logins whose jobs count as the actor's own: those of the user, and the one of this process. Empty for a token. */
   readonly logins: readonly string[];
+  /** The login that performs the call, unless it is known to be the user's or owns the home. */
+  readonly otherLogin?: string;
+}
+
+/** The name of the actor in the history. */
+export function nameInHistory({ user, otherLogin }: Actor): string {
+  return otherLogin === undefined ? user : `${user} (login ${otherLogin})`;
 }
 
 export function owns(actor: Actor, owner: UserName): boolean {

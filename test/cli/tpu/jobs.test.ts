@@ -381,6 +381,15 @@ suite('kill', () => {
     }
     assert.equal((await world.tpu(['kill', '1', 'xibo', '--yes'])).code, 0);
     assert.ok((await receivedCommands(world, id)).some(({ verb, by }) => verb === 'cancel' && by === 'lyy'));
+    const { id: own } = await world.run('v2-32-p1', 'lyy');
+    const taking = await world.tpu(['run', 'v2-32-p1', 'xibo']);
+    assert.equal(taking.code, exitCode.conflict);
+    assert.match(
+      taking.err,
+      /of lyy is .* This job would be ended\. You are lyy; this would run a job for xibo\..*--yes/,
+    );
+    assert.equal((await world.tpu(['run', 'v2-32-p1', 'xibo', '-f'])).code, exitCode.conflict, '-f takes only the TPU');
+    assert.deepEqual(await receivedCommands(world, own), []);
     const { id: started } = await world.run('v2-32-7', 'xibo', '--yes');
     assert.deepEqual(
       [(await world.client.show(started)).owner, (await world.client.events(started, 0))[0]?.event],

@@ -2,6 +2,7 @@
 // pass in the parts of tmux, the cloud and the sheet that they need.
 
 import { createJobFiles } from '../../../src/files/job-files.ts';
+import { createLabHome } from '../../../src/wiring/lab-home.ts';
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import { run, runTpu } from '../../support/output-schema.ts';
 import { resolveActor } from '../../../src/app/actor.ts';
@@ -63,8 +64,9 @@ export async function runCli(
   argv: readonly string[],
   harness: CliHarness,
   clientOf?: (actor: Actor) => Client,
+  home?: string,
 ): Promise<CliResult> {
-  const code = await runProgram(argv, servicesOf(lab, harness, clientOf));
+  const code = await runProgram(argv, servicesOf(lab, harness, clientOf, home));
   return { code, out: harness.out(), err: harness.err(), commands: harness.commands };
 }
 
@@ -74,20 +76,25 @@ export function jsonLines<T>(out: string): readonly T[] {
 }
 
 /** Without `clientOf`, every actor has the client of the harness. */
-export function servicesOf(lab: Lab, { services }: CliHarness, clientOf?: (actor: Actor) => Client): LabServices {
+export function servicesOf(
+  lab: Lab,
+  { services }: CliHarness,
+  clientOf?: (actor: Actor) => Client,
+  home = services.home,
+): LabServices {
   return {
     ...services,
     lab: async () => lab,
-    labHome: unavailable('home of a group'),
+    labHome: async () => createLabHome(home),
     async clientAs(requested) {
-      const actor = resolveActor({ login: services.io.user, isHomeOwner: false }, requested, await lab.store.users());
+      const actor = resolveActor({ login: services.io.user, isHomeOwner: true }, requested, await lab.store.users());
       return clientOf?.(actor) ?? { ...(await services.client()), whoAmI: async () => actor };
     },
   };
 }
 
 /** A lab in memory. It needs no closing. */
-export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
+export function openLabWorld(parts: Partial<Lab> = {}, home?: string): LabWorld {
   const store = openStore({ file: ':memory:' });
   const { lab: labStore } = store;
   const checkedJobs: string[] = [];
@@ -108,7 +115,7 @@ export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
       await labStore.addJob(aLabJob(job.id, user, changes));
       return labStore.openWindow(job.id, 1, noon);
     },
-    tpu: (argv, options) => runCli(runTpu, lab, argv, harnessFor(options)),
+    tpu: (argv, options) => runCli(runTpu, lab, argv, harnessFor(options), undefined, home),
     jobman: (argv, options) => runCli(run, lab, argv, harnessFor(options)),
   };
 }

@@ -1,7 +1,7 @@
 // Users, their directories, config aliases and settings: command lines with a real store in memory.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -84,6 +84,20 @@ suite('add-user', () => {
     assert.deepEqual([user?.name, user?.id, user?.session, user?.logins], ['小明', 7, 'ming', ['m1', 'm2']]);
   });
 
+  test('in a shared home, the login with the name of the user is registered, and a user without one is reported', async () => {
+    const home = mkdtempSync(join(folder, 'home-'));
+    chmodSync(home, 0o2770);
+    const { labStore, tpu } = openLabWorld({}, home);
+    assert.match((await tpu(['add-user', 'root'])).out, /Added user root \(id 0, tmux session root, login root\)/);
+    const { err } = await tpu(['add-user', 'no-login-of-this-machine']);
+    assert.match(err, /has no login: .* tpu set-logins no-login-of-this-machine login=LOGIN/);
+    assert.doesNotMatch((await tpu(['add-user', 'lyy', 'login=lyy1'])).err, /has no login/);
+    assert.deepEqual(
+      (await labStore.users()).map(({ logins }) => logins),
+      [['root'], [], ['lyy1']],
+    );
+  });
+
   const refused: readonly (readonly [line: readonly string[], sentence: RegExp, code: number])[] = [
     [['add-user'], /give the name: tpu add-user name=ada/, 2],
     [['add-user', 'run'], /it is a command/, 2],
@@ -101,6 +115,21 @@ suite('add-user', () => {
       assert.equal((await labStore.users()).length, 2);
     });
   }
+});
+
+test('set-logins moves a login', async () => {
+  const { labStore, tpu } = await openSampleLab();
+  assert.equal((await tpu(['set-logins', 'xibo', 'login=xb,shared', '--yes'])).code, 0);
+  const taken = await tpu(['set-logins', 'lyy', 'login=shared', '--yes']);
+  assert.equal(taken.code, 4);
+  assert.match(taken.err, /The login "shared" belongs to xibo\. .*\n.*tpu set-logins xibo login=xb\b/);
+  assert.match((await tpu(['set-logins', 'xibo', 'login=xb', '--yes'])).out, /xibo: xb\. Before: shared, xb\./);
+  assert.equal((await tpu(['set-logins', 'lyy', 'login=shared', '--yes'])).code, 0);
+  assert.match((await tpu(['set-logins', 'xibo', 'login=-', '--yes'])).out, /xibo: none\. Before: xb\./);
+  assert.deepEqual(
+    (await labStore.users()).map(({ logins }) => logins),
+    [[], ['shared']],
+  );
 });
 
 suite('del-user and list-users', () => {

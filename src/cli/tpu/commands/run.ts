@@ -26,7 +26,7 @@ import { type LabTpu, shortName, tpuFromName } from '../../../lab/tpus.ts';
 import { reportStart, tpuSpecContext } from '../create-lab-job.ts';
 import { moveRun, restartRun, startRun, type StartParts } from '../../../lab/start-run.ts';
 import { type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
-import { resolveActingUser } from '../resolve-user.ts';
+import { resolveActingEffect } from '../resolve-user.ts';
 import { resolveTpu, type ClaimContext, type ClaimRequest, claimTpu, readUsage, withTpus } from '../claim-tpu.ts';
 import { ask, canAsk } from '../../prompt.ts';
 import { readNotes } from '../terminal.ts';
@@ -37,7 +37,7 @@ const noNotesMessage = 'Without a terminal, give the notes for the booking sheet
 const defaultDirectory = 1;
 
 export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
-  const user = await resolveActingUser(cli, args, 'run a job');
+  const { user, effect } = await resolveActingEffect(cli, args, 'run a job');
   const number = args.numbers['dir'] ?? defaultDirectory;
   const directory = codeDirectory(user, number);
   const { tag: tagArgument } = args.keys;
@@ -46,8 +46,8 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
   return withTpus(cli, user, async (parts) => {
     const tpu = args.tpu ?? (await chooseTpu(cli, args, user, directory, parts));
     const notes = await readNotes(cli, args, noNotesMessage);
-    const request = { tpu, user, apply: args.flags.has('apply'), force: args.flags.has('f') };
-    const claim = await claimTpu(cli, parts, request);
+    const agreed = { apply: args.flags.has('apply'), force: args.flags.has('f') };
+    const claim = await claimTpu(cli, parts, { tpu, user, ...agreed, otherEffects: effect === null ? [] : [effect] });
     const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
     await claim.prepare();
     const monitor = args.keys['monitor'] !== 'false';
@@ -184,7 +184,8 @@ export const rerun: TpuHandler = (cli, args) => restartJobs(cli, args, 'rerun');
 
 type RestartMode = 'resume' | 'rerun';
 
-interface RestartRequest extends Omit<ClaimRequest, 'job' | 'otherEffects'> {
+interface RestartRequest extends Omit<ClaimRequest, 'job'> {
+  readonly otherEffects: readonly string[];
   readonly startMode: RestartMode;
   readonly window: number;
   readonly labJob: LabJob;
@@ -192,7 +193,8 @@ interface RestartRequest extends Omit<ClaimRequest, 'job' | 'otherEffects'> {
 }
 
 async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: RestartMode): Promise<number> {
-  const user = await resolveActingUser(cli, args, `${startMode} a job`);
+  const { user, effect } = await resolveActingEffect(cli, args, `${startMode} a job`);
+  let otherEffects = effect === null ? [] : [effect];
   if (args.tpu !== null && args.windows.length > 1)
     throw new JobmanError('One TPU runs one job. Give one window, or no TPU.', exitCode.usage);
   const agreed = { apply: args.flags.has('apply'), force: args.flags.has('f') };
@@ -202,7 +204,9 @@ async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: Restar
       const view = await parts.client.show(labJob.job);
       const tpu = args.tpu ?? (await resolveTpu(cli, labJob.tpu));
       const begin = tpu.name === labJob.tpu ? restartOnSameTpu : restartOnOtherTpu;
-      await begin(cli, parts, { ...agreed, startMode, user, window: number, labJob, view, tpu });
+      await begin(cli, parts, { ...agreed, otherEffects, startMode, user, window: number, labJob, view, tpu });
+      // The first question covers all windows.
+      otherEffects = [];
       if (startMode !== 'resume' || labJob.parent !== null) continue;
       // A job with a parent may have its folders from the parent.
       const windows = await cli.lab.store.windows({ jobs: [labJob.job], cleared: true });
@@ -234,9 +238,8 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
   const { startMode, window: number, labJob, view, tpu } = request;
   const isOver = isFinishedPhase(view.phase);
   const { namePrefix } = await cli.lab.site();
-  const otherEffects = isOver
-    ? []
-    : [`window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)} and would be killed`];
+  const killed = `window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)} and would be killed`;
+  const otherEffects = [...request.otherEffects, ...(isOver ? [] : [killed])];
   const claim = await claimTpu(cli, parts, { ...request, otherEffects });
   const context = (await tpuSpecContext(cli))(tpu, claim.zone);
   await claim.prepare();

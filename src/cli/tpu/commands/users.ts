@@ -65,9 +65,9 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
     text === '-' ? null : parseFolder(cli, text),
   );
   const loginsQuestion = "The user's own login names, separated by commas (- for none)";
-  const logins = await read(loginsQuestion, keys['login'], '-', (text) =>
-    text === '-' ? [] : text.split(',').filter((login) => login !== ''),
-  );
+  // In a shared home, a user without logins could be acted for from every login without a question.
+  const sameNamed = await (await cli.services.labHome()).loginsNamed(name);
+  const logins = await read(loginsQuestion, keys['login'], sameNamed?.[0] ?? '-', parseLogins);
   const added = await store.addUser({
     name,
     id,
@@ -82,7 +82,12 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
     createdAt: cli.io.now(),
     newsSeen: 0,
   });
-  cli.printSentence(escapeLine(`Added user ${added.name} (id ${added.id}, tmux session ${added.session}).`));
+  const own = keys['login'] === undefined && logins.length > 0 ? `, login ${logins.join(', ')}` : '';
+  cli.printSentence(escapeLine(`Added user ${added.name} (id ${added.id}, tmux session ${added.session}${own}).`));
+  if (sameNamed !== null && logins.length === 0)
+    cli.note(
+      `note: ${added.name} has no login: every login of the group that no user has may act as ${added.name} without a question. Add it: tpu set-logins ${added.name} login=LOGIN`,
+    );
   if (folder === null) cli.note(`Next, in the folder of your code: tpu set-cur 1 ${added.name}`);
   else cli.note(`Next: tpu run TPU ${added.name} (\`tpu list\` shows the TPUs)`);
   return exitCode.ok;
@@ -132,6 +137,19 @@ export async function listUsers(cli: TpuCli): Promise<number> {
     ],
     sides: { 0: 'right', 5: 'right' },
   });
+}
+
+/** Duplicates count once. */
+function parseLogins(text: string): readonly string[] {
+  return text === '-' ? [] : [...new Set(text.split(',').filter((login) => login !== ''))];
+}
+
+export function setLogins(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const logins = parseLogins(requiredText(args, 'login'));
+  const list = (user: LabUser): string => user.logins.join(', ') || 'none';
+  return changeUser(cli, args, 'set the logins', { kind: 'set', values: { logins } }, (now, before) => [
+    `Logins of ${now.name}: ${list(now)}.${list(now) === list(before) ? '' : ` Before: ${list(before)}.`}`,
+  ]);
 }
 
 async function changeUser(

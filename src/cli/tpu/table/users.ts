@@ -137,6 +137,18 @@ export const labCommands = grouped('Lab', [
     args: [{ name: 'name', summary: 'name' }],
     load: async () => (await import('../commands/users.ts')).addUser,
   }),
+  tpuCommand(['set-logins'], 'Set the logins of a user', {
+    usage: '[user] login=L',
+    about: 'Replaces all logins of the user; login=- removes them. A login acts as its user without a question.',
+    examples: [
+      ['tpu set-logins ada login=ada,ada1', 'both logins are ada'],
+      ['tpu set-logins ada login=-', 'ada has no login of her own'],
+    ],
+    exitCodes: { 4: 'a login belongs to another user' },
+    takes: { user: true },
+    args: [{ name: 'login', needed: true, summary: 'login names, separated by commas', pattern: /^$/ }],
+    load: async () => (await import('../commands/users.ts')).setLogins,
+  }),
   tpuCommand(['del-user'], 'Remove a user; jobs and folders stay', {
     usage: '<user>',
     examples: [['tpu del-user ada', 'asks first']],
