@@ -34,7 +34,9 @@ export function checkUsage(context: CheckContext, { job, events }: Ledger): void
       const name = `job ${job.id}: ${allocation.name} in ${zone}`;
       const periods = parts.filter((part) => zoneOfPart(part) === zone).flatMap((part) => readyPeriodsOf(part));
       checkReadyNow(context, name, job, periods, there);
-      if (isClockKept) checkReadyTime(context, name, periods, there);
+      // No controller waits for the end of a machine of a job that was removed by force.
+      const isUnended = isForceRemoved(job) && periods.some(({ until }) => until === null);
+      if (isClockKept && !isUnended) checkReadyTime(context, name, periods, there);
     }
   }
 }
