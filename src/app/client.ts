@@ -26,6 +26,15 @@ import type { PoolQueue } from '../core/policy/admission.ts';
 import type { ConfirmationToken, GuardReason } from '../core/policy/guards.ts';
 import type { JobActions } from '../core/policy/permissions.ts';
 import type { JobActivity } from './activity.ts';
+import type {
+  ArchiveQuery,
+  ArchivedJob,
+  ArchivedLine,
+  ArchivedLog,
+  ArchivedLogName,
+  ArchivedLogQuery,
+  ClusterJobEvent,
+} from './cluster/objects.ts';
 import type { BillingAnswer, BillingRequest } from './billing.ts';
 import type { DiffSide } from './diff.ts';
 import type { ImageDetails, ImageQuery, ImageRow, RegistryAnswer } from './images.ts';
@@ -843,6 +852,25 @@ export interface Client {
   /** A controller works for the database. Throws StoreError if a damaged lock hides it. */
   isControllerRunning(): Promise<boolean>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
+  /**
+   * The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy
+   * answer for such a job as they do without a copy.
+   */
+  archivedJobs(query: ArchiveQuery): Promise<readonly ArchivedJob[]>;
+  archivedJob(uid: string): Promise<ArchivedJob | null>;
+  /** Oldest first. */
+  archivedEvents(uid: string): Promise<readonly ClusterJobEvent[]>;
+  archivedLogs(uid: string): Promise<readonly ArchivedLog[]>;
+  /** The newest lines of these pods. */
+  lastArchivedLines(uid: string, pods: readonly string[]): Promise<readonly ArchivedLine[]>;
+  /** Whole lines, byte for byte as printed, or with the timestamps of the cluster. Throws JobmanError (3) without a log. */
+  readArchivedLog(uid: string, log: ArchivedLogName, query: ArchivedLogQuery): AsyncIterable<Uint8Array>;
+  /** Adds to the history that the actor has deleted the job in its cluster, which has permitted it. Safe to repeat. */
+  recordClusterDeletion(uid: string): Promise<void>;
+  /** Takes an archived job off the list. Its logs and history remain available by its name until it is removed. */
+  hideArchivedJob(uid: string): Promise<void>;
+  /** Removes the logs and history. Throws JobmanError (4) for a job that may still run. */
+  removeArchivedJob(uid: string): Promise<void>;
   wake(): Promise<string | null>;
   /** Frees the connections. Safe to repeat; a later call opens them again. */
   close(): Promise<void>;

@@ -166,14 +166,13 @@ async function joinLists(own: JobList, others: JobList): Promise<JobList> {
 }
 
 async function findElsewhere(
-  { clusterArchive }: Pick<Services, 'clusterArchive'>,
+  parts: Pick<Services, 'client' | 'clusterArchive'>,
   rows: readonly JobRow[],
 ): Promise<NonNullable<JobList['elsewhere']>> {
-  const archive = await clusterArchive();
-  if (!archive.isUsed) return [];
+  if (!(await parts.clusterArchive()).isUsed) return [];
   const { countSubmitted, splitZone } = await import('./cluster/job-list.ts');
   const shown = new Set(rows.map(({ zone }) => zone));
-  return [...(await countSubmitted(archive))].flatMap(([zone, jobs]) =>
+  return [...(await countSubmitted(parts))].flatMap(([zone, jobs]) =>
     shown.has(zone) ? [] : [{ ...splitZone(zone), jobs }],
   );
 }

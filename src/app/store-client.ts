@@ -8,6 +8,8 @@ import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { ArchivedLogs, ClusterStore } from './cluster/objects.ts';
+import { createArchiveClient } from './archive-client.ts';
 import { createCloudClient, type OpenClouds } from './cloud-client.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
@@ -39,6 +41,9 @@ export interface ClientParts {
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
   /** Loaded at the first use. */
   readonly channels: () => Promise<Channels>;
+  readonly clusters: Pick<ClusterStore, 'jobs' | 'job' | 'events' | 'archiveEvent' | 'hide' | 'remove'>;
+  /** Loaded at the first use. */
+  readonly archivedLogs: () => Promise<ArchivedLogs>;
   readonly files: JobFiles;
   readonly folders: LocalFolders;
   /** Loaded on the first use. */
@@ -86,6 +91,7 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     ...createSecrets(whoAmI, parts, find),
     ...createNotifications(whoAmI, parts),
     ...createCloudClient(whoAmI, parts),
+    ...createArchiveClient(whoAmI, parts),
 
     whoAmI,
 

@@ -2,10 +2,10 @@
 // has watches of its Jobs and their pods while any is left. After each change the whole job is written again under
 // stable keys, so repetition changes nothing.
 
-import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
+import type { Cluster } from '../app/cluster/cluster.ts';
+import type { ClusterJob, ClusterPod, ClusterStore, WatchedContext } from '../app/cluster/objects.ts';
 import { clusterLabels } from '../app/cluster/job-object.ts';
 import type { ArchivedLogWriter } from '../files/archived-logs.ts';
-import type { ClusterStore, WatchedContext } from '../app/cluster/archive.ts';
 import { exitCode, isNotFoundError, JobmanError, messageOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';

@@ -1,22 +1,9 @@
 // Cluster writer: archives the known state of a cluster's jobs, and copies their logs.
 
-import {
-  LogLineTooLong,
-  type Cluster,
-  type ClusterJob,
-  type ClusterLogQuery,
-  type ClusterPod,
-} from '../app/cluster/cluster.ts';
+import { LogLineTooLong, type Cluster, type ClusterLogQuery } from '../app/cluster/cluster.ts';
+import type { ArchivedJob, ClusterJob, ClusterPod, ClusterStore, WatchedContext } from '../app/cluster/objects.ts';
 import type { ArchivedLogWriter } from '../files/archived-logs.ts';
-import {
-  goneEvent,
-  mergeObservations,
-  clusterJobEvents,
-  type ClusterStore,
-  type WatchedContext,
-  mayBeActive,
-  type ArchivedJob,
-} from '../app/cluster/archive.ts';
+import { goneEvent, mergeObservations, clusterJobEvents, mayBeActive } from '../app/cluster/archive.ts';
 import { createLimiter } from '../app/concurrency.ts';
 import { isNotFoundError, messageOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';

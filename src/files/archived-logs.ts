@@ -2,15 +2,15 @@
 // so the end of a copy is the point to continue from. A second file for that point could contradict the copy after a
 // crash.
 
-import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readdirSync, readSync, writeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { parseInstant, second, type Instant } from '../core/model/time.ts';
+import type { ArchivedLogQuery, ArchivedLogs, ClusterJob } from '../app/cluster/objects.ts';
 import { lineTime, stripTimestamps } from '../app/cluster/archived-lines.ts';
 import { fileError } from '../app/errors.ts';
 import { fileModeIn, makeFolder, readFileEnd, readPieces } from './files.ts';
 import { lastLineOf } from '../app/program-output.ts';
-import type { ClusterJob } from '../app/cluster/cluster.ts';
 
 /** Contains the name for people, and the uid because another job may get the same name. */
 export function archiveFolder(home: string, { name, uid }: Pick<ClusterJob, 'name' | 'uid'>): string {
@@ -87,7 +87,7 @@ function readEnd(file: number): { readonly tail: Uint8Array; readonly completeBy
 const lastLineBytes = 4 * 1024;
 
 /** The newest whole line of the copy, without its timestamp; null without a copy or a line. */
-export function lastArchivedLine(path: string): { readonly line: string; readonly at: Instant } | null {
+function lastArchivedLine(path: string): { readonly line: string; readonly at: Instant } | null {
   let bytes: Buffer | undefined;
   try {
     bytes = readFileEnd(path, lastLineBytes)?.bytes;
@@ -101,13 +101,6 @@ export function lastArchivedLine(path: string): { readonly line: string; readonl
   const at = parseInstant(last.slice(0, space));
   const line = lastLineOf(last.slice(space + 1));
   return at === null || line === null ? null : { line, at };
-}
-
-export interface ArchivedLogQuery {
-  readonly tail?: number;
-  readonly since?: Instant;
-  /** With those of the cluster, and the lines in parts. The rest of the query is ignored. */
-  readonly timestamps?: true;
 }
 
 /** Yields whole lines, byte for byte as printed, without timestamps; nothing for an absent file. */
@@ -155,12 +148,45 @@ function keepLastLines(blocks: Buffer[], text: Buffer, maxLines: number): void {
   }
 }
 
-export async function removeArchivedLogs(home: string, job: Pick<ClusterJob, 'name' | 'uid'>): Promise<void> {
-  const folder = archiveFolder(home, job);
+export function createArchivedLogs(home: string): ArchivedLogs {
+  const pathOf: (...log: Parameters<ArchivedLogs['lastLine']>) => string = ({ job }, { pod, container }) =>
+    archivedLogPath(archiveFolder(home, job), pod, container);
+  return {
+    list(archived) {
+      const { job, pods, logs } = archived;
+      const folder = archiveFolder(home, job);
+      const files = listLogFiles(folder).map((name) => {
+        const [pod = '', container = ''] = name.replace(/\.log$/, '').split('_');
+        return { pod, container };
+      });
+      const ofPods = pods.flatMap(({ name, containers }) =>
+        containers.map((container) => ({ pod: name, container: container.name })),
+      );
+      const known = new Map(logs.map((log) => [pathOf(archived, log), log]));
+      for (const log of [...ofPods, ...files]) {
+        const path = pathOf(archived, log);
+        if (!known.has(path)) known.set(path, { ...log, state: 'open' });
+      }
+      return [...known].flatMap(([path, log]) => (existsSync(path) ? [log] : []));
+    },
+    read: (archived, log, query) => readArchivedLog(pathOf(archived, log), query),
+    lastLine: (archived, log) => lastArchivedLine(pathOf(archived, log)),
+    async remove({ job }) {
+      const folder = archiveFolder(home, job);
+      try {
+        await rm(folder, { recursive: true, force: true });
+      } catch (error) {
+        throw fileError(folder, error);
+      }
+    },
+  };
+}
+
+function listLogFiles(folder: string): readonly string[] {
   try {
-    await rm(folder, { recursive: true, force: true });
-  } catch (error) {
-    throw fileError(folder, error);
+    return readdirSync(folder).filter((name) => name.endsWith('.log'));
+  } catch {
+    return [];
   }
 }
 

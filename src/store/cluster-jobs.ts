@@ -1,14 +1,14 @@
 // Cluster jobs: the statements about the archive of jobs in clusters, and the contexts that they were submitted to.
 
 import type {
-  ClusterJobEvent,
-  ClusterStore,
+  ArchiveQuery,
   ArchivedJob,
   ArchivedLog,
-  WatchedContext,
-  ArchiveQuery,
   ArchivedObservation,
-} from '../app/cluster/archive.ts';
+  ClusterJobEvent,
+  ClusterStore,
+  WatchedContext,
+} from '../app/cluster/objects.ts';
 import { archivedUsage } from '../app/cluster/usage.ts';
 import type { RunOperation } from './database.ts';
 import { noticeWrites } from './notifications.ts';

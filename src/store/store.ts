@@ -1,6 +1,6 @@
 // Store: the database of all jobs, as the rest of the program sees it. open-database.ts opens it.
 
-import type { ClusterStore } from '../app/cluster/archive.ts';
+import type { ClusterStore } from '../app/cluster/objects.ts';
 import { StoreError } from '../app/errors.ts';
 import type { NotificationStore } from '../app/notifications/outbox.ts';
 import type { Commit, LoadFinalRows, NewJob, Orphan, Store, StoredJob, UserStore } from '../app/ports.ts';

@@ -2,7 +2,7 @@
 
 import { generations } from '../catalogue/accelerators.ts';
 import type { UserSpending } from '../core/policy/grants.ts';
-import type { ArchivedObservation } from '../app/cluster/archive.ts';
+import type { ArchivedObservation } from '../app/cluster/objects.ts';
 import { archivedUsage } from '../app/cluster/usage.ts';
 import type { CostliestJobs, UsageFilter } from '../app/ports.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';

@@ -43,6 +43,8 @@ export function createLocalClients(services: Services): (requested: UserName | n
       const { openChannels } = await import('./notify.ts');
       return openChannels(services, async () => (await import('./doctor.ts')).openSecrets(services));
     },
+    clusters: store.clusters,
+    archivedLogs: async () => (await import('../files/archived-logs.ts')).createArchivedLogs(home),
     files: createJobFiles(home),
     folders: localFolders,
     blobs: async () => (await import('../files/blobs.ts')).createBlobs(home),

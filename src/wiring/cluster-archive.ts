@@ -1,10 +1,9 @@
-// The archive of cluster jobs for the terminal: the store, the copies of logs, and the controller that makes them.
+// The submissions of the terminal in the archive of cluster jobs, and the controller that completes it.
 
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { delimiter, join, resolve } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { delimiter, resolve } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { ClusterArchive } from '../app/cluster/commands.ts';
-import type { ArchivedJob } from '../app/cluster/archive.ts';
 import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import { settingsFile } from '../files/files.ts';
@@ -25,22 +24,13 @@ export function createClusterArchive(services: Services): ClusterArchive {
     await store?.close();
   }
 
-  async function writing<T>(act: (store: JobmanStore) => Promise<T>): Promise<T> {
-    const { withStore } = await import('../store/store.ts');
-    return withStore(await open(), act);
-  }
   async function open(options: { readonly skipFsync?: boolean } = {}) {
     const { openStore } = await import('../store/store.ts');
     return openStore({ ...database, ...options });
   }
-  async function reading<T>(read: (store: JobmanStore) => Promise<T>, fallback: T) {
-    if (!hasDatabase(database)) return fallback;
-    const { withReadOnlyStore } = await import('../store/store.ts');
-    return withReadOnlyStore(database, read);
-  }
-
   async function wake(): Promise<string | null> {
-    await writing((store) => store.notify({ topic: 'clusters' }));
+    const { withStore } = await import('../store/store.ts');
+    await withStore(await open(), (store) => store.notify({ topic: 'clusters' }));
     const { started, pid } = await (await services.controller()).start();
     return started ? `Started the controller (process ${pid}). It archives the logs and history of your jobs.` : null;
   }
@@ -81,61 +71,11 @@ export function createClusterArchive(services: Services): ClusterArchive {
     },
     close,
     wake,
-    jobs: (query) => (isUsed ? reading((store) => store.clusters.jobs(query), []) : Promise.resolve([])),
-    job: (uid) => reading<ArchivedJob | undefined>((store) => store.clusters.job(uid), undefined),
-    events: (uid) => reading((store) => store.clusters.events(uid), []),
-    async logs({ job, pods, logs }) {
-      const { archivedLogPath, archiveFolder } = await import('../files/archived-logs.ts');
-      const folder = archiveFolder(home, job);
-      const known = new Map(logs.map((log) => [archivedLogPath(folder, log.pod, log.container), log]));
-      for (const pod of pods) {
-        for (const { name } of pod.containers) {
-          const path = archivedLogPath(folder, pod.name, name);
-          if (!known.has(path)) known.set(path, { pod: pod.name, container: name, state: 'open' });
-        }
-      }
-      for (const name of listLogFiles(folder)) {
-        const [pod = '', container = ''] = name.replace(/\.log$/, '').split('_');
-        const path = join(folder, name);
-        if (!known.has(path)) known.set(path, { pod, container, state: 'open' });
-      }
-      return [...known].flatMap(([path, log]) => (existsSync(path) ? [log] : []));
-    },
-    async *readLog(job, { pod, container }, query) {
-      const { archivedLogPath, archiveFolder, readArchivedLog } = await import('../files/archived-logs.ts');
-      yield* readArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container), query);
-    },
-    async lastLine(job, { pod, container }) {
-      const { archivedLogPath, archiveFolder, lastArchivedLine } = await import('../files/archived-logs.ts');
-      return lastArchivedLine(archivedLogPath(archiveFolder(home, job), pod, container));
-    },
-    async recordDeleted(uid) {
-      if (!isUsed) return;
-      const { deletedEvent } = await import('../app/cluster/archive.ts');
-      const { user } = await (await services.client()).whoAmI();
-      await writing((store) => store.clusters.archiveEvent(uid, deletedEvent(io.now(), user)));
-    },
-    async hide(uid) {
-      if (isUsed) await writing((store) => store.clusters.hide(uid));
-    },
-    async remove({ job }) {
-      const { removeArchivedLogs } = await import('../files/archived-logs.ts');
-      await removeArchivedLogs(home, job);
-      await writing((store) => store.clusters.remove(job.uid));
-    },
   };
 
   function absolute(paths: string): string {
     const all = paths.split(delimiter).filter((path) => path !== '');
     return all.map((path) => resolve(io.cwd, path)).join(delimiter);
-  }
-}
-
-function listLogFiles(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder).filter((name) => name.endsWith('.log'));
-  } catch {
-    return [];
   }
 }
 

@@ -8,7 +8,7 @@ import type { Cluster } from '../app/cluster/cluster.ts';
 import { writeProgramFile } from '../files/program-file.ts';
 import { createBlobs } from '../files/blobs.ts';
 import { archivedLogPath, archiveFolder, openArchivedLog } from '../files/archived-logs.ts';
-import type { WatchedContext } from '../app/cluster/archive.ts';
+import type { WatchedContext } from '../app/cluster/objects.ts';
 import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
 import { createLogFiles } from '../files/log-files.ts';
 import type { Store, Clock } from '../app/ports.ts';

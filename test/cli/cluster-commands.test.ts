@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Cluster, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import type { Cluster } from '../../src/app/cluster/cluster.ts';
+import type { ClusterJob, ClusterPod } from '../../src/app/cluster/objects.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { fakeCluster, jobman, emptyArchive, createCliHarness } from './support/harness.ts';
+import { fakeCluster, jobman, noSubmissions, createCliHarness } from './support/harness.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Job } from '@kubernetes/client-node';
@@ -158,7 +159,7 @@ suite('a user who leaves', () => {
       job: async (name: string) => aClusterJob({ name, active: 1 }),
     });
     // The start of the controller takes a while, and the user does not wait.
-    const archive = { ...emptyArchive, recordSubmitted: async () => (world.signal(), 'Started the controller.') };
+    const archive = { ...noSubmissions, recordSubmitted: async () => (world.signal(), 'Started the controller.') };
     const world = createCliHarness({
       services: {
         cluster: async () => cluster,

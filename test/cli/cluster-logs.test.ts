@@ -4,11 +4,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { readArchivedLog } from '../../src/files/archived-logs.ts';
-import type { ClusterArchive } from '../../src/app/cluster/commands.ts';
-import type { Cluster, ClusterJob, ClusterLogQuery, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import type { Client } from '../../src/app/client.ts';
+import type { Cluster, ClusterLogQuery } from '../../src/app/cluster/cluster.ts';
+import type { ClusterJob, ClusterPod } from '../../src/app/cluster/objects.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
-import { fakeCluster, jobman, emptyArchive } from './support/harness.ts';
+import { fakeCluster, jobman } from './support/harness.ts';
 import { aClusterContainer, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../support/cluster-builders.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
@@ -137,12 +138,10 @@ suite('logs', () => {
     const gone = aClusterPod({ name: 'train-gone', jobUid: 'first', uid: 'g', createdAt: at });
     const evicted = { ...gone, name: 'train-evicted', uid: 'e', phase: 'Failed', reason: 'Evicted' };
     const kept = anArchivedJob({ job: one, pods: [gone] });
-    const archive: ClusterArchive = {
-      ...emptyArchive,
-      isUsed: true,
-      job: async () => kept,
-      logs: async () => [{ pod: gone.name, container: 'main', state: 'complete' }],
-      readLog: (_job, _log, query) => readArchivedLog(path, query),
+    const archive: Partial<Client> = {
+      archivedJob: async () => kept,
+      archivedLogs: async () => [{ pod: gone.name, container: 'main', state: 'complete' }],
+      readArchivedLog: (_uid, _log, query) => readArchivedLog(path, query),
     };
     const ask = (fake: Cluster, args: readonly string[], having = archive) =>
       jobman(args, {
@@ -150,8 +149,8 @@ suite('logs', () => {
         services: {
           cluster: async () => fake,
           isClusterConfigured: async () => true,
-          clusterArchive: async () => having,
         },
+        archive: having,
       });
     const none = await ask(cluster([one], []), ['logs', 'train']);
     assert.deepEqual([none.code, none.out], [0, 'kept line\n']);
@@ -168,7 +167,7 @@ suite('logs', () => {
     } as object as Cluster;
     const away = await ask(silent, ['logs', 'train'], {
       ...archive,
-      logs: async () => [{ pod: evicted.name, container: 'main', state: 'complete' }],
+      archivedLogs: async () => [{ pod: evicted.name, container: 'main', state: 'complete' }],
     });
     assert.equal(away.out, 'kept line\n');
     const over = aClusterJob({

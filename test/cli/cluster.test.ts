@@ -1,11 +1,11 @@
 /** The job that an argument means with the database and a cluster, and the one list of both. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { ClusterArchive } from '../../src/app/cluster/commands.ts';
-import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
-import type { ArchivedJob } from '../../src/app/cluster/archive.ts';
+import type { Client } from '../../src/app/client.ts';
+import type { Cluster } from '../../src/app/cluster/cluster.ts';
+import type { ArchivedJob, ClusterJob } from '../../src/app/cluster/objects.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { jobman, emptyArchive, jobView, type CliHarnessOptions } from './support/harness.ts';
+import { jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
 import { usageRow } from '../support/builders.ts';
 import { aClusterEvent, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../support/cluster-builders.ts';
 
@@ -147,22 +147,19 @@ suite('what the cluster has forgotten', () => {
     { ...old, name: 'gone', uid: 'u2', owner: 'alice', endedAt: at, startedAt: at - 5_000 },
     { goneAt: at, object: JSON.stringify({ metadata: { name: 'gone' }, spec: { template: { spec: {} } } }) },
   );
-  const home = (jobs: readonly ArchivedJob[], done: string[] = []): ClusterArchive => ({
-    ...emptyArchive,
-    isUsed: true,
-    jobs: async ({ name }) => jobs.filter(({ job }) => name === undefined || job.name === name),
-    events: async () => [{ key: 'created', at, message: 'created by alice: alpine' }],
-    hide: async (uid) => void done.push(`hide ${uid}`),
-    remove: async ({ job }) => void done.push(`drop ${job.name}`),
+  const home = (jobs: readonly ArchivedJob[], done: string[] = []): Partial<Client> => ({
+    archivedJobs: async ({ name }) => jobs.filter(({ job }) => name === undefined || job.name === name),
+    archivedEvents: async () => [{ key: 'created', at, message: 'created by alice: alpine' }],
+    hideArchivedJob: async (uid) => void done.push(`hide ${uid}`),
+    removeArchivedJob: async (uid) => void done.push(`remove ${uid}`),
   });
-  const ask = (args: readonly string[], jobs: readonly ClusterJob[] | 'away', archive: ClusterArchive) =>
-    run(args, jobs, { services: { clusterArchive: async () => archive } });
+  const ask = (args: readonly string[], jobs: readonly ClusterJob[] | 'away', archive: Partial<Client>) =>
+    run(args, jobs, { archive });
 
   test('the cost of a job is not that of another job of its name', async () => {
     const hours = { job: 'gone', jobName: 'gone', source: 'kubernetes', location: 'lab/vision' } as const;
     const usage = [usageRow({ ...hours, uid: 'u2' }), usageRow({ ...hours, uid: 'u1', pricePerHourUsd: 100 })];
-    const ofGone = (...args: readonly string[]) =>
-      run(args, [], { usage, services: { clusterArchive: async () => home([kept]) } });
+    const ofGone = (...args: readonly string[]) => run(args, [], { usage, archive: home([kept]) });
     const cost = await ofGone('cost', 'gone');
     assert.match(cost.out, /^gone  lab\/vision  ada .* \$8\.00 /m);
     assert.match(cost.out, /^total .* \$8\.00$/m);
@@ -184,7 +181,7 @@ suite('what the cluster has forgotten', () => {
   });
 
   test('is in the list of all, once, and not when it was taken off', async () => {
-    const ids = async (archive: ClusterArchive, ...args: readonly string[]) =>
+    const ids = async (archive: Partial<Client>, ...args: readonly string[]) =>
       idsIn((await ask(['list', '--json', ...args], [train], archive)).out);
     assert.deepEqual(await ids(home([kept])), ['train']);
     assert.deepEqual(await ids(home([kept, { ...kept, goneAt: at - 1 }]), '--all'), ['train', 'gone']);
@@ -243,14 +240,14 @@ suite('what the cluster has forgotten', () => {
 
   test('is the newest job for logs without a job', async () => {
     const older = jobView({ id: '000007', name: 'iris', createdAt: kept.job.createdAt - 1 });
-    const services = { clusterArchive: async () => home([kept]) };
+    const archive = home([kept]);
     for (const args of [['logs'], ['logs', '-n', 'vision']]) {
-      const { err } = await run(args, [train], { jobs: [older], services });
+      const { err } = await run(args, [train], { jobs: [older], archive });
       assert.match(err, /^The newest job is gone in lab\/vision\.\n/);
     }
     const newer = jobView({ id: '000008', name: 'vit', createdAt: kept.job.createdAt + 1 });
     assert.match(
-      (await run(['logs'], [train], { jobs: [newer], services })).err,
+      (await run(['logs'], [train], { jobs: [newer], archive })).err,
       /^The newest job is 000008 \(vit\)\.\n/,
     );
   });
@@ -259,13 +256,13 @@ suite('what the cluster has forgotten', () => {
     const done: string[] = [];
     const other: ArchivedJob = { ...kept, server: 'https://other', context: 'other', job: { ...kept.job, uid: 'u3' } };
     const archive = home([kept, other], done);
-    const away = { isClusterConfigured: async () => false, clusterArchive: async () => archive };
-    const { code, err } = await jobman(['clean', 'gone'], { services: away });
+    const services = { isClusterConfigured: async () => false };
+    const { code, err } = await jobman(['clean', 'gone'], { archive, services });
     assert.deepEqual([code, done], [4, []]);
     assert.match(err, /Several jobs are named "\S+": in lab\/vision and in other\/vision\.\n.*--context lab/);
     // Two jobs of one name in one namespace follow each other, and the newer one is meant.
     const later = home([kept, { ...kept, job: { ...kept.job, uid: 'u3' } }]);
-    const again = await jobman(['why', 'gone'], { services: { ...away, clusterArchive: async () => later } });
+    const again = await jobman(['why', 'gone'], { archive: later, services });
     assert.equal(again.code, 0, again.err);
   });
 
@@ -273,10 +270,14 @@ suite('what the cluster has forgotten', () => {
     const done: string[] = [];
     assert.equal((await ask(['delete', 'gone'], [], home([kept], done))).code, 0);
     assert.equal((await ask(['clean', 'gone'], [], home([kept], done))).code, 0);
-    assert.deepEqual(done, ['hide u2', 'drop gone']);
+    assert.deepEqual(done, ['hide u2', 'remove u2']);
     assert.equal((await ask(['stop', 'gone'], [], home([kept]))).code, 4);
     const theirs = home([{ ...kept, job: { ...kept.job, owner: 'bob' } }], done);
-    assert.match((await ask(['clean', 'gone'], [], theirs)).err, /belongs to bob/);
+    for (const verb of ['clean', 'delete']) {
+      const { code, err } = await ask([verb, 'gone'], [], theirs);
+      assert.equal(code, 4, verb);
+      assert.match(err, /belongs to bob/);
+    }
     assert.match((await ask(['clean', 'train'], [train], home([]))).err, /train is still in lab\/vision/);
   });
 
@@ -303,7 +304,7 @@ suite('what the cluster has forgotten', () => {
     assert.deepEqual(done, []);
     // Our own copies need no cluster.
     assert.equal((await ask(['clean', 'gone'], 'away', home([over], done))).code, 0);
-    assert.deepEqual(done, ['drop gone']);
+    assert.deepEqual(done, ['remove u2']);
   });
 
   test('is in the list with its age while the cluster does not answer, which is then the result', async () => {
@@ -488,14 +489,12 @@ suite('a job that was submitted to another namespace', () => {
         };
         return { ...fake, context: () => context, close };
       },
-      clusterArchive: async (): Promise<ClusterArchive> => ({
-        ...emptyArchive,
-        isUsed: true,
-        jobs: async ({ name, namespace }) =>
-          jobs.filter(({ job }) => job.name === name && (namespace === undefined || job.namespace === namespace)),
-      }),
     };
-    return { ...(await jobman(args, { services })), ofClusters: asked };
+    const archive: Partial<Client> = {
+      archivedJobs: async ({ name, namespace }) =>
+        jobs.filter(({ job }) => job.name === name && (namespace === undefined || job.namespace === namespace)),
+    };
+    return { ...(await jobman(args, { archive, services })), ofClusters: asked };
   }
 
   test('is found without naming the namespace again', async () => {
@@ -574,9 +573,9 @@ suite('list', () => {
         yield allNamespaces === true ? [jobIn('vision'), jobIn('speech')] : [jobIn('vision')];
       },
     } as Cluster;
-    const archive = { ...emptyArchive, isUsed: true, jobs: async () => kept.map((job) => keptJob(job)) };
+    const archive = { archivedJobs: async () => kept.map((job) => keptJob(job)) };
     return {
-      ...(await jobmanAt(fake, ['list', ...args], { services: { clusterArchive: async () => archive } })),
+      ...(await jobmanAt(fake, ['list', ...args], { archive })),
       queries,
     };
   }

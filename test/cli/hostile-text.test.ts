@@ -30,7 +30,7 @@ import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import {
   aWhy,
   jobman,
-  emptyArchive,
+  noSubmissions,
   createCliHarness,
   type CliHarnessOptions,
   jobView,
@@ -151,7 +151,7 @@ const worlds: Readonly<Record<string, Partial<Services>>> = {
     workers: refusal,
     controller: refusal,
     emulator: refusal,
-    clusterArchive: async () => ({ ...emptyArchive, isUsed: true, jobs: refusal, job: refusal }),
+    clusterArchive: async () => ({ ...noSubmissions, isUsed: true }),
   },
   'workers that print it': { workers: async () => workers },
 };

@@ -6,7 +6,7 @@ import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import type { Services } from '../../src/app/services.ts';
 import { suite, test } from 'node:test';
 import type { SessionEnd } from '../../src/app/worker-access.ts';
-import type { ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import type { ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/objects.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { runInteractive } from '../../src/cli/cluster/interactive.ts';
 import { callAfter } from '../../src/cli/interrupt.ts';

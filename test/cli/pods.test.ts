@@ -4,14 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type {
-  Cluster,
-  ClusterContainer,
-  ClusterExecRequest,
-  ClusterPod,
-  ClusterSession,
-  ClusterTarget,
-} from '../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterExecRequest, ClusterSession, ClusterTarget } from '../../src/app/cluster/cluster.ts';
+import type { ClusterContainer, ClusterPod } from '../../src/app/cluster/objects.ts';
 import { sessionNotOpened, type CopyRequest, type SessionEnd } from '../../src/app/worker-access.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { fakeCluster, jobman, jobView } from './support/harness.ts';

@@ -1,7 +1,8 @@
 /** `jobman queue` as it is typed and read; what it counts is decided in app/cluster/queue.ts. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Cluster, ClusterJob, ClusterOptions } from '../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterOptions } from '../../src/app/cluster/cluster.ts';
+import type { ClusterJob } from '../../src/app/cluster/objects.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { queueData } from '../../src/app/cluster/queue-source.ts';
 import { jsonLines, jobman, now } from './support/harness.ts';

@@ -15,7 +15,6 @@ import { openWorld } from '../support/world.ts';
 import {
   attemptView,
   aWhy,
-  emptyArchive,
   fakeCluster,
   jobman,
   jobView,
@@ -418,15 +417,13 @@ suite('a job of a cluster', () => {
   );
   const object = JSON.stringify({ metadata: { name: 'train' }, spec: { template: { spec: { containers: [] } } } });
   const archive = (path: string) => ({
-    ...emptyArchive,
-    isUsed: true,
-    jobs: async () => [archived],
-    job: async () => archived,
-    events: async () => [
+    archivedJobs: async () => [archived],
+    archivedJob: async () => archived,
+    archivedEvents: async () => [
       { key: 'gone', at: clusterNoon + hour, message: 'deleted from the cluster; the archive keeps it' },
     ],
-    logs: async () => [{ pod: 'train-a', container: 'main', state: 'complete' as const }],
-    readLog: () => readArchivedLog(path),
+    archivedLogs: async () => [{ pod: 'train-a', container: 'main', state: 'complete' as const }],
+    readArchivedLog: () => readArchivedLog(path),
   });
   const archived = anArchivedJob({ job, pods: [pod], object, goneAt: clusterNoon + hour });
 
@@ -436,9 +433,9 @@ suite('a job of a cluster', () => {
     const { code, err } = await jobman(['report', 'train', '--namespace', 'vision', '--output', 'k.html'], {
       ...options,
       now: () => clusterNoon + 2 * hour,
+      archive: archive(log),
       services: {
         isClusterConfigured: async () => true,
-        clusterArchive: async () => archive(log),
         cluster: async () => fakeCluster({ job: async () => null }),
       },
     });

@@ -3,8 +3,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobActivity } from '../../src/app/activity.ts';
-import { archivedLogPath, archiveFolder, lastArchivedLine } from '../../src/files/archived-logs.ts';
-import type { ClusterJob, ClusterPod, PodUsage } from '../../src/app/cluster/cluster.ts';
+import { archivedLogPath, archiveFolder, createArchivedLogs } from '../../src/files/archived-logs.ts';
+import type { PodUsage } from '../../src/app/cluster/cluster.ts';
+import type { ClusterJob, ClusterPod } from '../../src/app/cluster/objects.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { topRows, workerKey, type TopRow } from '../../src/app/top.ts';
 import type { FiguresAnswer, FiguresTarget, WorkerFigures } from '../../src/app/worker-figures.ts';
@@ -12,13 +13,12 @@ import { createPainter } from '../../src/cli/block.ts';
 import { jobLines, lineKey, topLines, zoneLines } from '../../src/cli/render/top.ts';
 import { pressKey, topFrame, type TopState } from '../../src/cli/top/screen.ts';
 import { width } from '../../src/cli/render/cell.ts';
-import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
+import { aClusterJob, aClusterPod, anArchivedJob } from '../support/cluster-builders.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 import { run } from '../support/output-schema.ts';
 import { jobActivity, measuredWorker } from '../support/top-builders.ts';
 import {
-  emptyArchive,
   createCliHarness,
   fakeCluster,
   jobman,
@@ -378,16 +378,11 @@ suite("a cluster's jobs in top", () => {
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
     };
-    const { services, ...others } = options({});
     const lastOf = async () => {
-      const clusterArchive = async () => ({
-        ...emptyArchive,
-        lastLine: async (
-          of: Parameters<typeof archiveFolder>[1],
-          log: { readonly pod: string; readonly container: string },
-        ) => lastArchivedLine(archivedLogPath(archiveFolder(home, of), log.pod, log.container)),
-      });
-      const { out } = await jobman(['top', '--json'], { ...others, services: { ...services, clusterArchive } });
+      const log = { pod: 'train-a', container: 'main' };
+      const last = createArchivedLogs(home).lastLine(anArchivedJob({ job }), log);
+      const archive = { lastArchivedLines: async () => (last === null ? [] : [{ ...log, ...last }]) };
+      const { out } = await jobman(['top', '--json'], { ...options({}), archive });
       const [, worker] = jsonLines<TopRow>(out) as [TopRow, TopRow & { kind: 'worker' }];
       return [worker.lastLine, worker.logAt as unknown];
     };

@@ -10,6 +10,7 @@ import type { Client, Cursor, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import { aJob, localSpec, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
+import { aClusterJob, anArchivedJob } from '../support/cluster-builders.ts';
 import type { Fixture } from './client.ts';
 
 interface BadInput {
@@ -40,6 +41,12 @@ const forEachRef = (call: (client: Client, ref: Ref) => Promise<unknown>): BadIn
 const noCounts: readonly number[] = [-1, 0.5, 1e21];
 const forEachCount = (code: number, call: (client: Client, count: number) => Promise<unknown>): BadInputs =>
   noCounts.map((count) => refused(`the number ${count}`, code, (client) => call(client, count)));
+/** Of an archived job of a cluster that may still run. */
+const archivedUid = 'u1';
+const forEachUid = (answer: unknown, call: (client: Client, uid: string) => Promise<unknown>): BadInputs =>
+  ['', 'nosuch', '../../jobs', "u1' or 1 = 1", 'u1\u0000'].map((uid) =>
+    harmless(`the uid ${JSON.stringify(uid)}`, answer, (client) => call(client, uid)),
+  );
 const firstOf = async (values: AsyncIterable<unknown>): Promise<unknown> => {
   for await (const value of values) return value;
   return undefined;
@@ -187,6 +194,23 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   openSecrets: [],
   dropEvents: [harmless('an unknown recipient', 0, (client) => client.dropEvents("other' or 1 = 1"))],
 
+  archivedJobs: [harmless('a name of SQL', [], (client) => client.archivedJobs({ name: "' or 1 = 1 --" }))],
+  archivedJob: forEachUid(null, (client, uid) => client.archivedJob(uid)),
+  archivedEvents: forEachUid([], (client, uid) => client.archivedEvents(uid)),
+  archivedLogs: forEachUid([], (client, uid) => client.archivedLogs(uid)),
+  lastArchivedLines: forEachUid([], (client, uid) => client.lastArchivedLines(uid, ['../../state.db'])),
+  readArchivedLog: ['', '../../jobs', archivedUid].map((uid) =>
+    refused(`a path instead of a log of ${JSON.stringify(uid)}`, notFound, (client) =>
+      firstOf(client.readArchivedLog(uid, { pod: '../../state', container: 'db' }, {})),
+    ),
+  ),
+  recordClusterDeletion: forEachUid(undefined, (client, uid) => client.recordClusterDeletion(uid)),
+  hideArchivedJob: forEachUid(undefined, (client, uid) => client.hideArchivedJob(uid)),
+  removeArchivedJob: [
+    ...forEachUid(undefined, (client, uid) => client.removeArchivedJob(uid)),
+    refused('a job that may still run', exitCode.conflict, (client) => client.removeArchivedJob(archivedUid)),
+  ],
+
   // The methods below ask the outside, or have no argument.
   billing: [],
   bucketStatuses: [],
@@ -240,6 +264,8 @@ export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
     }
+    const archived = anArchivedJob({ job: aClusterJob({ uid: archivedUid, owner: 'ada' }) });
+    await store.clusters.archiveObservation(archived, []);
     const [files, changes] = [filesBelow(home), await store.changeCount()];
     const wrong: string[] = [];
     for (const [method, inputs] of Object.entries(badInputs)) {

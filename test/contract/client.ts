@@ -19,7 +19,7 @@ import type { Actor } from '../../src/core/model/user.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
-import { openStore } from '../../src/store/store.ts';
+import { openStore, type JobmanStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
 import {
   aJob,
@@ -43,7 +43,7 @@ import { createConfirmed } from '../support/create-confirmed.ts';
 
 export interface Fixture {
   readonly home: string;
-  readonly store: Store;
+  readonly store: JobmanStore;
   readonly client: Client;
   /** The client of a member over another store. */
   clientOver(store: Store, user?: string): Client;

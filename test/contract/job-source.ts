@@ -6,7 +6,7 @@ import type { Client } from '../../src/app/client.ts';
 import type { JobLog } from '../../src/app/job-source.ts';
 import { foundJob, openJobs } from '../../src/app/jobs.ts';
 import { throughJson } from './over-json.ts';
-import { createCliHarness, emptyArchive, fakeCluster, now } from '../cli/support/harness.ts';
+import { createCliHarness, noSubmissions, fakeCluster, now } from '../cli/support/harness.ts';
 import { aJob, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
 import { aClusterJob, aClusterPod, anArchivedJob } from '../support/cluster-builders.ts';
 import type { Fixture } from './client.ts';
@@ -46,21 +46,19 @@ function openSources(client: Client) {
     patch: async (name: string) => void commands.push(`patch ${name}`),
   });
   const archive = {
-    ...emptyArchive,
-    isUsed: true,
-    jobs: async ({ name = archived.job.name }) => (name === archived.job.name ? [archived] : []),
-    job: async () => archived,
-    logs: async () => [{ pod: 'gone-0', container: 'main', state: 'complete' as const }],
-    async *readLog() {
+    archivedJobs: async ({ name = archived.job.name }) => (name === archived.job.name ? [archived] : []),
+    archivedJob: async () => archived,
+    archivedLogs: async () => [{ pod: 'gone-0', container: 'main', state: 'complete' as const }],
+    async *readArchivedLog() {
       yield* [printed.slice(0, 9), printed.slice(9)].map((text) => Buffer.from(text));
     },
   };
   const jobs = openJobs(
     {
       ...services,
-      client: async () => client,
+      client: async () => ({ ...client, ...archive }),
       cluster: async () => cluster,
-      clusterArchive: async () => archive,
+      clusterArchive: async () => ({ ...noSubmissions, isUsed: true }),
       isClusterConfigured: async () => true,
     },
     {},

@@ -9,6 +9,7 @@ import { JobmanError } from '../../src/app/errors.ts';
 /** Bytes travel as they are: parts of logs, files, secrets, and output. */
 const withBytes: ReadonlySet<PropertyKey> = new Set<keyof Client>([
   'readLog',
+  'readArchivedLog',
   'readWorkdirFile',
   'readStepFile',
   'putBlobs',

@@ -13,6 +13,7 @@ import type { Change, Client, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Orphan } from '../../src/app/ports.ts';
 import { noQuotaCache } from '../../src/app/quota.ts';
+import { archivedLogPath, archiveFolder } from '../../src/files/archived-logs.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import type { Verb } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -33,6 +34,7 @@ import {
   tpuSpec,
   withAttempts,
 } from '../support/builders.ts';
+import { aClusterJob, aClusterPod, anArchivedJob } from '../support/cluster-builders.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
 import { root } from '../support/root.ts';
@@ -105,6 +107,16 @@ const noActor: Reveals = () => false;
 const readers: Reveals = (actor, spec) => permissionOf(actor, { owner: 'ada', spec }, 'read') === 'allow';
 const membersAndAdmins = (actor: Actor): Permission => (actor.role === 'viewer' ? 'deny' : 'allow');
 const ownersAndAdmins: Reveals = (actor) => actor.role === 'admin' || owns(actor, 'ada');
+
+/** With each job of ada the archive gets a copy of a job of hers in a cluster. */
+const uidOf = (ref: Ref): string => `uid-${ref}`;
+/** Of the first. */
+const archivedUid = uidOf('000001');
+function ofCopy(operation: 'read' | 'delete' | 'clean', call: ChangeCall['call']): Proof {
+  const permission = (actor: Actor): Permission =>
+    permissions[operation][actor.role][owns(actor, 'ada') ? 'own' : 'other'] === 'allow' ? 'allow' : 'deny';
+  return { kind: 'change', calls: [{ operation, life: running, names: [undefined], permission, call }] };
+}
 
 const proofs: { readonly [Method in keyof Client]: Proof } = {
   sendCommand: {
@@ -293,6 +305,29 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
     call: async (client) => ((await client.listCleanable()).length > 0 ? canary : ''),
   },
 
+  archivedJobs: { kind: 'list', reveals: readers, call: (client) => client.archivedJobs({}) },
+  archivedJob: { kind: 'list', reveals: readers, call: (client) => client.archivedJob(archivedUid) },
+  archivedEvents: { kind: 'list', reveals: readers, call: (client) => client.archivedEvents(archivedUid) },
+  archivedLogs: { kind: 'list', reveals: readers, call: (client) => client.archivedLogs(archivedUid) },
+  lastArchivedLines: {
+    kind: 'list',
+    reveals: readers,
+    call: (client) => client.lastArchivedLines(archivedUid, ['train-0']),
+  },
+  readArchivedLog: {
+    kind: 'list',
+    reveals: readers,
+    call: async (client) => {
+      const log = client.readArchivedLog(archivedUid, { pod: 'train-0', container: canary }, {});
+      // Without permission it is the error of an absent log, which names the container of the argument.
+      const pieces = await Array.fromAsync(log).catch(() => []);
+      return Buffer.concat(pieces).toString();
+    },
+  },
+  recordClusterDeletion: ofCopy('read', (client, ref) => client.recordClusterDeletion(uidOf(ref))),
+  hideArchivedJob: ofCopy('delete', (client, ref) => client.hideArchivedJob(uidOf(ref))),
+  removeArchivedJob: ofCopy('clean', (client, ref) => client.removeArchivedJob(uidOf(ref))),
+
   // The settings name owners, but no job.
   recipients: { kind: 'none', because: 'the settings name them' },
   openSecrets: { kind: 'none', because: 'as recipients' },
@@ -438,12 +473,24 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
       writeFileSync(join(copy, 'about.json'), JSON.stringify({ git: { changed: true } }));
       for (const name of ['changes.diff', 'files/train.py']) writeFileSync(join(copy, name), `+${canary}\n`);
       await addEvents(id);
+      await addCopy(uidOf(id));
       await store.recordOrphan(orphanOf(id));
       return id;
     },
     contents: () => `${rowsOf(file)}\n${filesBelow(home)}`,
     history: async (ref) => (await store.events(ref, 0)).map(({ event }) => event),
   };
+
+  /** A copy of a job that a cluster has deleted. */
+  async function addCopy(uid: string): Promise<void> {
+    const job = aClusterJob({ uid, owner: 'ada' });
+    const pods = [aClusterPod({ name: 'train-0', uid, jobUid: uid }, { name: canary })];
+    const event = { key: 'created', at: noon, message: canary };
+    await store.clusters.archiveObservation(anArchivedJob({ job, pods, goneAt: noon }), [event]);
+    const path = archivedLogPath(archiveFolder(home, job), 'train-0', canary);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, `2026-11-22T12:00:00Z ${canary}\n`);
+  }
 
   /** A message to the recipient of the job, and an event that waits for the next. */
   async function addEvents(id: string): Promise<void> {

@@ -3,7 +3,7 @@
  */
 
 import assert from 'node:assert/strict';
-import type { ArchivedJob, WatchedContext } from '../../src/app/cluster/archive.ts';
+import type { ArchivedJob, WatchedContext } from '../../src/app/cluster/objects.ts';
 import type { FlavorPrice } from '../../src/reports/prices.ts';
 import { aClusterJob, aClusterPod, noon } from '../support/cluster-builders.ts';
 import { testStore } from '../support/stores.ts';

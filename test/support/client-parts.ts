@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { defaultSettings } from '../../src/app/settings.ts';
 import type { ClientParts } from '../../src/app/store-client.ts';
+import { createArchivedLogs } from '../../src/files/archived-logs.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
 import { createJobFolders } from '../../src/files/job-folders.ts';
@@ -24,6 +25,8 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
       secretProblems: async () => new Map(),
       openSecrets: async () => [],
     }),
+    clusters: store.clusters,
+    archivedLogs: async () => createArchivedLogs(home),
     files: createJobFiles(home),
     folders: localFolders,
     blobs: async () => createBlobs(home),

@@ -1,13 +1,13 @@
 // Sample objects of a cluster for tests.
 
-import type { ArchivedJob } from '../../src/app/cluster/archive.ts';
 import type {
+  ArchivedJob,
   ClusterCondition,
   ClusterContainer,
   ClusterEvent,
   ClusterJob,
   ClusterPod,
-} from '../../src/app/cluster/cluster.ts';
+} from '../../src/app/cluster/objects.ts';
 
 /** The time of the tests. */
 export const noon = Date.UTC(2026, 10, 22, 12, 0, 0);

@@ -9,9 +9,10 @@ import type { JobScope } from '../job-source.ts';
 import { createPoller } from '../poller.ts';
 import type { ClusterActivity, TopWorker } from '../top.ts';
 import { unknownFigures } from '../worker-figures.ts';
-import type { Cluster, ClusterJob, ClusterPod, PodUsage } from './cluster.ts';
+import type { Client } from '../client.ts';
+import type { ArchivedLine, ClusterJob, ClusterPod } from './objects.ts';
+import type { Cluster, PodUsage } from './cluster.ts';
 import type { ClusterParts } from './cluster-record.ts';
-import type { ClusterArchive } from './commands.ts';
 import { clusterRow } from './job-list.ts';
 import { clusterPhase, clusterSummary } from './job-result.ts';
 import { mainContainer } from './observe-job.ts';
@@ -34,7 +35,7 @@ export function watchActivity(parts: ClusterParts, { context, namespace }: JobSc
       opened ??= parts.cluster(omitUndefined({ context, namespace, quiet: true }));
       jobs = await readActivity(
         await opened,
-        await parts.clusterArchive(),
+        (await parts.clusterArchive()).isUsed ? await parts.client() : null,
         io.now(),
         AbortSignal.any([end, AbortSignal.timeout(answerTimeout)]),
       );
@@ -73,7 +74,7 @@ export function watchActivity(parts: ClusterParts, { context, namespace }: JobSc
 
 async function readActivity(
   cluster: Cluster,
-  archive: ClusterArchive,
+  client: Client | null,
   now: Instant,
   signal: AbortSignal,
 ): Promise<readonly ClusterActivity[]> {
@@ -89,11 +90,19 @@ async function readActivity(
   return Promise.all(
     jobs.map(async (job): Promise<ClusterActivity> => {
       const own = (byJob.get(job.name) ?? []).filter(({ jobUid }) => (jobUid ?? job.uid) === job.uid);
-      const pods = own.map(async (pod) =>
-        podRow(job, pod, { usage: usage.get(pod.name), log: await lastLogLine(archive, job, pod) }),
-      );
+      // From our copies of the logs, which the controller follows for the jobs of this installation.
+      const lines =
+        (await client?.lastArchivedLines(
+          job.uid,
+          own.map(({ name }) => name),
+        )) ?? [];
+      const pods = own.map((pod) => {
+        const main = mainContainer(pod.containers)?.name;
+        const log = lines.find((line) => line.pod === pod.name && line.container === main);
+        return podRow(job, pod, { usage: usage.get(pod.name), log });
+      });
       const row = clusterRow(job, cluster.context(), now, clusterSummary(job, own, now) ?? undefined);
-      return { row, pods: await Promise.all(pods) };
+      return { row, pods };
     }),
   );
 }
@@ -108,18 +117,10 @@ async function readUsage(cluster: Cluster, signal: AbortSignal): Promise<Readonl
   }
 }
 
-type LastLine = Awaited<ReturnType<ClusterArchive['lastLine']>>;
-
-/** From our copy of the log, which the controller follows for the jobs of this installation. */
-async function lastLogLine(archive: ClusterArchive, job: ClusterJob, pod: ClusterPod): Promise<LastLine> {
-  const container = mainContainer(pod.containers);
-  return container === undefined ? null : archive.lastLine(job, { pod: pod.name, container: container.name });
-}
-
 function podRow(
   job: ClusterJob,
   pod: ClusterPod,
-  { usage, log }: { readonly usage: PodUsage | undefined; readonly log: LastLine },
+  { usage, log }: { readonly usage: PodUsage | undefined; readonly log: ArchivedLine | undefined },
 ): TopWorker {
   const waiting = pod.containers.find(({ state, reason }) => state === 'waiting' && reason !== null);
   const limits = Object.values(pod.limits ?? {}).map(amountOf);

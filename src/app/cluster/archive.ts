@@ -6,91 +6,9 @@
 
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
-import type { FlavorPrice } from '../../reports/prices.ts';
 import { pluralize, formatDuration, formatTime, formatWhen, type ReadingTime } from '../format.ts';
-import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from './cluster.ts';
+import type { ArchivedJob, ArchivedObservation, ClusterContainer, ClusterEvent, ClusterJobEvent } from './objects.ts';
 import { clusterPhase, clusterResult, startsOf, type ClusterResult } from './job-result.ts';
-
-/** A cluster and namespace to watch, and the access to it: the controller's own environment may differ. */
-export interface WatchedContext {
-  readonly server: string;
-  readonly namespace: string;
-  readonly context: string;
-  /** The setting `kubeConfig` at the submission, with an absolute path. */
-  readonly setting: { readonly type: 'default' | 'cluster' | 'file'; readonly file: string | null };
-  /** KUBECONFIG with absolute paths; null if it was not set. */
-  readonly kubeconfig: string | null;
-  readonly flavorAnnotation: string;
-  readonly requestedAt: Instant;
-}
-
-/** State of the copy. `truncated`: the pod was gone before the copy reached the end of the log. */
-type ArchivedLogState = 'open' | 'complete' | 'truncated';
-
-export interface ArchivedLog {
-  readonly pod: string;
-  readonly container: string;
-  readonly state: ArchivedLogState;
-}
-
-export interface ArchivedObservation {
-  readonly job: ClusterJob;
-  /** All pods ever observed, oldest first; a deleted pod keeps its last observation. */
-  readonly pods: readonly ClusterPod[];
-  readonly events: readonly ClusterEvent[];
-  /** The own price of its flavor when the job was first observed; null without one. Absent before, and in older records. */
-  readonly flavorPrice?: FlavorPrice | null | undefined;
-}
-
-export interface ArchivedJob extends ArchivedObservation {
-  readonly server: string;
-  readonly context: string;
-  readonly observedAt: Instant;
-  /** Time of the first observation without the job; null while it may exist. */
-  readonly goneAt: Instant | null;
-  /** The job left the list; its logs and history remain available by its name until `clean`. */
-  readonly hidden: boolean;
-  /** The submitted Job as JSON; null if it was not submitted from this installation. */
-  readonly object: string | null;
-  readonly logs: readonly ArchivedLog[];
-}
-
-/** A repeated observation of an event has the same key. */
-export interface ClusterJobEvent {
-  readonly key: string;
-  readonly at: Instant;
-  readonly message: string;
-}
-
-export interface ArchiveQuery {
-  readonly name?: string;
-  readonly namespace?: string;
-  readonly server?: string;
-}
-
-/** Every method may throw StoreError. */
-export interface ClusterStore {
-  /** Makes the controller watch our jobs there. Safe to repeat. */
-  watchContext(context: WatchedContext): Promise<void>;
-  contexts(): Promise<readonly WatchedContext[]>;
-  /** Ends the watch of a context without jobs. Does nothing after a newer submission than `requestedAt`. */
-  unwatchContext(context: WatchedContext): Promise<void>;
-  /** Stores a submitted Job. The observations of a known job stay. */
-  archiveObject(at: Pick<ArchivedJob, 'server' | 'context' | 'observedAt' | 'job'>, object: string): Promise<void>;
-  /** Stores an observation and its events. The submitted object and the state of logs stay. */
-  archiveObservation(
-    observed: Omit<ArchivedJob, 'hidden' | 'object' | 'logs'>,
-    events: readonly ClusterJobEvent[],
-  ): Promise<void>;
-  archiveLog(uid: string, log: ArchivedLog): Promise<void>;
-  archiveEvent(uid: string, event: ClusterJobEvent): Promise<void>;
-  hide(uid: string): Promise<void>;
-  remove(uid: string): Promise<void>;
-  /** Newest first. */
-  jobs(query: ArchiveQuery): Promise<readonly ArchivedJob[]>;
-  job(uid: string): Promise<ArchivedJob | undefined>;
-  events(uid: string): Promise<readonly ClusterJobEvent[]>;
-}
 
 /** A job that disappeared before its end counts as cancelled. */
 export function archivedPhase({ job, goneAt }: Pick<ArchivedJob, 'job' | 'goneAt'>): Phase {
@@ -103,6 +21,12 @@ export function archivedPhase({ job, goneAt }: Pick<ArchivedJob, 'job' | 'goneAt
 export function mayBeActive({ job, goneAt }: Pick<ArchivedJob, 'job' | 'goneAt'>): boolean {
   const phase = clusterPhase(job);
   return goneAt === null && phase !== 'succeeded' && phase !== 'failed';
+}
+
+/** The reason against the removal of its logs and history; null if there is none. */
+export function cleanProblem(archived: ArchivedJob): string | null {
+  const isOpen = mayBeActive(archived) && archivedPhase(archived) !== 'stopped';
+  return isOpen ? `Job ${archived.job.name} was unfinished at the last check, so its logs are kept.` : null;
 }
 
 export function archivedResult(archived: ArchivedJob, reading: ReadingTime): ClusterResult {

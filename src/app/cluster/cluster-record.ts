@@ -3,13 +3,21 @@
 import { exitCode, JobmanError } from '../errors.ts';
 import type { ArchivedCopy, FoundJob } from '../job-source.ts';
 import type { Services } from '../services.ts';
-import type { ArchivedJob } from './archive.ts';
-import type { Cluster, ClusterJob } from './cluster.ts';
+import type { ArchiveQuery, ArchivedJob, ClusterJob } from './objects.ts';
+import type { Cluster } from './cluster.ts';
 
 export type ClusterParts = Pick<
   Services,
   'io' | 'client' | 'cluster' | 'clusterArchive' | 'clusterSettings' | 'namedSecret'
 >;
+
+/** Newest first. Opens no database if no job was submitted from here. */
+export async function archivedJobs(
+  { clusterArchive, client }: Pick<Services, 'clusterArchive' | 'client'>,
+  query: ArchiveQuery,
+): Promise<readonly ArchivedJob[]> {
+  return (await clusterArchive()).isUsed ? (await client()).archivedJobs(query) : [];
+}
 
 export interface ClusterRecord {
   readonly found: FoundJob;

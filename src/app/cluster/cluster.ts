@@ -1,5 +1,5 @@
-// Cluster: the interface to a Kubernetes cluster, and its objects with the fields that jobman uses. The adapter is in
-// backends/kubernetes/; nothing else in the program knows the cluster's API.
+// Cluster: the interface to a Kubernetes cluster, whose objects are in objects.ts. The adapter is in backends/kubernetes/;
+// nothing else in the program knows the cluster's API.
 //
 // A cluster job exists only in its cluster and not in our database; its name identifies it. The objects contain only
 // the fields that jobman shows or decides from, because a list of ten thousand whole Jobs is thirty megabytes of JSON.
@@ -8,8 +8,8 @@ import type { Duplex } from 'node:stream';
 import type { V1Job } from '@kubernetes/client-node';
 import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../worker-access.ts';
 import { JobmanError } from '../errors.ts';
-import type { NotifySpec } from '../../core/model/notify.ts';
-import type { Duration, Instant } from '../../core/model/time.ts';
+import type { ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
+import type { Instant } from '../../core/model/time.ts';
 
 export interface ClusterContext {
   /** The kubeconfig's context; `in-cluster` for the service account of a pod. */
@@ -25,104 +25,6 @@ export interface ClusterOptions {
   readonly namespace?: string;
   /** True if the caller reports a slow cluster itself or leaves it soon; otherwise a terminal shows the wait. */
   readonly quiet?: boolean;
-}
-
-/** `Complete`, `Failed`, `Suspended`, … */
-export interface ClusterCondition {
-  readonly type: string;
-  readonly status: string;
-  readonly reason: string | null;
-  readonly message: string | null;
-  readonly at: Instant | null;
-}
-
-export interface ClusterJob {
-  readonly name: string;
-  readonly namespace: string;
-  readonly uid: string;
-  readonly createdAt: Instant;
-  readonly startedAt: Instant | null;
-  readonly endedAt: Instant | null;
-  readonly suspended: boolean;
-  readonly parallelism: number;
-  /** Null if any one success completes the Job. */
-  readonly completions: number | null;
-  /** `active`: pods that are pending or running. `ready`: those that are ready. The others have ended. */
-  readonly active: number;
-  readonly ready: number;
-  readonly succeeded: number;
-  readonly failed: number;
-  /** Terminating pods; absent in clusters before 1.31. */
-  readonly terminating?: number;
-  /** The limit of `--timeout`; null without one. */
-  readonly deadline?: Duration | null;
-  readonly conditions: readonly ClusterCondition[];
-  /** The annotation under the configured key (`job.resources.label`); null without it. */
-  readonly flavor: string | null;
-  /** Our labels; null on a Job of another tool. */
-  readonly owner: string | null;
-  readonly installation: string | null;
-  /** The requests of one pod, summed over its containers, in the canonical form of quantity.ts. */
-  readonly requests: Readonly<Record<string, string>>;
-  readonly images: readonly string[];
-  readonly deleting: boolean;
-  readonly queueName: string | null;
-  /** Kueue's label for the priority in that queue. Without it, the PriorityClass of the pods counts. */
-  readonly queuePriority?: string | null;
-  readonly priorityClass: string | null;
-  /** The events to report and their recipients, from our annotation. Absent without one. */
-  readonly notify?: NotifySpec;
-}
-
-export interface ClusterContainer {
-  readonly name: string;
-  readonly image: string;
-  readonly state: 'waiting' | 'running' | 'terminated';
-  readonly reason: string | null;
-  readonly message: string | null;
-  readonly exitCode: number | null;
-  readonly signal: number | null;
-  readonly restarts: number;
-  /** The end of the run before the last restart; null before the first restart. Absent in older copies. */
-  readonly lastEnd?: Pick<ClusterContainer, 'reason' | 'exitCode' | 'signal'> | null;
-  readonly startedAt: Instant | null;
-  readonly endedAt: Instant | null;
-  readonly init: boolean;
-}
-
-export interface ClusterPod {
-  readonly name: string;
-  readonly namespace: string;
-  /** The Job of the pod, by the label `batch.kubernetes.io/job-name`; null without one. */
-  readonly job: string | null;
-  /** That Job's uid: another Job may have had the same name. Null if the cluster does not report it. */
-  readonly jobUid?: string | null;
-  readonly uid: string;
-  /** `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`. */
-  readonly phase: string;
-  readonly reason: string | null;
-  readonly message: string | null;
-  readonly node: string | null;
-  readonly index: number | null;
-  readonly createdAt: Instant;
-  readonly startedAt: Instant | null;
-  /** The resources that the pod takes on its node, in the canonical form of quantity.ts. */
-  readonly requests: Readonly<Record<string, string>>;
-  readonly limits?: Readonly<Record<string, string>>;
-  readonly containers: readonly ClusterContainer[];
-  readonly conditions: readonly ClusterCondition[];
-  readonly deleting: boolean;
-}
-
-/** Repetitions of an event are one event with a higher count. */
-export interface ClusterEvent {
-  readonly object: { readonly kind: string; readonly name: string; readonly uid: string };
-  readonly type: 'Normal' | 'Warning';
-  readonly reason: string;
-  readonly message: string;
-  readonly count: number;
-  readonly firstAt: Instant;
-  readonly lastAt: Instant;
 }
 
 /** The usage of a pod, summed over its containers, in a time that ended at `at`. */

@@ -1,18 +1,17 @@
 // Commands on a cluster job. The cluster's own fields do the work: stop sets `suspend`, start clears it, rerun creates
 // a new Job of the same spec. Values in, values out.
 
-import type { Instant } from '../../core/model/time.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import { formatVerdict } from '../../core/model/job.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import type { ClusterJob, ClusterContext } from './cluster.ts';
+import type { ClusterContext } from './cluster.ts';
+import type { ClusterJob } from './objects.ts';
 import { ownLabels, type Submitter, withoutClusterKeys } from './job-object.ts';
-import type { ClusterJobEvent, ArchivedJob, ArchivedLog, ArchiveQuery } from './archive.ts';
 import { clusterPhase } from './job-result.ts';
 
-/** Every method may throw StoreError. */
+/** The submissions with the user's kubeconfig. Every method may throw StoreError. */
 export interface ClusterArchive {
-  /** True if a job was ever submitted from here; otherwise the other methods find nothing. Reads one file. */
+  /** True if a job was ever submitted from here; otherwise the archive has no job. Reads one file. */
   readonly isUsed: boolean;
   /** Call it before a submission; the database then stays open until `recordSubmitted` or `close`. */
   registerContext(context: ClusterContext): Promise<string>;
@@ -22,28 +21,6 @@ export interface ClusterArchive {
   recordSubmitted(context: ClusterContext, created: V1Job): Promise<string | null>;
   close(): Promise<void>;
   wake(): Promise<string | null>;
-  /** Newest first. */
-  jobs(query: ArchiveQuery): Promise<readonly ArchivedJob[]>;
-  job(uid: string): Promise<ArchivedJob | undefined>;
-  /** Oldest first. */
-  events(uid: string): Promise<readonly ClusterJobEvent[]>;
-  /** All copies of logs, including those that the database does not know yet. */
-  logs(job: ArchivedJob): Promise<readonly ArchivedLog[]>;
-  /** Whole lines, byte for byte as printed, or with the timestamps of the cluster. */
-  readLog(
-    job: Pick<ClusterJob, 'name' | 'uid'>,
-    log: Pick<ArchivedLog, 'pod' | 'container'>,
-    query: { readonly tail?: number; readonly since?: Instant; readonly timestamps?: true },
-  ): AsyncIterable<Uint8Array>;
-  /** The newest whole line of a copy; null without one. */
-  lastLine(
-    job: Pick<ClusterJob, 'name' | 'uid'>,
-    log: Pick<ArchivedLog, 'pod' | 'container'>,
-  ): Promise<{ readonly line: string; readonly at: Instant } | null>;
-  recordDeleted(uid: string): Promise<void>;
-  /** Takes an archived job off the list. Its logs and history remain available by its name until `clean`. */
-  hide(uid: string): Promise<void>;
-  remove(job: ArchivedJob): Promise<void>;
 }
 
 export type ClusterVerb = 'stop' | 'start' | 'resume' | 'rerun' | 'cancel';

@@ -4,7 +4,7 @@ import type { V1Container, V1Job } from '@kubernetes/client-node';
 import type { MetricsView } from '../client.ts';
 import { withMetrics, type DiffSide } from '../diff.ts';
 import { JobmanError } from '../errors.ts';
-import type { ClusterJob, ClusterPod } from './cluster.ts';
+import type { ClusterJob, ClusterPod } from './objects.ts';
 import { withoutClusterKeys } from './job-object.ts';
 import type { ClusterResult } from './job-result.ts';
 

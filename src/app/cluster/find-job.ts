@@ -9,19 +9,26 @@ import { formatAge } from '../format.ts';
 import type { FoundJob, JobScope } from '../job-source.ts';
 import { manifestHint, type RefPurpose } from '../refs.ts';
 import type { Services } from '../services.ts';
-import { mayBeActive, type ArchivedJob } from './archive.ts';
+import { mayBeActive } from './archive.ts';
+import type { ArchiveQuery, ArchivedJob } from './objects.ts';
 import type { Cluster, ClusterContext } from './cluster.ts';
-import { absentError, expectCluster, recordOfJob, type ClusterParts, type ClusterRecord } from './cluster-record.ts';
-import type { ClusterArchive } from './commands.ts';
+import {
+  absentError,
+  archivedJobs,
+  expectCluster,
+  recordOfJob,
+  type ClusterParts,
+  type ClusterRecord,
+} from './cluster-record.ts';
 import { clusterTimeout } from './job-list.ts';
 
 /** `scope` and `isScoped` as in job-source.ts. */
 export function createRecords(parts: ClusterParts, scope: JobScope | null, isScoped: boolean) {
   const clusters = createClusters(parts, scope);
   const known = new Map<string, ClusterRecord>();
-  const search = async (): Promise<Search> => ({
+  const search = (): Search => ({
     now: parts.io.now(),
-    archive: await parts.clusterArchive(),
+    archived: (query) => archivedJobs(parts, query),
     clusters,
     scope: scope ?? {},
     isScoped,
@@ -35,7 +42,7 @@ export function createRecords(parts: ClusterParts, scope: JobScope | null, isSco
     if (before !== undefined) return before;
     const at = { context, namespace };
     const opened = await clusters.at(at);
-    const record = orThrow(await findInNamespace({ ...(await search()), scope: at, isScoped: true }, job.id, opened));
+    const record = orThrow(await findInNamespace({ ...search(), scope: at, isScoped: true }, job.id, opened));
     if (uid === null || uid === record.job.uid) return record;
     throw new JobmanError(`Job ${job.id} was deleted meanwhile, and another job has its name.`, exitCode.notFound);
   }
@@ -47,7 +54,7 @@ export function createRecords(parts: ClusterParts, scope: JobScope | null, isSco
 
   return {
     async find(name: string, purpose: RefPurpose): Promise<ClusterRecord> {
-      return keep(orThrow(await findJob(await search(), name, purpose)));
+      return keep(orThrow(await findJob(search(), name, purpose)));
     },
 
     keep,
@@ -82,7 +89,7 @@ export function createRecords(parts: ClusterParts, scope: JobScope | null, isSco
 
 interface Search {
   readonly now: Instant;
-  readonly archive: ClusterArchive;
+  readonly archived: (query: ArchiveQuery) => Promise<readonly ArchivedJob[]>;
   readonly clusters: ReturnType<typeof createClusters>;
   readonly scope: JobScope;
   readonly isScoped: boolean;
@@ -133,7 +140,7 @@ async function findJob(search: Search, name: string, purpose: RefPurpose): Promi
 
 /** Searches the namespace of `opened`, then the archive of it; without a cluster the whole archive. */
 async function findInNamespace(
-  { now, archive, scope, isScoped }: Search,
+  { now, archived: read, scope, isScoped }: Search,
   name: string,
   opened: Cluster | JobmanError | null,
 ): Promise<Found> {
@@ -149,9 +156,7 @@ async function findInNamespace(
     problem = error;
   }
   const { namespace = here?.namespace, context } = scope;
-  const all = await archive.jobs(
-    omitUndefined({ name, namespace: here?.namespace ?? namespace, server: here?.server }),
-  );
+  const all = await read(omitUndefined({ name, namespace: here?.namespace ?? namespace, server: here?.server }));
   const isWanted = (copy: ArchivedJob): boolean =>
     here !== undefined || context === undefined || copy.context === context;
   const [archived, ...others] = newestPerNamespace(all.filter(isWanted));
@@ -184,13 +189,13 @@ async function findInNamespace(
  * that changes a job refuses a name that both have: it could change the wrong job.
  */
 async function findInOtherNamespace(search: Search, name: string, found: Found, purpose: RefPurpose): Promise<Found> {
-  const { archive, clusters } = search;
+  const { archived, clusters } = search;
   const record = found instanceof JobmanError ? null : found;
   // An archived job of the current namespace, while the cluster does not answer.
   if (record?.found.copy?.isCertain === false) return record;
   const own = await clusters.own();
   const here = own === null || own instanceof JobmanError ? undefined : own.context();
-  const submitted = (await archive.jobs({ name })).filter(
+  const submitted = (await archived({ name })).filter(
     ({ object, server, job }) => object !== null && (here?.server !== server || here.namespace !== job.namespace),
   );
   const current = record !== null && record.archived === null ? record : null;

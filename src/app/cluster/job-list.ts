@@ -9,13 +9,14 @@ import type { Services } from '../services.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
-import { archivedPhase, mayBeActive, type ArchivedJob } from './archive.ts';
-import type { Cluster, ClusterContext, ClusterJob, ClusterPod, ClusterQuery } from './cluster.ts';
-import type { ClusterArchive } from './commands.ts';
+import { archivedPhase, mayBeActive } from './archive.ts';
+import type { ArchivedJob, ClusterJob, ClusterPod } from './objects.ts';
+import type { Cluster, ClusterContext, ClusterQuery } from './cluster.ts';
+import { archivedJobs } from './cluster-record.ts';
 import { clusterPhase, clusterReason, clusterSummary, type ClusterResult } from './job-result.ts';
 import { formatAmounts } from './missing-resources.ts';
 
-type ListParts = Pick<Services, 'io' | 'cluster' | 'clusterArchive'>;
+type ListParts = Pick<Services, 'io' | 'client' | 'cluster' | 'clusterArchive'>;
 
 /** Limit for the cluster's answer to a list: the user may not want its jobs at all. */
 export const clusterTimeout: Duration = 2 * second;
@@ -196,12 +197,10 @@ export async function archivedRows(
   reported: ReadonlySet<string>,
 ): Promise<readonly JobRow[]> {
   if (query.tag !== undefined) return [];
-  const archive = await parts.clusterArchive();
-  if (!archive.isUsed) return [];
   const now = parts.io.now();
   // Show each name once: commands cannot address an earlier job of the same name.
   const names = new Set(reported);
-  return (await archive.jobs({})).flatMap((archived) => {
+  return (await archivedJobs(parts, {})).flatMap((archived) => {
     const { job, hidden } = archived;
     const row = archivedRow(archived, now);
     const key = `${row.zone} ${job.name}`;
@@ -368,9 +367,9 @@ async function ignoreTimeout(signal: AbortSignal, work: () => Promise<void>): Pr
 }
 
 /** Unfinished jobs that were submitted from here, by their context and namespace. */
-export async function countSubmitted(archive: ClusterArchive): Promise<ReadonlyMap<string, number>> {
+export async function countSubmitted(parts: Parameters<typeof archivedJobs>[0]): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
-  for (const archived of await archive.jobs({})) {
+  for (const archived of await archivedJobs(parts, {})) {
     if (archived.hidden || archived.object === null || !mayBeActive(archived)) continue;
     const zone = `${archived.context}/${archived.job.namespace}`;
     counts.set(zone, (counts.get(zone) ?? 0) + 1);

@@ -4,7 +4,8 @@
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import { second, type Instant } from '../../core/model/time.ts';
 import { pluralize, formatDuration, formatTime, formatWhen, type ReadingTime } from '../format.ts';
-import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterNode, ClusterPod, ClusterQuota } from './cluster.ts';
+import type { ClusterNode, ClusterQuota } from './cluster.ts';
+import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
 import { formatAmounts, formatMissingResources, findMissingResources } from './missing-resources.ts';
 import { addQuantities, compareQuantities, parseQuantity, formatQuantity, zero } from './quantity.ts';
 

@@ -8,7 +8,8 @@ import { usageError } from '../errors.ts';
 import type { ReadingTime } from '../format.ts';
 import { metricsResult, type FoundJob, type HistoryEntry, type JobScope, type JobSource } from '../job-source.ts';
 import { archivedResult, clusterJobEvents } from './archive.ts';
-import type { ClusterContext, ClusterJob } from './cluster.ts';
+import type { ClusterContext } from './cluster.ts';
+import type { ClusterJob } from './objects.ts';
 import { expectCluster, type ClusterParts, type ClusterRecord } from './cluster-record.ts';
 import { createRecords } from './find-job.ts';
 import { archivedRow, clusterRow, listClusterJobs } from './job-list.ts';
@@ -40,9 +41,9 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
     async history(job) {
       const record = await records.of(job);
       const { uid, name, owner } = record.job;
-      const archive = await parts.clusterArchive();
+      const client = await parts.client();
       const current = record.archived === null ? clusterJobEvents(await observe(record)) : [];
-      const byKey = new Map([...(await archive.events(uid)), ...current].map((event) => [event.key, event]));
+      const byKey = new Map([...(await client.archivedEvents(uid)), ...current].map((event) => [event.key, event]));
       const entries = [...byKey.values()].map(({ at, message }): HistoryEntry => ({ at, message, event: null }));
       return { id: name, name, owner, entries: entries.toSorted((one, other) => one.at - other.at) };
     },

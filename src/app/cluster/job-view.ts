@@ -2,7 +2,8 @@ import type { V1Job } from '@kubernetes/client-node';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobCost } from '../../reports/cost.ts';
 import type { JobRow, Why } from '../client.ts';
-import type { ClusterContext, ClusterEvent, ClusterJob, ClusterPod } from './cluster.ts';
+import type { ClusterContext } from './cluster.ts';
+import type { ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
 
 /** A job in a cluster, as the cluster or the archive of it reports it. */
 export interface ClusterJobView extends JobRow, Omit<ClusterContext, 'user'> {

@@ -4,19 +4,20 @@
 
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
-import type { LogPart } from '../client.ts';
+import type { Client, LogPart } from '../client.ts';
 import { createBell, pause } from '../concurrency.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
 import { pluralize } from '../format.ts';
 import { requireSupported, type JobLog, type LogsQuery, type LogStep } from '../job-source.ts';
 import { lineTime, withoutTimestamps } from './archived-lines.ts';
-import type { Cluster, ClusterContainer, ClusterJob, ClusterLogQuery, ClusterPod } from './cluster.ts';
+import type { Cluster, ClusterLogQuery } from './cluster.ts';
+import type { ClusterContainer, ClusterJob, ClusterPod } from './objects.ts';
 import type { ClusterParts, ClusterRecord } from './cluster-record.ts';
 import { clusterPhase, clusterResult, formatRestarted, isClusterFinished } from './job-result.ts';
 import { chooseContainer, mainContainer, observeJob, podsOf } from './observe-job.ts';
 
 /** The logs of one source. `readLog` knows the logs that `logs` has named. */
-export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'clusterArchive'>) {
+export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'client' | 'clusterArchive'>) {
   const readers = new Map<string, LogReader>();
 
   async function* logs(
@@ -41,7 +42,7 @@ export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'clusterArchi
       query,
       now: () => parts.io.now(),
       signal,
-      copies: createCopies(await parts.clusterArchive(), job, query, !isLive),
+      copies: createCopies(await parts.client(), (await parts.clusterArchive()).isUsed, job, query, !isLive),
       open(pod, container, pieces, options) {
         const id = `${pod.name}/${container}`;
         const reader = createReader(pieces, options);
@@ -257,14 +258,12 @@ function note(message: string): LogStep {
   return { kind: 'note', message };
 }
 
-type ArchiveReading = Awaited<ReturnType<ClusterParts['clusterArchive']>>;
-
 /** The archived logs of one job, read when needed. */
-function createCopies(archive: ArchiveReading, job: ClusterJob, query: LogsQuery, isNoted: boolean) {
+function createCopies(client: Client, isUsed: boolean, { uid }: ClusterJob, query: LogsQuery, isNoted: boolean) {
   let hasNoted = isNoted;
   const read = async () => {
-    const archived = archive.isUsed && query.previous !== true ? await archive.job(job.uid) : undefined;
-    return { pods: archived?.pods ?? [], logs: archived === undefined ? [] : await archive.logs(archived) };
+    const archived = isUsed && query.previous !== true ? await client.archivedJob(uid) : null;
+    return { pods: archived?.pods ?? [], logs: archived === null ? [] : await client.archivedLogs(uid) };
   };
   let copies: ReturnType<typeof read> | undefined;
   const load = () => (copies ??= read());
@@ -300,7 +299,7 @@ function createCopies(archive: ArchiveReading, job: ClusterJob, query: LogsQuery
       if (!hasNoted) yield note('The cluster no longer has this log; this is from the archive.');
       hasNoted = true;
       for (const log of chosen) {
-        const pieces = () => archive.readLog(job, log, omitUndefined({ tail, since, timestamps }));
+        const pieces = () => client.readArchivedLog(uid, log, omitUndefined({ tail, since, timestamps }));
         const index = pod?.index ?? null;
         yield reading.open({ name, index }, log.container, pieces, { ...options, isRepeatable: true });
         if (log.state === 'truncated')

@@ -1,7 +1,8 @@
 // Missing resources: the reason why no node fits a pod, from the nodes' resources and the requests of their pods. The
 // best node lacks the fewest resources, and among equals the smallest share.
 
-import type { ClusterNode, ClusterPod } from './cluster.ts';
+import type { ClusterNode } from './cluster.ts';
+import type { ClusterPod } from './objects.ts';
 import {
   addQuantities,
   compareQuantities,

@@ -1,7 +1,8 @@
 // Observes a job in its cluster: its pods, their events, and what explains a pod that is not scheduled.
 
 import { exitCode, JobmanError } from '../errors.ts';
-import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from './cluster.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterContainer, ClusterJob, ClusterPod } from './objects.ts';
 import { mainContainer as mainOf } from './job-object.ts';
 import { isClusterFinished, type ClusterObservation } from './job-result.ts';
 

@@ -9,7 +9,8 @@ import { pause } from '../concurrency.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
 import { capitalize } from '../format.ts';
 import type { CommandStep, PerformedCommand, PerformOptions } from '../job-source.ts';
-import { archivedPhase, mayBeActive } from './archive.ts';
+import type { Client } from '../client.ts';
+import { cleanProblem } from './archive.ts';
 import type { Cluster, ClusterRemoval } from './cluster.ts';
 import {
   checkClusterCommand,
@@ -21,7 +22,7 @@ import {
 import { beginArchive, reportArchiveStart } from './begin-archive.ts';
 import { clusterLabels, ownerLabels } from './job-object.ts';
 import { createWithSecrets, dataForRerun, jobSecretsOf, namedData, withOtherSecret } from './job-secrets.ts';
-import { absentError, type ClusterRecord, type ClusterParts } from './cluster-record.ts';
+import { absentError, archivedJobs, type ClusterRecord, type ClusterParts } from './cluster-record.ts';
 import { podsOf } from './observe-job.ts';
 
 const copyTimeout: Duration = 20 * second;
@@ -152,7 +153,10 @@ async function* rerun({ parts, archive }: Target, cluster: Cluster, object: V1Jo
       secrets === null ? null : await dataForRerun(cluster, secrets, await namedData(parts, secrets, isOwner));
     for (const name of rerunNames(object)) {
       // A name that the archive has would then mean two jobs.
-      if ((await cluster.job(name)) !== null || (await archive.jobs({ name, namespace: context.namespace })).length > 0)
+      if (
+        (await cluster.job(name)) !== null ||
+        (await archivedJobs(parts, { name, namespace: context.namespace })).length > 0
+      )
         continue;
       const next = rerunObject(object, name, { owner, installation });
       const other = `${name}-${crypto.randomUUID().slice(0, 8)}`;
@@ -171,8 +175,8 @@ async function* rerun({ parts, archive }: Target, cluster: Cluster, object: V1Jo
 
 /** Deletes the Job once its logs are archived, or after a time limit; `delete` also takes it off the list. */
 async function* removeJob(target: Target, cluster: Cluster, verb: 'cancel' | 'delete'): Steps {
-  const { archive, record, signal } = target;
-  const { name, uid, active } = record.job;
+  const { parts, record, signal } = target;
+  const { name, active } = record.job;
   const { context, namespace } = cluster.context();
   const isArchived = yield* wakeForArchive(target);
   const missing = isArchived ? await logsNotCopied(target, cluster) : [];
@@ -191,26 +195,36 @@ async function* removeJob(target: Target, cluster: Cluster, verb: 'cancel' | 'de
     const next = `See: jobman why ${name}`;
     return yield interrupted(name, `Interrupted before ${name} was deleted; the deletion continues. ${next}`);
   }
-  if (removal === 'gone') await archive.recordDeleted(uid);
-  if (verb === 'delete') await archive.hide(uid);
+  if ((await parts.clusterArchive()).isUsed) await noteRemoval(await parts.client(), record.job, removal, verb);
   if (removal === 'absent') return yield done(name, `Job ${name} is no longer in ${context}/${namespace}.`);
   const kept = isArchived ? '; its logs and history are kept' : '';
   const subject = verb === 'cancel' ? `Job ${name} is cancelled: it` : `Job ${name}`;
   yield done(name, `${subject} and its pods are deleted from ${context}/${namespace}${kept}.`);
 }
 
-async function logsNotCopied(
-  { parts, archive, record: { job }, signal }: Target,
-  cluster: Cluster,
-): Promise<readonly string[]> {
+/** In the cluster its own permissions decide, but the copy of another user's job stays in the list of its owner. */
+async function noteRemoval(
+  client: Client,
+  job: ClusterRecord['job'],
+  removal: ClusterRemoval,
+  verb: 'cancel' | 'delete',
+): Promise<void> {
+  const actor = await client.whoAmI();
+  const may = (operation: 'read' | 'delete') =>
+    checkCopyPermission(job, operation, actor, ownerLabels(actor)).answer === 'allow';
+  if (removal === 'gone' && may('read')) await client.recordClusterDeletion(job.uid);
+  if (verb === 'delete' && may('delete')) await client.hideArchivedJob(job.uid);
+}
+
+async function logsNotCopied({ parts, record: { job }, signal }: Target, cluster: Cluster): Promise<readonly string[]> {
+  const client = await parts.client();
   const until = parts.io.now() + copyTimeout;
   for (;;) {
     const pods = await podsOf(cluster, job);
     const wanted = pods.flatMap((pod) =>
       pod.containers.flatMap(({ name, state }) => (state === 'waiting' ? [] : [`${pod.name} ${name}`])),
     );
-    const archived = await archive.job(job.uid);
-    const files = archived === undefined ? [] : await archive.logs(archived);
+    const files = await client.archivedLogs(job.uid);
     const missing = wanted.filter((one) => !files.some(({ pod, container }) => `${pod} ${container}` === one));
     if (missing.length === 0 || parts.io.now() >= until || hasLeft(signal)) return missing;
     await pause(pollInterval, signal);
@@ -235,15 +249,16 @@ async function* reportStart(message: Promise<string | null>): AsyncGenerator<Com
 
 /** Only `rerun` works for a job that its cluster no longer has, and only if the cluster answers. */
 async function* performOnCopy(target: Target, command: PerformedCommand): Steps {
-  const { parts, archive, record } = target;
+  const { parts, record } = target;
   const { found, archived, cluster, job } = record;
   const { name, uid } = job;
   if (archived === null) throw new Error(`job ${name} is not a copy`);
-  const { problem } = checkCopy(record, command, await (await parts.client()).whoAmI());
+  const client = await parts.client();
+  const { cause, problem } = checkCopy(record, command, await client.whoAmI());
   if (command === 'clean') {
     if (problem !== null)
       return yield refused(name, problem, found.copy?.isCertain === false ? exitCode.unreachable : exitCode.conflict);
-    await archive.remove(archived);
+    await client.removeArchivedJob(uid);
     return yield done(name, `The logs and history of ${name} are removed.`);
   }
   if (found.copy?.isGone === false) {
@@ -251,18 +266,20 @@ async function* performOnCopy(target: Target, command: PerformedCommand): Steps 
     throw new JobmanError(message, exitCode.unreachable);
   }
   if (command !== 'rerun' && archived.hidden) throw absentError(found);
-  if (problem !== null && command === 'delete') throw new JobmanError(problem, exitCode.unreachable);
+  if (problem !== null && command === 'delete' && cause === 'state')
+    throw new JobmanError(problem, exitCode.unreachable);
   if (problem !== null) return yield refused(name, problem);
   if (command === 'rerun' && cluster !== null && archived.object !== null)
     return yield* rerun(target, cluster, JSON.parse(archived.object) as V1Job);
-  await archive.hide(uid);
+  await client.hideArchivedJob(uid);
   yield done(name, `Job ${name} left the list. Remove its logs and history too: jobman clean ${name}`);
 }
 
 /** `problem` is a whole sentence: the reason of the permission, or of the state of the job. */
 function checkCopy(record: ClusterRecord, command: JobCommand, actor: Actor) {
+  const isOfCopy = command === 'clean' || command === 'delete';
   // In the cluster, its own permissions decide.
-  const check = command === 'clean' ? checkCopyPermission(record.job, command, actor, ownerLabels(actor)) : null;
+  const check = isOfCopy ? checkCopyPermission(record.job, command, actor, ownerLabels(actor)) : null;
   if (check !== null && check.answer !== 'allow')
     return { cause: check.cause, problem: `${capitalize(check.message)}.` };
   return { cause: 'state' as const, problem: copyProblem(record, command) };
@@ -270,10 +287,7 @@ function checkCopy(record: ClusterRecord, command: JobCommand, actor: Actor) {
 
 /** The reason against a command for a job that its cluster no longer has; null if there is none. */
 function copyProblem({ job: { name }, archived, cluster }: ClusterRecord, command: JobCommand): string | null {
-  if (command === 'clean') {
-    const isOpen = archived !== null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped';
-    return isOpen ? `Job ${name} was unfinished at the last check, so its logs are kept.` : null;
-  }
+  if (command === 'clean') return archived === null ? null : cleanProblem(archived);
   if (command === 'delete')
     return cluster === null ? `Job ${name} cannot be deleted: its cluster cannot be reached.` : null;
   if (command === 'rerun' && cluster !== null)

@@ -5,7 +5,8 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { parseInstant, type Instant } from '../../core/model/time.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import type { JobScope } from '../job-source.ts';
-import type { Cluster, ClusterContext, ClusterJob, ClusterQuery } from './cluster.ts';
+import type { Cluster, ClusterContext, ClusterQuery } from './cluster.ts';
+import type { ClusterJob } from './objects.ts';
 import type { ClusterParts } from './cluster-record.ts';
 import { clusterLabels, ownerLabels } from './job-object.ts';
 import {

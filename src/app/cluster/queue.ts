@@ -4,7 +4,8 @@
 import { compareText } from '../../core/model/compare-text.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
-import type { ClusterJob, PriorityClass } from './cluster.ts';
+import type { PriorityClass } from './cluster.ts';
+import type { ClusterJob } from './objects.ts';
 import { amountsKey, gpuCount, isGpu, sumAmounts, type Amounts } from './flavor.ts';
 import { clusterPhase } from './job-result.ts';
 

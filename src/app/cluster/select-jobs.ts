@@ -1,7 +1,7 @@
 import { pluralize } from '../format.ts';
 import type { JobSelection } from '../job-source.ts';
 import type { Cluster } from './cluster.ts';
-import { recordOfJob, type ClusterParts, type ClusterRecord } from './cluster-record.ts';
+import { archivedJobs, recordOfJob, type ClusterParts, type ClusterRecord } from './cluster-record.ts';
 import { archivedRow, rowsOf } from './job-list.ts';
 import { clusterLabels, ownerLabels } from './job-object.ts';
 
@@ -29,9 +29,10 @@ export async function selectInNamespace(
 }
 
 /** The actor's own jobs that no cluster has any more. */
-export async function selectArchived({ io, client, clusterArchive }: ClusterParts): Promise<Selection> {
-  const [archive, names] = [await clusterArchive(), ownerLabels(await (await client()).whoAmI())];
-  const archived = (await archive.jobs({})).filter(
+export async function selectArchived(parts: ClusterParts): Promise<Selection> {
+  const { io, client } = parts;
+  const names = ownerLabels(await (await client()).whoAmI());
+  const archived = (await archivedJobs(parts, {})).filter(
     ({ goneAt, job: { owner } }) => goneAt !== null && owner !== null && names.includes(owner),
   );
   return {

@@ -1,7 +1,7 @@
 // The usage of a cluster's job, from its last observation in the archive.
 
 import { clusterUsageOf, type UsageRow } from '../../reports/usage.ts';
-import type { ArchivedJob } from './archive.ts';
+import type { ArchivedJob } from './objects.ts';
 
 /** Pods by the order of their creation. A pod without an end has ended with its job at the latest. */
 export function archivedUsage({

@@ -3,12 +3,12 @@
 
 import type {
   Cluster,
-  ClusterEvent,
   ClusterContext,
   PriorityClass,
   ClusterRemoval,
   ClusterQuery,
 } from '../../app/cluster/cluster.ts';
+import type { ClusterEvent } from '../../app/cluster/objects.ts';
 import type { RequestLimits, RetryPolicy } from '../../http/client.ts';
 import { createApi, defaultRetry, type ApiRequest } from './api.ts';
 import type { KubeContext } from './kubeconfig.ts';

@@ -16,17 +16,14 @@ import type {
   V1ResourceQuota,
 } from '@kubernetes/client-node';
 import { parseInstant, second } from '../../core/model/time.ts';
+import type { ClusterNode, PriorityClass, ClusterQuota, PodUsage } from '../../app/cluster/cluster.ts';
 import type {
   ClusterCondition,
   ClusterContainer,
   ClusterEvent,
   ClusterJob,
-  ClusterNode,
   ClusterPod,
-  PriorityClass,
-  ClusterQuota,
-  PodUsage,
-} from '../../app/cluster/cluster.ts';
+} from '../../app/cluster/objects.ts';
 import { clusterLabels, notifyAnnotation } from '../../app/cluster/job-object.ts';
 import { parseNotifySpec } from '../../app/notifications/recipients.ts';
 import {

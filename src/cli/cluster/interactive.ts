@@ -1,14 +1,7 @@
 // Attaches this terminal or this input to the pod of a new job; exits with the program's exit code.
 
-import type {
-  Cluster,
-  ClusterContainer,
-  ClusterJob,
-  ClusterPod,
-  ClusterTarget,
-  ClusterAttachRequest,
-  ClusterSession,
-} from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterTarget, ClusterAttachRequest, ClusterSession } from '../../app/cluster/cluster.ts';
+import type { ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/objects.ts';
 import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/model/time.ts';

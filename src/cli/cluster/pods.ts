@@ -1,4 +1,5 @@
-import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterTarget } from '../../app/cluster/cluster.ts';
+import type { ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/objects.ts';
 import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
 import { chooseContainer, observeJob, podsOf } from '../../app/cluster/observe-job.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';

@@ -1,5 +1,6 @@
 import { absentError, type ClusterRecord } from '../../app/cluster/cluster-record.ts';
-import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import type { Cluster } from '../../app/cluster/cluster.ts';
+import type { ClusterJob } from '../../app/cluster/objects.ts';
 import { usageError } from '../../app/errors.ts';
 import type { FoundJob } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';

@@ -2,7 +2,7 @@
 
 import { replacedResourcesAnnotation, type ClusterJobView } from '../../app/cluster/job-view.ts';
 import type { V1Job } from '@kubernetes/client-node';
-import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from '../../app/cluster/objects.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { formatAge, formatTimeOfDay, formatWhen, pluralize, type ReadingTime } from '../../app/format.ts';
 import { quote } from '../../catalogue/shell.ts';

@@ -1,9 +1,9 @@
 // The parts of a report that only a job of a cluster has.
 
 import type { ClusterJobView } from '../../app/cluster/job-view.ts';
-import type { ClusterContainer, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { ArchivedLog, ClusterContainer, ClusterPod } from '../../app/cluster/objects.ts';
 import type { ClusterRecord } from '../../app/cluster/cluster-record.ts';
-import type { ClusterArchive } from '../../app/cluster/commands.ts';
+import type { Client } from '../../app/client.ts';
 import { mainContainer } from '../../app/cluster/job-object.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
@@ -16,15 +16,14 @@ import { documentOf, lastLines, pageLogLines, type ReportFile, type ReportParts 
 const maxLogs = 16;
 
 export async function clusterParts(
-  archive: ClusterArchive,
+  client: Client,
   record: ClusterRecord,
   { object, pods, goneAt }: ClusterJobView,
   now: Instant,
 ): Promise<ReportParts> {
-  const { archived, job } = record;
-  const copy = archived ?? (archive.isUsed ? await archive.job(job.uid) : undefined);
-  const copies = copy === undefined ? [] : await archive.logs(copy);
-  const { logs, problems } = await logsOf(archive, record, pods, copies);
+  const { job } = record;
+  const copies = await client.archivedLogs(job.uid);
+  const { logs, problems } = await logsOf(client, record, pods, copies);
   const { stringify } = await import('yaml');
   const manifest = object === null ? null : stringify(object);
   return {
@@ -53,10 +52,10 @@ interface PodLogs {
 
 /** From the cluster while it has the pod, otherwise from the archive. The newest pods come first. */
 async function logsOf(
-  archive: ClusterArchive,
+  client: Client,
   { archived, cluster, job }: ClusterRecord,
   pods: readonly ClusterPod[],
-  copies: Awaited<ReturnType<ClusterArchive['logs']>>,
+  copies: readonly ArchivedLog[],
 ): Promise<PodLogs> {
   const problems: string[] = [];
   const targets = pods.flatMap((pod) => {
@@ -77,7 +76,7 @@ async function logsOf(
       if (!(error instanceof JobmanError)) throw error;
       if (copy === undefined) problems.push(`The log of ${pod} could not be read: ${error.message}`);
     }
-    if (text === '' && copy !== undefined) text = await textOf(archive.readLog(job, copy, { tail }));
+    if (text === '' && copy !== undefined) text = await textOf(client.readArchivedLog(job.uid, copy, { tail }));
     if (text !== '') logs.push({ name: `${pod}_${container}`, text });
   }
   return { logs, problems };

@@ -36,7 +36,7 @@ export async function collectReport(cli: Cli, jobs: Jobs, job: FoundJob): Promis
   let parts: ReportParts;
   if (details.backend === 'kubernetes' && record !== null) {
     const { clusterParts } = await import('./cluster.ts');
-    parts = await clusterParts(await cli.services.clusterArchive(), record, details, now);
+    parts = await clusterParts(client, record, details, now);
   } else if (details.backend !== 'kubernetes') {
     const { storedParts } = await import('./stored.ts');
     parts = await storedParts(client, details, usage, now);

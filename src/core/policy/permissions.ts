@@ -180,7 +180,7 @@ export function checkPermission(
  */
 export function checkCopyPermission(
   { name, owner }: { readonly name: string; readonly owner: string | null },
-  operation: JobCommand,
+  operation: JobOperation,
   actor: Actor,
   owners: readonly string[],
 ): ActionAnswer {

@@ -1,7 +1,7 @@
 /** A job that its cluster has deleted: its phase, its reason, and its events, each once. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { ClusterEvent } from '../../../src/app/cluster/cluster.ts';
+import type { ArchivedJob, ClusterEvent } from '../../../src/app/cluster/objects.ts';
 import {
   goneEvent,
   mayBeActive,
@@ -9,7 +9,6 @@ import {
   archivedResult,
   mergeObservations,
   clusterJobEvents,
-  type ArchivedJob,
 } from '../../../src/app/cluster/archive.ts';
 import {
   aClusterEvent,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { checkClusterCommand, rerunNames, rerunObject, type ClusterVerb } from '../../../src/app/cluster/commands.ts';
-import type { ClusterJob } from '../../../src/app/cluster/cluster.ts';
+import type { ClusterJob } from '../../../src/app/cluster/objects.ts';
 import { aClusterJob, aCondition } from '../../support/cluster-builders.ts';
 
 const states: Readonly<Record<string, ClusterJob>> = {

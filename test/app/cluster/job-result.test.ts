@@ -1,13 +1,8 @@
 /** The phase of a cluster job, and its message. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type {
-  ClusterContainer,
-  ClusterEvent,
-  ClusterJob,
-  ClusterNode,
-  ClusterPod,
-} from '../../../src/app/cluster/cluster.ts';
+import type { ClusterNode } from '../../../src/app/cluster/cluster.ts';
+import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from '../../../src/app/cluster/objects.ts';
 import { flagOfField } from '../../../src/backends/kubernetes/status.ts';
 import { findMissingResources, formatMissingResources } from '../../../src/app/cluster/missing-resources.ts';
 import {

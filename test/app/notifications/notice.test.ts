@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { clusterNotices, noticesOf, orphanNotice } from '../../../src/app/notifications/notice.ts';
-import type { ArchivedJob } from '../../../src/app/cluster/archive.ts';
+import type { ArchivedJob } from '../../../src/app/cluster/objects.ts';
 import type { Event } from '../../../src/core/model/event.ts';
 import { hour, minute } from '../../../src/core/model/time.ts';
 import { local, spec, tpu, tpuWithAlternatives, World } from '../../core/world.ts';

@@ -97,6 +97,8 @@ export interface CliHarnessOptions {
   readonly cwd?: string;
   readonly userHome?: string;
   readonly now?: () => number;
+  /** The archive of a home from which jobs were submitted to a cluster. */
+  readonly archive?: Partial<Client>;
   /** Methods and parts that the test brings itself. */
   readonly client?: Partial<Client>;
   readonly services?: Partial<Services>;
@@ -127,23 +129,14 @@ export interface CliHarness {
 /** The time of all tests: 2026-11-21T08:20:14Z. */
 export const now = Date.UTC(2026, 10, 21, 8, 20, 14);
 
-/** A home from which nothing was submitted to a cluster. */
-export const emptyArchive: ClusterArchive = {
+/** Of a home from which nothing was submitted to a cluster. */
+export const noSubmissions: ClusterArchive = {
   isUsed: false,
   registerContext: async () => 'abc123',
   preload: async () => undefined,
   recordSubmitted: async () => null,
   close: async () => undefined,
   wake: async () => null,
-  jobs: async () => [],
-  job: async () => undefined,
-  events: async () => [],
-  logs: async () => [],
-  async *readLog() {},
-  lastLine: async () => null,
-  recordDeleted: async () => undefined,
-  hide: async () => undefined,
-  remove: async () => undefined,
 };
 
 export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
@@ -386,6 +379,16 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       return null;
     },
     close: async () => {},
+    archivedJobs: async () => [],
+    archivedJob: async () => null,
+    archivedEvents: async () => [],
+    archivedLogs: async () => [],
+    lastArchivedLines: async () => [],
+    async *readArchivedLog() {},
+    recordClusterDeletion: async () => undefined,
+    hideArchivedJob: async () => undefined,
+    removeArchivedJob: async () => undefined,
+    ...options.archive,
     ...options.client,
   };
   const services: Services = {
@@ -400,7 +403,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     cluster: unavailable('cluster'),
     isClusterConfigured: async () => false,
     hasSubmitted: () => false,
-    clusterArchive: async () => emptyArchive,
+    clusterArchive: async () => ({ ...noSubmissions, isUsed: options.archive !== undefined }),
     newerVersion: async () => null,
     checkVersion: unavailable('newer version'),
     client: async () => overJson(client),

@@ -1,0 +1,92 @@
+// Archive client: the methods of Client about the archive of clusters, over the store and the copies of logs.
+
+import type { JobOperation } from '../core/policy/permissions.ts';
+import type { Client } from './client.ts';
+import type { ClientParts, WhoAmI } from './store-client.ts';
+import type { ArchivedJob } from './cluster/objects.ts';
+
+type ArchiveMethod =
+  | 'archivedJobs'
+  | 'archivedJob'
+  | 'archivedEvents'
+  | 'archivedLogs'
+  | 'lastArchivedLines'
+  | 'readArchivedLog'
+  | 'recordClusterDeletion'
+  | 'hideArchivedJob'
+  | 'removeArchivedJob';
+
+export function createArchiveClient(
+  whoAmI: WhoAmI,
+  { clusters, archivedLogs, now }: Pick<ClientParts, 'clusters' | 'archivedLogs' | 'now'>,
+): Pick<Client, ArchiveMethod> {
+  async function check() {
+    const [actor, { checkCopyPermission }, { ownerLabels }] = await Promise.all([
+      whoAmI(),
+      import('../core/policy/permissions.ts'),
+      import('./cluster/job-object.ts'),
+    ]);
+    const owners = ownerLabels(actor);
+    return ({ job }: ArchivedJob, operation: JobOperation) => checkCopyPermission(job, operation, actor, owners);
+  }
+  async function readable(found: readonly ArchivedJob[]): Promise<readonly ArchivedJob[]> {
+    if (found.length === 0) return found;
+    const checkJob = await check();
+    return found.filter((one) => checkJob(one, 'read').answer === 'allow');
+  }
+  async function find(uid: string): Promise<ArchivedJob | null> {
+    const found = await clusters.job(uid);
+    return found === undefined ? null : ((await readable([found]))[0] ?? null);
+  }
+  /** Does nothing without a copy: the cluster may have jobs of other installations. */
+  async function change(uid: string, operation: JobOperation, act: (job: ArchivedJob) => Promise<void>): Promise<void> {
+    const found = await clusters.job(uid);
+    if (found === undefined) return;
+    const checked = (await check())(found, operation);
+    if (checked.answer === 'allow') return act(found);
+    const { forbiddenError } = await import('./require-permission.ts');
+    throw forbiddenError(checked.message);
+  }
+  return {
+    archivedJobs: async (query) => readable(await clusters.jobs(query)),
+    archivedJob: find,
+    archivedEvents: async (uid) => ((await find(uid)) === null ? [] : clusters.events(uid)),
+    async archivedLogs(uid) {
+      const job = await find(uid);
+      return job === null ? [] : (await archivedLogs()).list(job);
+    },
+    async lastArchivedLines(uid, pods) {
+      const job = await find(uid);
+      if (job === null) return [];
+      const logs = await archivedLogs();
+      return logs.list(job).flatMap(({ pod, container }) => {
+        const last = pods.includes(pod) ? logs.lastLine(job, { pod, container }) : null;
+        return last === null ? [] : [{ pod, container, ...last }];
+      });
+    },
+    async *readArchivedLog(uid, { pod, container }, query) {
+      const [job, logs] = await Promise.all([find(uid), archivedLogs()]);
+      const isKnown = job !== null && logs.list(job).some((log) => log.pod === pod && log.container === container);
+      if (isKnown) return yield* logs.read(job, { pod, container }, query);
+      const { JobmanError, exitCode } = await import('./errors.ts');
+      throw new JobmanError(`The archive has no log of ${container} in pod ${pod}.`, exitCode.notFound);
+    },
+    recordClusterDeletion: (uid) =>
+      change(uid, 'read', async () => {
+        const [{ user }, { deletedEvent }] = await Promise.all([whoAmI(), import('./cluster/archive.ts')]);
+        await clusters.archiveEvent(uid, deletedEvent(now(), user));
+      }),
+    hideArchivedJob: (uid) => change(uid, 'delete', () => clusters.hide(uid)),
+    removeArchivedJob: (uid) =>
+      change(uid, 'clean', async (job) => {
+        const { cleanProblem } = await import('./cluster/archive.ts');
+        const problem = cleanProblem(job);
+        if (problem !== null) {
+          const { JobmanError, exitCode } = await import('./errors.ts');
+          throw new JobmanError(problem, exitCode.conflict);
+        }
+        await (await archivedLogs()).remove(job);
+        await clusters.remove(uid);
+      }),
+  };
+}
