@@ -298,8 +298,8 @@ suite('a working directory on a worker', () => {
     assert.deepEqual(await pathsOf(2), ['train.py']);
   });
 
-  test('is listed again if a file vanished during the copy; an unreadable file is reported', async (t) => {
-    const { project, env, world } = openGround(t);
+  test('is listed again if a file vanished during the copy; an unreadable file or folder is reported', async (t) => {
+    const { project, env, world, git } = openGround(t);
     put(project, 'train.py', 'print(1)\n');
     put(project, 'one.tmp', 'an editor renames it');
     const blobs = createBlobs(world.home);
@@ -322,6 +322,20 @@ suite('a working directory on a worker', () => {
     if (process.getuid?.() === 0) return;
     chmodSync(join(project, 'train.py'), 0);
     await assert.rejects(freeze({ ...folder, client }), /cannot be copied: EACCES.*train\.py/);
+    chmodSync(join(project, 'train.py'), 0o600);
+    put(project, 'lib/model.py', 'layers = 2\n');
+    for (const isRepository of [false, true]) {
+      if (isRepository) git('init', '--quiet');
+      // Its names can be read, but not its files; or nothing.
+      for (const mode of [0o600, 0]) {
+        chmodSync(join(project, 'lib'), mode);
+        await assert.rejects(
+          freeze({ ...folder, client }),
+          /cannot be copied: .*(permission denied|Permission denied)/,
+        );
+        chmodSync(join(project, 'lib'), 0o700);
+      }
+    }
   });
 
   test('is read and sent again only where it has changed', async (t) => {

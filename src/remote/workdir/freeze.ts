@@ -122,6 +122,11 @@ async function readContent(from: string, path: string): Promise<Uint8Array | und
   }
 }
 
+/** Undefined if the path has vanished. Throws JobmanError if it cannot be examined: a copy without it would be incomplete. */
+async function factsOf(top: string, path: string): Promise<Stats | undefined> {
+  return lstat(bytesOf(top, path)).catch((error: unknown) => vanished(top, error));
+}
+
 function vanished(from: string, error: unknown): undefined {
   const isGone = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'EINVAL'].includes(
     String((error as { code?: unknown }).code),
@@ -189,6 +194,9 @@ async function listWithGit(top: string, below: string, env: Env): Promise<readon
   );
   if (listed.exitCode !== 0 || listed.truncated)
     throw unusable(top, `git cannot list its files: ${textFrom(listed.stderr)}`);
+  // git reports it as a warning, and leaves out the files of that folder.
+  const warning = /^warning: (could not open directory .+)$/mu.exec(textFrom(listed.stderr))?.[1];
+  if (warning !== undefined) throw unusable(top, `git ${warning}`);
   const names = Buffer.from(listed.stdout).toString('latin1').split('\0').filter(Boolean);
   const paths: string[] = [];
   const isFolder = createFolderCheck(top);
@@ -199,7 +207,7 @@ async function listWithGit(top: string, below: string, env: Env): Promise<readon
     const path = below === '' ? own : `${below}/${own}`;
     // git tracks this path below a folder that has become a link: its target is outside of this directory.
     if (path.includes('/') && !(await isFolder(path.slice(0, path.lastIndexOf('/'))))) continue;
-    const facts = await lstat(bytesOf(top, path)).catch(() => undefined);
+    const facts = await factsOf(top, path);
     if (facts === undefined) continue;
     if (facts.isDirectory()) paths.push(...(await listWithGit(top, path, env)));
     else paths.push(path);
@@ -214,7 +222,7 @@ function createFolderCheck(top: string): (path: string) => Promise<boolean> {
     const slash = path.lastIndexOf('/');
     if (slash >= 0 && !(await isFolder(path.slice(0, slash)))) return false;
     if (path.slice(slash + 1) === '..') return false;
-    const facts = await lstat(bytesOf(top, path)).catch(() => undefined);
+    const facts = await factsOf(top, path);
     return facts?.isDirectory() === true;
   };
   const isFolder = (path: string): Promise<boolean> => {
@@ -254,7 +262,7 @@ async function measure(
   const files: ListedFile[] = [];
   let bytes = 0;
   for (const path of paths.toSorted()) {
-    const stats = await lstat(bytesOf(top, path)).catch(() => undefined);
+    const stats = await factsOf(top, path);
     if (stats === undefined || !(stats.isFile() || stats.isSymbolicLink())) continue;
     files.push({ path, stats });
     bytes += stats.size;
