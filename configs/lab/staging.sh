@@ -11,6 +11,8 @@ export STAGEDIR=$DATA_ROOT/staging/$now-$JOBMAN_JOB_ID-$JOBMAN_ATTEMPT
 export LOGDIR=$DATA_ROOT/logs/$now-$JOBMAN_JOB_ID-$JOBMAN_ATTEMPT
 mkdir -p "$STAGEDIR" "$LOGDIR"
 cp -r . "$STAGEDIR"
+# In a home that a group shares, every login of the group may use the copy.
+chmod -R u+rw,g=u "$STAGEDIR"
 cd "$STAGEDIR"
 
 current_window=$(tmux display-message -p -t "$TMUX_PANE" '#S:#I')

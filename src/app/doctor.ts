@@ -347,6 +347,8 @@ export interface SshFacts {
   readonly keyMode: number | null;
   /** True if this login can read it. */
   readonly isKeyReadable: boolean;
+  /** The other login that owns it; null if it is this login's own. */
+  readonly keyOwner: string | null;
   /** The reason why its text is not a key; null if it is one, or cannot be read. */
   readonly keyProblem: string | null;
   /** The mode of the folder with the key. */
@@ -358,7 +360,7 @@ export interface SshFacts {
 }
 
 export function checkSsh(facts: SshFacts): readonly Outcome[] {
-  const { keyFile, keyMode, isKeyReadable, keyProblem, folderMode, agent, program } = facts;
+  const { keyFile, keyMode, isKeyReadable, keyOwner, keyProblem, folderMode, agent, program } = facts;
   const found: Outcome[] = [];
   if (program === null)
     found.push(
@@ -367,7 +369,8 @@ export function checkSsh(facts: SshFacts): readonly Outcome[] {
         'sudo apt-get install openssh-client',
       ),
     );
-  if (keyMode !== null && !isKeyReadable)
+  // In a shared home only its owner reads the key.
+  if (keyMode !== null && !isKeyReadable && keyOwner === null)
     found.push(problem(`this login cannot read ${keyFile}`, `ls -l ${quote(keyFile)}`));
   // jobman creates another key. Its workers get the new one with the next allocation.
   if (keyProblem !== null) found.push(problem(keyProblem, `mv ${quote(keyFile)} ${quote(keyFile)}.old`));
@@ -382,7 +385,8 @@ export function checkSsh(facts: SshFacts): readonly Outcome[] {
       warning(`the SSH agent of SSH_AUTH_SOCK does not answer: ${asClause(agent.failure)}`, 'eval "$(ssh-agent)"'),
     );
   if (found.length > 0) return found;
-  const key = keyMode === null ? 'the first TPU job creates its key' : `key ${keyFile}`;
+  const owned = keyOwner === null ? '' : ` of the login ${keyOwner}, whose controller uses it`;
+  const key = keyMode === null ? 'the first TPU job creates its key' : `key ${keyFile}${owned}`;
   return [ok(`${program ?? 'ssh'}; ${key}; ${agent === 'none' ? 'no agent' : 'an agent answers'}`)];
 }
 

@@ -51,6 +51,7 @@ import {
 } from '../app/doctor.ts';
 import { withTimeout } from '../app/concurrency.ts';
 import { JobmanError, messageOf, StoreError } from '../app/errors.ts';
+import { otherOwnerOf } from './logins.ts';
 import { isGroupShared, ownUid, packageFolder, settingsFile } from '../files/files.ts';
 import { asClause, pluralize } from '../app/format.ts';
 import { heldTpus } from '../app/held-tpus.ts';
@@ -369,6 +370,7 @@ async function sshFacts(services: Services): Promise<SshFacts> {
     keyFile,
     keyMode,
     isKeyReadable,
+    keyOwner: isGroupShared(services.home) ? await otherOwnerOf(keyFile) : null,
     keyProblem: keyMode !== null && isKeyReadable ? await problemOfKey(keyFile) : null,
     folderMode: modeOf(dirname(keyFile)),
     agent: socket === '' ? 'none' : { failure },

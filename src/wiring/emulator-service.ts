@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { withoutDatabasePassword } from '../app/database-url.ts';
 import { JobmanError, exitCode } from '../app/errors.ts';
-import type { EmulatorService, Io, EmulatorStatus, EmulatorTpu } from '../app/services.ts';
+import type { EmulatorService, Io, EmulatorStatus, EmulatorTpu, Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
 import { emulatorProject, type JobSpec } from '../core/model/spec.ts';
@@ -12,6 +12,8 @@ import { minute, second } from '../core/model/time.ts';
 import { runAdminVerb, queryEmulator } from '../emulator/admin.ts';
 import { EmulatorError, embeddedSpeed } from '../emulator/contract.ts';
 import type { FaultCondition, NodeRecord, QueuedResourceRecord } from '../emulator/world/records.ts';
+import { otherOwnerOf } from './logins.ts';
+import { databaseOf } from './paths.ts';
 import { pollUntil, startInBackground, terminateProcess } from './processes.ts';
 
 /** A server in the settings (tpu.endpoint), such as another emulator, replaces the TPU emulator. */
@@ -58,6 +60,12 @@ export async function ensureEmulator(
 ): Promise<{ readonly started: boolean; readonly endpoint: EmulatorEndpoint }> {
   const found = await findEmulator(home);
   if (found !== undefined) return { started: false, endpoint: found };
+  const owner = await otherOwnerOf(emulatorFolder(home));
+  if (owner !== null && io.uid !== 0)
+    throw new JobmanError(
+      `The TPU emulator of ${home} belongs to the login ${owner}; only that login can start it and use its TPUs.`,
+      exitCode.unreachable,
+    );
   const endpoint = await startInBackground({
     io,
     home,
@@ -76,7 +84,20 @@ export function formatEmulatorStarted({ url }: EmulatorEndpoint): string {
   return `Started the TPU emulator at ${url}. Its TPUs are simulated and free.`;
 }
 
-export function createEmulatorService({ io, home }: { readonly io: Io; readonly home: string }): EmulatorService {
+export function createEmulatorService(services: Pick<Services, 'io' | 'home'>): EmulatorService {
+  const { io, home } = services;
+  /** `v2-8-p1/0`, worker 0 of the TPU with that alias in the lab. */
+  async function nodeOf(target: string): Promise<string> {
+    const { openLabStore } = await import('../store/lab.ts');
+    const { store, close } = openLabStore(databaseOf(services));
+    const [, name = target, worker = ''] = /^(.+?)(\/\d+)?$/.exec(target) ?? [];
+    try {
+      return `${(await store.tpuAliases()).get(name) ?? name}${worker}`;
+    } finally {
+      await close();
+    }
+  }
+
   return {
     async serve(options) {
       const { serveEmulator } = await import('../emulator/serve.ts');
@@ -139,13 +160,23 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
 
     async act(verb, target, options) {
       const { endpoint } = await ensureEmulator(io, home);
+      const run = async (node: string | undefined): Promise<string> =>
+        (await runAdminVerb(endpoint.url, verb, node, options)).message;
       try {
-        return (await runAdminVerb(endpoint.url, verb, target, options)).message;
+        return await run(target);
       } catch (error) {
-        throw asJobmanError(error);
+        const node = target !== undefined && isNotFound(error) ? await nodeOf(target) : target;
+        if (node === target) throw asJobmanError(error);
+        return await run(node).catch((again: unknown) => {
+          throw asJobmanError(again);
+        });
       }
     },
   };
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof EmulatorError && error.status === 404;
 }
 
 function asJobmanError(error: unknown): unknown {

@@ -217,6 +217,7 @@ test('SSH needs a private key with a private mode, and an agent that answers if 
     keyFile: '/h/ssh/id_ed25519',
     keyMode: 0o100600,
     isKeyReadable: true,
+    keyOwner: null,
     keyProblem: null,
     folderMode: 0o40700,
     agent: { failure: null },
@@ -227,6 +228,11 @@ test('SSH needs a private key with a private mode, and an agent that answers if 
   assert.deepEqual(check({ keyMode: null, folderMode: null, agent: 'none' }), [['ok', null]]);
   assert.deepEqual(check({ keyMode: 0o100644 }), [['problem', 'chmod 600 /h/ssh/id_ed25519']]);
   assert.deepEqual(check({ isKeyReadable: false }), [['problem', 'ls -l /h/ssh/id_ed25519']]);
+  assert.deepEqual(
+    check({ isKeyReadable: false, keyOwner: 'ada' }),
+    [['ok', null]],
+    'the first login of a shared home',
+  );
   assert.deepEqual(check({ keyProblem: 'it is not a key' }), [
     ['problem', 'mv /h/ssh/id_ed25519 /h/ssh/id_ed25519.old'],
   ]);

@@ -117,7 +117,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     lab.setMode('wait');
     const { id } = await lab.startJob('run', 'v4-p1', 'ada');
     const first = await lab.programArgs(id, 1);
-    const { code, stderr } = await jobman(world, ['emulator', 'preempt', preemptible], { env: lab.env });
+    const { code, stderr } = await jobman(world, ['emulator', 'preempt', 'v4-p1'], { env: lab.env });
     assert.equal(code, 0, stderr);
     await lab.waitUntil(id, ({ attempts }) => attempts.length === 2 && attempts[0]?.reason === 'preempted');
     const second = await lab.programArgs(id, 2);

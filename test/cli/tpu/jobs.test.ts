@@ -733,3 +733,14 @@ suite('a TPU with an unfinished job', () => {
     assert.deepEqual(JSON.parse(out), { tpu: six, zone: 'us-central2-b', prepared: true });
   });
 });
+
+test('without lab.python, check-env names the setting, and solve says that it checked no Python', async (t) => {
+  const world = await openLabJobWorld(t);
+  world.site = { ...world.site, python: null };
+  assert.match(
+    (await world.tpu(['check-env', 'v2-32-6'])).err,
+    /`python3`, because the setting lab\.python is not set/,
+  );
+  const solved = await world.tpu(['solve', 'v2-32-6', '--dry-run']);
+  assert.match(solved.out + solved.err, /Python was not checked.*lab\.python/);
+});

@@ -60,7 +60,11 @@ async function diagnose(context: TpuContext, hasKey: boolean): Promise<SolveFact
   const { tpu, tpus, site, signal, cli } = context;
   const facts = await gatherFacts(tpus, tpu, { site, hasKey, now: () => cli.io.now(), signal });
   const isWell = hasWorkers(facts.state) && findProblems(facts).length === 0;
-  if (!isWell || site.python === null) return facts;
+  if (!isWell) return facts;
+  if (site.python === null) {
+    context.report('Python was not checked, because the setting lab.python is not set');
+    return facts;
+  }
   context.report(`checking ${site.python} on the workers`);
   return { ...facts, environment: await checkPython(tpus, tpu, site, signal) };
 }

@@ -105,11 +105,15 @@ export const checkEnv: TpuHandler = (cli, args) =>
     else {
       cli.print(environment.class);
       cli.note(`worker ${environment.worker}: ${escapeLine(environment.message)}`);
-      const hint = hints[environment.class];
+      const hint = site.python === null && environment.class === 'unknown' ? noPython : hints[environment.class];
       if (hint !== null) cli.note(hint.replace('TPU', tpu.name));
     }
     return environment.class === 'success' ? exitCode.ok : exitCode.failed;
   });
+
+/** `solve` checks only the Python of the lab. */
+const noPython =
+  'This was `python3`, because the setting lab.python is not set: jobman settings set lab.python /path/to/python';
 
 const hints: Readonly<Record<EnvironmentClass, string | null>> = {
   success: null,
