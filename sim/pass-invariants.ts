@@ -578,16 +578,24 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
     found.push('work is left, but no further pass is planned');
   }
   const attempt = job.attempts.at(-1);
-  const stopRequestedAt = attempt?.endedAt === null ? (attempt.ending?.stopRequestedAt ?? null) : null;
-  if (attempt === undefined || stopRequestedAt === null || now < stopRequestedAt + job.spec.stop.graceMs) return found;
+  if (attempt?.endedAt !== null) return found;
   if (allocationIn(job, attempt.allocation)?.releasedAt !== null) return found;
   for (const worker of workersOfCommand(job, attempt)) {
     const run = workerStatus(observation, attempt.allocation, worker)?.runs.find(
       (one) => one.attempt === attempt.ordinal,
     );
     const isPaced = attempt.failures.some(({ task }) => task.kind === 'stop' && task.worker === worker);
-    const isKilled = actions.some((one) => one.kind === 'stop' && one.worker === worker && one.signal === 'kill');
-    if (run?.state === 'running' && !isPaced && !isKilled)
+    const isKilled = actions.some(
+      (one) => one.kind === 'stop' && one.attempt === attempt.ordinal && one.worker === worker && one.signal === 'kill',
+    );
+    const isConfirmed = attempt.ending?.stopConfirmedBy.includes(worker) === true;
+    const sentAt =
+      attempt.ending?.stopSentAt?.find((one) => one.worker === worker)?.at ??
+      (isConfirmed ? attempt.ending?.stopRequestedAt : null);
+    const isDue = now >= (sentAt ?? Infinity) + job.spec.stop.graceMs;
+    if (isKilled && !isDue && job.spec.stop.graceMs > 0)
+      found.push(`worker ${worker} is killed before the grace of its first stop`);
+    if (run?.state === 'running' && !isPaced && !isKilled && isDue)
       found.push(`worker ${worker} ignores its stop signal and is not killed`);
   }
   return found;

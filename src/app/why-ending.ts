@@ -66,8 +66,10 @@ function whyStopping(context: WhyRequest): WhyAnswer {
   const { job, now } = context;
   const ending = openAttempt(job)?.ending ?? null;
   const { signal, graceMs } = job.spec.stop;
-  const requestedAt = ending?.stopRequestedAt ?? null;
-  const isInGrace = requestedAt !== null && now < requestedAt + graceMs;
+  // An attempt of an earlier version has no times of its stops.
+  const sentAt =
+    ending?.stopSentAt?.at(-1)?.at ?? (ending?.stopConfirmedBy.length === 0 ? null : (ending?.stopRequestedAt ?? null));
+  const isInGrace = sentAt !== null && now < sentAt + graceMs;
   const obstacle = endingObstacleOf(context);
   if (obstacle === null && job.desired !== 'running' && lostItsTpu(ending)) {
     return {
@@ -78,12 +80,12 @@ function whyStopping(context: WhyRequest): WhyAnswer {
   }
   const evidence = [
     obstacle?.evidence,
-    requestedAt === null ? undefined : `SIG${signal} sent at ${formatTime(requestedAt, now)}`,
-    requestedAt === null && ending !== null && ending.reason !== 'stopped' ? formatEndCause(job, ending) : undefined,
+    sentAt === null ? undefined : `SIG${signal} sent at ${formatTime(sentAt, now)}`,
+    sentAt === null && ending !== null && ending.reason !== 'stopped' ? formatEndCause(job, ending) : undefined,
     obstacle === null ? formatStopFailure(context) : undefined,
   ].filter((part) => part !== undefined);
   const next = isInGrace
-    ? { next: 'The controller kills the remaining processes.', nextAt: requestedAt + graceMs }
+    ? { next: 'The controller kills the remaining processes.', nextAt: sentAt + graceMs }
     : { next: 'The controller checks that no process is left.' };
   return {
     ...next,

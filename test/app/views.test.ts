@@ -74,6 +74,8 @@ const stopping: Ending = {
   stopConfirmedBy: [],
 };
 
+const stopSent: Ending = { ...stopping, stopSentAt: [{ worker: 0, at: noon + hour + second }] };
+
 const toStop = { desired: 'stopped', desiredAt: noon + hour } as const;
 const askedToStop: Event = { kind: 'command_received', at: noon + hour, verb: 'stop', by: 'ada', desired: 'stopped' };
 /** A preempted attempt and the next one. */
@@ -416,7 +418,7 @@ const cases: readonly Case[] = [
     attempts: [
       {
         ...runningAttempt,
-        ending: stopping,
+        ending: stopSent,
       },
     ],
     now: noon + hour + 11 * second,
@@ -480,7 +482,7 @@ const cases: readonly Case[] = [
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
       message: 'Job 000042 is stopping: stop requested by ada 5m ago. A worker has not answered for 7m.',
-      evidence: 'no answer since 20 Nov 12:58:00 UTC; SIGTERM sent at 20 Nov 13:00:01 UTC',
+      evidence: 'no answer since 20 Nov 12:58:00 UTC',
       next: 'The controller releases the TPU if the worker stays silent. Release it now: jobman cancel 42',
       nextAt: noon + hour + 30 * minute,
     },
@@ -539,7 +541,7 @@ const cases: readonly Case[] = [
     attempts: [
       {
         ...runningAttempt,
-        ending: stopping,
+        ending: stopSent,
         failures: [
           {
             task: { kind: 'stop', worker: 2 },

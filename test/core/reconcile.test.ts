@@ -451,6 +451,21 @@ test('on kept capacity, a program that ignores its signal is killed after the gr
   assert.deepEqual(keys(world), ['stop/1/1/kill']);
 });
 
+test('a worker that answers again late gets the stop signal and the whole grace before a kill', () => {
+  const world = running();
+  world.ignoresStop = true;
+  host(world, 1).isAnswering = false;
+  world.command('stop');
+  world.runUntil(() => false, 5 * minute);
+  host(world, 1).isAnswering = true;
+  const answersAt = world.now;
+  const run = world.run(1, 1);
+  world.runUntil(() => run.ended !== null);
+  assert.ok(typeof run.ended === 'object' && run.ended !== null);
+  assert.equal(run.ended.signal, 'KILL');
+  assert.ok(run.ended.at >= answersAt + world.job.spec.stop.graceMs);
+});
+
 for (const [sentence, act, reason, detail] of [
   [
     'of several failing workers the lowest gives the reason',

@@ -94,10 +94,11 @@ function correctedAllocation(allocation: Allocation, correct: TimeCorrection): A
  */
 function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instant, isKept: boolean): Attempt {
   const { ending, alternativesTried } = attempt;
+  const stopSentAt = ending?.stopSentAt?.map((one) => corrected(one, ['at'], correct));
   const stopping = {
     ...attempt,
     failures: attempt.failures.map((one) => corrected(one, ['lastAt'], correct)),
-    ending: ending && corrected(ending, ['stopRequestedAt'], correct),
+    ending: ending && { ...corrected(ending, ['stopRequestedAt'], correct), ...(stopSentAt && { stopSentAt }) },
   };
   if (attempt.endedAt !== null && !isKept) return stopping;
   return {

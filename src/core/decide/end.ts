@@ -8,10 +8,10 @@ import { cleanUp, finishJob, keepsAtFinish } from './finish.ts';
 import { chain, recheckNow, withoutEvents, withAttempt, withEvents } from '../model/decision.ts';
 import type { Action, Decision } from '../model/decision.ts';
 import { allocationOf, isLost } from '../model/job.ts';
-import type { Allocation, Attempt, Evidence, Exit, Job } from '../model/job.ts';
+import type { Allocation, Attempt, Ending, Evidence, Exit, Job } from '../model/job.ts';
 import { continuationOf, endingOf, giveUpAt, lossGraceEnd } from './recover.ts';
 import type { Reason, WorkerId } from '../model/spec.ts';
-import { clamp, earliest, inFuture, second, type Instant } from '../model/time.ts';
+import { clamp, earliest, second, type Instant } from '../model/time.ts';
 import { mayBeAlive, nextTryAt, otherLiveRuns, type AttemptView, type View, type WorkerRun } from './view.ts';
 
 /** Records the reason, which never changes later. `exitAt` is the exit time of the program, as its worker reports it. */
@@ -40,41 +40,69 @@ function plausibleEnd(exitAt: Instant, { startedAt, runningAt }: Attempt, now: I
 
 /**
  * Stops the processes of an ending attempt, and releases its allocation once nothing needs it. Each process gets the stop
- * signal once and is killed after the grace.
+ * signal once and is killed after the grace, which a worker that did not answer gets in full.
  */
 export function stopAttempt(view: AttemptView): Decision {
   const { job, now, attempt, runs } = view;
   const { ordinal } = attempt;
   const ending = endingOf(job, attempt);
   const requestedAt = ending.stopRequestedAt ?? now;
-  const killAt = requestedAt + job.spec.stop.graceMs;
-  const signal = now >= killAt ? 'kill' : 'stop';
+  // The stop grace of the programs comes before the release.
+  const releaseAt = Math.max(requestedAt, ...(ending.stopSentAt ?? []).map(({ at }) => at)) + job.spec.stop.graceMs;
   const changed = chain(withoutEvents(recordStopRequested(job, attempt, now)), (next) =>
-    shouldRelease(view, killAt)
+    shouldRelease(view, releaseAt)
       ? release(next, attempt.allocation, { message: releaseReason(view) }, now)
       : withoutEvents(next),
   );
   const allocation = allocationOf(changed.job, attempt.allocation);
-  const targets = runs.filter(
-    (workerRun) =>
-      attempt.startedAt !== null &&
-      mayBeAlive(workerRun, attempt) &&
-      canReceiveStop(workerRun, allocation) &&
-      !(signal === 'stop' && ending.stopConfirmedBy.includes(workerRun.worker)),
-  );
-  const tries = targets.map(({ worker }) => ({ worker, dueAt: nextTryAt(job, attempt, { kind: 'stop', worker }) }));
-  const limits = [giveUpAt(job, attempt, now), lossGraceEnd(job, view.allocation), ...tries.map(({ dueAt }) => dueAt)];
+  const tries = runs
+    .filter(
+      (workerRun) =>
+        attempt.startedAt !== null && mayBeAlive(workerRun, attempt) && canReceiveStop(workerRun, allocation),
+    )
+    .map(({ worker }) => ({
+      worker,
+      ...signalFor(job, ending, worker, now),
+      dueAt: nextTryAt(job, attempt, { kind: 'stop', worker }),
+    }));
+  const unsent = tries.filter(({ signal }) => signal !== null);
+  const limits = [
+    giveUpAt(job, attempt, now),
+    lossGraceEnd(job, view.allocation),
+    releaseAt,
+    ...tries.map(({ killAt }) => killAt),
+    ...unsent.map(({ dueAt }) => dueAt),
+  ];
   return {
     ...changed,
-    actions: tries
-      .filter(({ dueAt }) => dueAt <= now)
-      .map(({ worker }) => ({ kind: 'stop', attempt: ordinal, allocation: attempt.allocation, worker, signal })),
+    actions: tries.flatMap(({ worker, signal, dueAt }) =>
+      signal !== null && dueAt <= now
+        ? [{ kind: 'stop', attempt: ordinal, allocation: attempt.allocation, worker, signal } as const]
+        : [],
+    ),
     wakeAt: earliest(
       now + clamp(5 * second, (now - requestedAt) / 4, 30 * second),
-      signal === 'stop' ? inFuture(killAt, now) : undefined,
       ...limits.filter((at) => at !== undefined && at > now),
     ),
   };
+}
+
+/** The signal that a worker needs next: null during the grace of a confirmed stop. */
+function signalFor(
+  { spec }: Job,
+  ending: Ending,
+  worker: WorkerId,
+  now: Instant,
+): { readonly signal: 'stop' | 'kill' | null; readonly killAt?: Instant } {
+  if (spec.stop.graceMs === 0) return { signal: 'kill' };
+  const isConfirmed = ending.stopConfirmedBy.includes(worker);
+  // An attempt of an earlier version has no times.
+  const earlier = isConfirmed ? ending.stopRequestedAt : null;
+  const sentAt = ending.stopSentAt?.find((one) => one.worker === worker)?.at ?? earlier;
+  if (sentAt === null) return { signal: 'stop' };
+  const killAt = sentAt + spec.stop.graceMs;
+  if (now >= killAt) return { signal: 'kill' };
+  return { signal: isConfirmed ? null : 'stop', killAt };
 }
 
 function recordStopRequested(job: Job, { ordinal, ending }: Attempt, now: Instant): Job {
@@ -94,11 +122,10 @@ export function stopOtherRuns(view: AttemptView): Decision {
   const actions: Action[] = [];
   for (const { worker, attempt: ordinal } of otherLiveRuns(view)) {
     const attempt = job.attempts[ordinal - 1];
-    const ending = attempt?.ending ?? null;
     if (attempt !== undefined) job = recordStopRequested(job, attempt, now);
-    const requestedAt = ending === null ? -Infinity : (ending.stopRequestedAt ?? now);
-    const signal = now >= requestedAt + job.spec.stop.graceMs ? 'kill' : 'stop';
-    if (signal === 'stop' && ending?.stopConfirmedBy.includes(worker) === true) continue;
+    const ending = attempt?.ending ?? null;
+    const signal = ending === null ? 'kill' : signalFor(job, ending, worker, now).signal;
+    if (signal === null) continue;
     if (attempt !== undefined && nextTryAt(job, attempt, { kind: 'stop', worker }) > now) continue;
     actions.push({ kind: 'stop', attempt: ordinal, allocation: allocation.ordinal, worker, signal });
   }
@@ -107,7 +134,7 @@ export function stopOtherRuns(view: AttemptView): Decision {
 
 // ------------------------------------------------------------------------------------------ releasing capacity
 
-function shouldRelease(view: AttemptView, killAt: Instant): boolean {
+function shouldRelease(view: AttemptView, releaseAt: Instant): boolean {
   const { job, now, allocation } = view;
   const isEphemeral = allocation.ownership === 'ephemeral';
   // When the job left the list, its capacity was recorded as an orphan.
@@ -115,8 +142,7 @@ function shouldRelease(view: AttemptView, killAt: Instant): boolean {
   // Capacity that the cloud took counts against the quota until it is deleted.
   if (isEphemeral && isLost(allocation)) return true;
   if (!isNoLongerNeeded(job, view.attempt, now)) return isEphemeral && isEphemeralGivenUp(view);
-  // The stop grace of the programs comes before the release.
-  return isLost(allocation) || now >= killAt;
+  return isLost(allocation) || now >= releaseAt;
 }
 
 /** True if the next attempt needs other capacity, or the finished job keeps none. */

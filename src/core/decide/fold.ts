@@ -65,7 +65,7 @@ function foldOutcome(job: Job, outcome: Outcome, observation: Observation, now: 
     case 'start':
       return withoutEvents(withStartOutcome(job, subject, outcome, observation));
     case 'stop':
-      return withoutEvents(withStopOutcome(job, subject.attempt, subject.worker, at, result));
+      return withoutEvents(withStopOutcome(job, subject.attempt, subject.worker, at, result, observation));
   }
 }
 
@@ -170,13 +170,31 @@ function isRunMissing({ ordinal, allocation }: Attempt, worker: WorkerId, { work
   return seen?.observed.kind === 'known' && !seen.observed.value.runs.some((run) => run.attempt === ordinal);
 }
 
-function withStopOutcome(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Job {
+/** A stop without a reply may have reached a worker that answers otherwise, and has not reached a silent one. */
+function withStopOutcome(
+  job: Job,
+  ordinal: number,
+  worker: WorkerId,
+  at: Instant,
+  result: OutcomeResult,
+  { workers }: Observation,
+): Job {
   const attempt = job.attempts[ordinal - 1];
   if (attempt === undefined || attempt.ending === null) return job;
-  if (result.kind !== 'done') return withTaskFailure(job, attempt, { kind: 'stop', worker }, at, result);
+  const isDone = result.kind === 'done';
   const { ending } = attempt;
-  if (ending.stopConfirmedBy.includes(worker)) return job;
-  return withAttempt(job, ordinal, { ending: { ...ending, stopConfirmedBy: [...ending.stopConfirmedBy, worker] } });
+  const { stopSentAt = [], stopConfirmedBy } = ending;
+  const isAnswering = workers.some((one) => one.worker === worker && one.observed.kind === 'known');
+  const isSent = isDone || (result.kind === 'unclear' && isAnswering);
+  const isFirst = !stopConfirmedBy.includes(worker) && !stopSentAt.some((one) => one.worker === worker);
+  const changed = {
+    ...(isSent && isFirst && { stopSentAt: [...stopSentAt, { worker, at }] }),
+    ...(isDone && !stopConfirmedBy.includes(worker) && { stopConfirmedBy: [...stopConfirmedBy, worker] }),
+  };
+  const next =
+    Object.keys(changed).length === 0 ? job : withAttempt(job, ordinal, { ending: { ...ending, ...changed } });
+  if (isDone) return next;
+  return withTaskFailure(next, next.attempts[ordinal - 1] ?? attempt, { kind: 'stop', worker }, at, result);
 }
 
 /** A task with a lost reply may have succeeded, so it counts as no try and only delays the next one. A stop always counts. */

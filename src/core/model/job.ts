@@ -200,8 +200,10 @@ export interface Ending {
   readonly evidence: Evidence;
   /** Time of the decision. If the program ended by itself, the time of its exit as its worker reports it. */
   readonly startedAt: Instant;
-  /** Commit of the first stop. The stop grace counts from here. */
+  /** Commit of the first stop. */
   readonly stopRequestedAt: Instant | null;
+  /** The first stop that may have reached each worker; its grace counts from there. Absent before any. */
+  readonly stopSentAt?: readonly { readonly worker: WorkerId; readonly at: Instant }[];
   /** Workers that confirmed a stop. No program gets the stop signal twice: many take a second one as "end now". */
   readonly stopConfirmedBy: readonly WorkerId[];
 }
