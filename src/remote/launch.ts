@@ -13,7 +13,7 @@ import { workdirPlaceholder, type ResumeFrom } from '../core/model/spec.ts';
 import { holderFunctions } from '../catalogue/devices.ts';
 import { quote } from '../catalogue/shell.ts';
 import { markScript } from './mark.ts';
-import { writeFileCommand, prelude } from './run-folder.ts';
+import { prelude, tryFunctions, writeFileCommand } from './run-folder.ts';
 
 export interface LauncherOptions {
   /** JOBMAN_RUN of its processes. Null: no marker, and processes that the program leaves behind stay. */
@@ -104,10 +104,10 @@ mask=$(umask)
 umask 077
 root=${root}
 folder=${folder}
-fail() { printf 'launch failed %s\\n' "$1"; exit 0; }
+${tryFunctions}fail() { printf 'launch failed %s\\n' "$1"; exit 0; }
 command -v setsid >/dev/null || fail 'the host has no setsid'
 command -v base64 >/dev/null || fail 'the host has no base64'
-mkdir -p "$root" 2>/dev/null || fail "cannot create the folder $root"
+try mkdir -p "$root" || fail "cannot create the folder $root$error"
 if [ -d "$root/$folder" ]; then
   echo launch already
   exit 0
@@ -118,7 +118,8 @@ ${deviceCheck({ job: marker.split('/').slice(0, 2).join('/') + '/', attempt: mar
 for left in "$root"/start_*/secrets "$root"/attempt_*/secrets; do
   case $left in */"$folder"/* | */start_"$folder".*) ;; *) rm -f "$left" ;; esac
 done
-prepared=$(mktemp -d "$root/start_$folder.XXXXXX" 2>/dev/null) || fail "cannot write to $root"
+prepared=$(mktemp -d "$root/start_$folder.XXXXXX" 2>/dev/null) ||
+  try mktemp -d "$root/start_$folder.XXXXXX" || fail "cannot write to $root$error"
 ${Object.entries(files)
   .map(([name, text]) => writeFileCommand(`"$prepared/${name}"`, encoder.encode(text)))
   .join('')}
@@ -140,15 +141,15 @@ umask 077
 prepared=\${0%/*}
 root=\${prepared%/*}
 dir=$root/$folder
-${prelude}
+${prelude}${tryFunctions}
 # The caller observed the setup in another boot, and its results may be lost.
 if [ -n "$boot_wanted" ] && [ "$boot" != "$boot_wanted" ] && [ ! -d "$dir" ]; then
   echo restarted
   rm -rf "$prepared"
   exit 0
 fi
-if ! mkdir "$dir" 2>/dev/null; then
-  if [ -d "$dir" ]; then echo already; else echo "failed cannot create the folder $dir"; fi
+if ! try mkdir "$dir"; then
+  if [ -d "$dir" ]; then echo already; else echo "failed cannot create the folder $dir$error"; fi
   rm -rf "$prepared"
   exit 0
 fi
@@ -162,15 +163,15 @@ give_up() {
   rm -rf "$dir" "$prepared"
   exit 0
 }
-mv "$prepared"/* "$dir/" 2>/dev/null || give_up "cannot write to $root"
+try mv "$prepared"/* "$dir/" || give_up "cannot write to $root$error"
 rmdir "$prepared" 2>/dev/null
-printf '' 2>/dev/null >>"$dir/log" || give_up "cannot write to $root"
+try touch "$dir/log" || give_up "cannot write to $root$error"
 # Reserve space for the exit code, because the program may fill the disk.
-printf '%39s\\n' '' >"$dir/exit.new" 2>/dev/null || give_up "cannot write to $root"
+try write "$dir/exit.new" "$(printf '%39s' '')" || give_up "cannot write to $root$error"
 read_clock
 read_ticks $$
 [ -n "$ticks" ] || give_up "the host has no /proc, so jobman could not see whether the program lives"
-printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || give_up "cannot write to $root"
+try write "$dir/pid" "$$ $ticks $boot $now" || give_up "cannot write to $root$error"
 echo started
 exec >/dev/null 2>&1
 # A program without this command still runs.

@@ -53,12 +53,28 @@ const bootIdFile = '/proc/sys/kernel/random/boot_id';
 /** An attempt without pid and process counts as interrupted at its start after this time. */
 export const startTimeoutMs = 10_000;
 
-/** In base64: the shell never interprets the bytes. `to` is quoted. Calls the script's own `fail` on failure. */
+/** Shell functions. After a failed `try`, error is the end of its first line of errors: `: No space left on device`. */
+export const tryFunctions = `
+line_end='
+'
+try() {
+  error=$("$@" 2>&1 >/dev/null) && return
+  error=\${error%%"$line_end"*}
+  error=\${error:+: \${error##*: }}
+  return 1
+}
+# Programs, because a shell may say less about a full disk than they do, or nothing.
+write() { printf '%s\\n' "$2" | cat >"$1"; }
+decode() { base64 -d >"$1"; }
+append() { base64 -d >>"$1"; }
+`;
+
+/** In base64: the shell never interprets the bytes. `to` is quoted. Needs `tryFunctions` and the script's `fail`. */
 export function writeFileCommand(to: string, bytes: Uint8Array): string {
   const lines = Buffer.from(bytes)
     .toString('base64')
     .replaceAll(/.{1,76}/gu, '$&\n');
-  return `base64 -d 2>/dev/null >${to} <<'END_OF_FILE' || fail "cannot write "${to}\n${lines}END_OF_FILE\n`;
+  return `try decode ${to} <<'END_OF_FILE' || fail "cannot write "${to}"$error"\n${lines}END_OF_FILE\n`;
 }
 
 /** Removes the job's folder, also parts that their owner may not enter, unless a program of the job is alive. */

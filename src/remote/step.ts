@@ -4,7 +4,7 @@
 import type { SetupStep } from '../core/model/spec.ts';
 import { launcherScript } from './launch.ts';
 import { quote } from '../catalogue/shell.ts';
-import { writeFileCommand, prelude, readBootCommand } from './run-folder.ts';
+import { prelude, readBootCommand, tryFunctions, writeFileCommand } from './run-folder.ts';
 
 /** A file that a step needs on the worker. `to` may begin with `~/`; a relative path is below the home folder. */
 export interface StepFileBytes {
@@ -55,11 +55,10 @@ umask 077
 top=${root}
 root=${triesFolder(root, allocation, step)}
 proofs=$top/proofs/${allocation}
-${prelude}
-fail() { printf 'step cannot %s\\n' "$1" >&2; exit 0; }
+${prelude}${tryFunctions}fail() { printf 'step cannot %s\\n' "\${1#cannot }" >&2; exit 0; }
 ${isManual ? '' : exitIfProven}command -v setsid >/dev/null || fail 'run: the host has no setsid'
 command -v base64 >/dev/null || fail 'run: the host has no base64'
-mkdir -p "$root" "$proofs" 2>/dev/null || fail "create the folder $root"
+try mkdir -p "$root" "$proofs" || fail "create the folder $root$error"
 
 newest=0
 for dir in "$root"/try_*; do
@@ -71,7 +70,8 @@ if [ $newest -eq 0 ] || [ -e "$root/try_$newest/exit" ] || ! is_alive "$root/try
   newest=$((newest + 1))
 ${isManual ? `  rm -f "$proofs/${step.key}"` : ''}
 ${files.map(replaceFileCommand).join('')}
-  prepared=$(mktemp -d "$root/start_$newest.XXXXXX" 2>/dev/null) || fail "write to $root"
+  prepared=$(mktemp -d "$root/start_$newest.XXXXXX" 2>/dev/null) ||
+    try mktemp -d "$root/start_$newest.XXXXXX" || fail "write to $root$error"
 ${writeFilesCommand({ script: tryScript, apply: step.apply, launch: launcher, ...(step.check === null || mode === 'apply' ? {} : { check: step.check }) })}
   printf '' >"$prepared/env"
   result=$(umask "$mask"; setsid sh "$prepared/launch" try_$newest </dev/null 2>/dev/null 3<&- &)
@@ -174,7 +174,7 @@ function writeFilesCommand(texts: Readonly<Record<string, string>>): string {
 function replaceFileCommand(file: StepFileBytes): string {
   const path = file.to.startsWith('/') ? quote(file.to) : `"$HOME"/${quote(file.to.replace(/^~\//u, ''))}`;
   return `target=${path}
-mkdir -p "\${target%/*}" 2>/dev/null || fail "create the folder \${target%/*}"
+try mkdir -p "\${target%/*}" || fail "create the folder \${target%/*}$error"
 ${writeFileCommand('"$target.jobman-new"', file.bytes)}chmod ${file.mode.toString(8)} "$target.jobman-new" && mv "$target.jobman-new" "$target" || fail "write $target"
 `;
 }

@@ -205,7 +205,9 @@ test('on a full disk, or without /proc, a host reached through a shell says why 
   if (!requireReal(t, 'leave to mount in a namespace', canMount)) return;
   const root = rootIn(host.home, host.ref);
   const fill = `mkdir -p ~/.jobman && mount -t tmpfs -o size=64k tmpfs ~/.jobman && mkdir -p '${root}' && { cat /dev/zero >~/.jobman/filler 2>/dev/null || :; }`;
-  assert.ok((await startWhere(fill)).startsWith(`worker 0 could not start the command: cannot write ${root}/`));
+  const refused = await startWhere(fill);
+  assert.ok(refused.startsWith(`worker 0 could not start the command: cannot write ${root}/`), refused);
+  assert.match(refused, /: No space left on device$/);
   assert.match(
     await startWhere('mount -t tmpfs tmpfs /proc'),
     /^worker 0 could not start the command: the host has no \/proc/,

@@ -3,7 +3,8 @@
  * worker's shell are real; the worker is a home folder on this machine.
  */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import {
   appendFileSync,
   chmodSync,
@@ -36,6 +37,7 @@ import { workdirStep } from '../../src/setup/files.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { aJob, tpuSpec } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
+import { requireReal } from '../support/real.ts';
 import { testRef } from './machines-contract.ts';
 
 const identity = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c', 'init.defaultBranch=main'];
@@ -391,6 +393,18 @@ suite('a working directory on a worker', () => {
     );
     assert.deepEqual(log, []);
   });
+});
+
+test('a full disk on the worker is reported as such', async (t) => {
+  const { project, root, send, take } = openGround(t);
+  mkdirSync(root, { recursive: true });
+  const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', root]).status === 0;
+  if (!requireReal(t, 'leave to mount a tmpfs', isMounted)) return;
+  put(project, 'data', randomBytes(200_000));
+  await take(1);
+  const outcome = JSON.stringify(await send(1));
+  spawnSync('umount', [root]);
+  assert.ok(outcome.includes(`cannot write to ${root}: No space left on device`), outcome);
 });
 
 test('a list of files leads to no other folder', async (t) => {

@@ -15,6 +15,7 @@ import { foldersOf, isLink, type TreeEntry } from '../../app/tree.ts';
 import type { WorkdirTree } from '../../app/workdir.ts';
 import { makeFolder } from '../../files/files.ts';
 import { minute, second } from '../../core/model/time.ts';
+import { tryFunctions } from '../run-folder.ts';
 import type { RunRequest, RunResult } from '../transport.ts';
 import { tarOf } from './tar.ts';
 
@@ -179,11 +180,11 @@ interface Piece {
 function pieceScript(root: string, name: string, digest: string, { size, at, piece }: Piece): string {
   return `
 umask 077
-fail() { echo "$1"; exit 0; }
+${tryFunctions}fail() { echo "$1"; exit 0; }
 root=${root}
 part=$root/${name}.${digest.slice(0, 16)}
-mkdir -p "$root" 2>/dev/null || fail "cannot create the folder $root"
-[ -f "$part" ] || printf '' 2>/dev/null >"$part" || fail "cannot write to $root"
+try mkdir -p "$root" || fail "cannot create the folder $root$error"
+[ -f "$part" ] || try touch "$part" || fail "cannot write to $root$error"
 has=$(($(wc -c <"$part")))
 [ $has -eq ${at} ] || { echo "has $has"; [ $has -le ${size} ] || rm -f "$part"; exit 0; }
 ${piece.length === 0 ? '' : appendText(piece)}has=$(($(wc -c <"$part")))
@@ -200,7 +201,7 @@ function appendText(piece: Uint8Array): string {
   const lines = Buffer.from(piece)
     .toString('base64')
     .replaceAll(/.{1,4000}/gu, '$&\n');
-  return `base64 -d 2>/dev/null >>"$part" <<'END_OF_PIECE' || fail "cannot write to $root"\n${lines}END_OF_PIECE\n`;
+  return `try append "$part" <<'END_OF_PIECE' || fail "cannot write to $root$error"\n${lines}END_OF_PIECE\n`;
 }
 
 export interface Entry {
