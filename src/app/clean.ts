@@ -20,9 +20,10 @@ export async function cleanFiles(
 ): Promise<CommandResult> {
   const check = checkAction(job, 'clean', actor, options);
   if (check.answer !== 'allow') return refusedResult(job, check);
-  const found = await folders.remove(job);
-  const it = `job ${job.id} (${job.spec.name})`;
   const kept = await removeRunFolders(routes, job);
+  // An empty folder makes the next `clean --all` try the machines again.
+  const found = await folders.remove(job, { keepsFolder: kept.length > 0 });
+  const it = `job ${job.id} (${job.spec.name})`;
   const message =
     kept.length > 0
       ? `Removed the files of ${it} here, but not those on ${kept.join('; ')}. Repeat: jobman clean ${Number(job.id)}`

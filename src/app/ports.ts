@@ -474,8 +474,11 @@ export interface JobFolders {
   /** Describes a copy of the working directory. */
   describeWorkdir(job: Job, copy: number, description: WorkdirDescription): Promise<void>;
   has(job: Job): Promise<boolean>;
-  /** Removes its files, and the run folders of its local programs. False if there were none. */
-  remove(job: Job): Promise<boolean>;
+  /**
+   * Removes its files, and the run folders of its local programs. False if there were none. `keepsFolder` leaves an empty
+   * folder, so that `has` stays true.
+   */
+  remove(job: Job, options?: { readonly keepsFolder: boolean }): Promise<boolean>;
 }
 
 export interface DraftFiles {

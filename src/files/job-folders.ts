@@ -49,11 +49,12 @@ export function createJobFolders(home: string): JobFolders {
 
     has: (job) => exists(folderOf(home, job)),
 
-    async remove(job) {
+    async remove(job, { keepsFolder } = { keepsFolder: false }) {
       const folders = localFoldersOf(home, job.owner, job.id);
       const found = (await Promise.all(folders.map(exists))).some((one) => one);
       try {
         for (const folder of folders) await removeFolder(folder);
+        if (keepsFolder) makeFolder(folderOf(home, job));
       } catch (error) {
         throw fileError(folderOf(home, job), error);
       }

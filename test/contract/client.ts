@@ -825,6 +825,24 @@ export function clientSuite(implementation: OpenClient): void {
     assert.equal((await fixture.client.show(over)).id, over, 'its record stays');
   });
 
+  test('clean tries a machine again that did not answer', async (t) => {
+    const kept = [['worker 0: gpu1 does not answer'], [], []];
+    const workerRoutes = async () => ({
+      requireOriginal: () => Promise.resolve(),
+      removeRunFolders: async () => kept.shift() ?? assert.fail('it was called too often'),
+      login: () => assert.fail('a clean needs no login'),
+    });
+    const fixture = openFixture(t, { workerRoutes });
+    const id = await fixture.create(localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } }));
+    await fixture.lives(id, (job) => stoppedLife(job.spec, { ...readyAllocation, releasedAt: noon, goneAt: noon }));
+    const cleanable = async () => (await fixture.client.listCleanable()).length;
+    assert.match((await fixture.client.clean(id)).message, /not those on worker 0: gpu1 does not answer/);
+    assert.equal(await cleanable(), 1);
+    assert.match((await fixture.client.clean(id)).message, /^Removed the files/);
+    assert.equal(await cleanable(), 0);
+    assert.match((await fixture.client.clean(id)).message, /no files left/);
+  });
+
   test('a plan has the requests and the rules, and stores nothing', async (t) => {
     const fixture = openFixture(t);
     const plan = await fixture.client.plan(tpuSpec());
