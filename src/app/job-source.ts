@@ -211,7 +211,7 @@ export interface JobSource {
   /** The one job of that name or id. For a change, its name must be in one namespace. */
   find(reference: JobReference, purpose: RefPurpose): Promise<FoundJob>;
   /** Newest first. A source that does not answer does not fail the list: see `JobList.failure`. */
-  list(query: ListQuery, signal?: AbortSignal): Promise<JobList>;
+  list(query: ListQuery): Promise<JobList>;
   /** `isKept`: its sentences name times instead of ages, because they are read later. */
   show(job: FoundJob, options?: { readonly isKept: boolean }): Promise<JobDetails>;
   why(job: FoundJob): Promise<Why>;

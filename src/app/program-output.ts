@@ -22,7 +22,8 @@ export function lastException(text: string): string | undefined {
   return line && truncateLine(line);
 }
 
-function visibleLines(text: string): readonly string[] {
+/** The lines that a person sees, without empty ones. */
+export function visibleLines(text: string): readonly string[] {
   return (
     text
       .split('\n')

@@ -1,6 +1,7 @@
 // Transport: runs scripts on one machine. A script is sent over the shell's standard input, never as an argument, so
 // that it does not appear in a process list and needs no quoting. ssh.ts implements it.
 
+import { messageOf } from '../app/errors.ts';
 import type { Duration } from '../core/model/time.ts';
 import { runProcess } from './process.ts';
 
@@ -47,6 +48,15 @@ export interface Transport {
 export type TransportResult =
   | { readonly kind: 'open'; readonly transport: Transport }
   | { readonly kind: 'closed'; readonly reason: string };
+
+/** `closed` if it cannot be opened. Never rejects. */
+export async function transportResult(opening: Promise<Transport>): Promise<TransportResult> {
+  try {
+    return { kind: 'open', transport: await opening };
+  } catch (error) {
+    return { kind: 'closed', reason: messageOf(error) };
+  }
+}
 
 /** Ends the output of a login shell's start-up files. */
 export const beginMarker = 'jobman begins here';

@@ -23,6 +23,7 @@ import type { Job } from '../core/model/job.ts';
 import type { JobSpec, WorkerId } from '../core/model/spec.ts';
 import { createBlobs } from '../files/blobs.ts';
 import { settingFiles } from './secrets.ts';
+import { transportResult } from '../remote/transport.ts';
 import { createTpuBackend } from './tpu.ts';
 
 export interface BackendParts {
@@ -69,7 +70,7 @@ export function createBackends(parts: BackendParts): Backends {
     machines: withThisMachine(
       createMachines({
         ...shared,
-        findTransport: (ref) => routes.findTransport(ref),
+        findTransport: (ref) => transportResult(routes.transport(ref)),
         root: (ref) => hostRoot(ref.job, ref.worker),
         openWorkdir: workdirCopiesIn(home).open,
         // Other jobs use the same connections, which close when they are idle.

@@ -11,6 +11,7 @@ import { remoteRoot } from '../remote/run-folder.ts';
 import type { BackendParts } from './backends.ts';
 import { settingFiles } from './secrets.ts';
 import { createTpuApis } from './google-api.ts';
+import { transportResult } from '../remote/transport.ts';
 import { createSshAccess, openSshPool } from './ssh-pool.ts';
 
 interface TpuBackend {
@@ -31,7 +32,7 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
     backend: {
       capacity: createTpuCapacity({ apiFor, runningApiFor, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
       machines: createMachines({
-        findTransport: (ref) => workers.findTransport(ref),
+        findTransport: (ref) => transportResult(workers.transport(ref)),
         root: (ref) => remoteRoot(ref.job),
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
         readSecret: (job, ref) => secrets.read(job, ref),

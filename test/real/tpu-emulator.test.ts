@@ -24,6 +24,7 @@ import { eventually } from '../support/eventually.ts';
 import { run } from '../support/program.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openInProcessEmulator, type InProcessEmulator } from '../support/in-process-emulator.ts';
+import { transportResult } from '../../src/remote/transport.ts';
 import type { Scope } from '../support/world.ts';
 
 type Mode = TpuSpec['mode'];
@@ -186,7 +187,7 @@ for (const mode of modes) {
       for (const worker of [0, 1]) {
         // READY does not mean that sshd answers already.
         const answers = async () => {
-          const reach = await cloud.workers.findTransport({ job, allocation, worker });
+          const reach = await transportResult(cloud.workers.transport({ job, allocation, worker }));
           assert.equal(reach.kind, 'open');
           const script = 'printf "%s %s" "$(id -un)" "$HOME"';
           const result = await reach.transport.run({ script, timeoutMs: 8 * second, maxOutputBytes: 1_000 });

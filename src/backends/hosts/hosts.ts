@@ -2,7 +2,7 @@
 // configuration, keys and known_hosts.
 
 import { hostname } from 'node:os';
-import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Host } from '../../app/hosts.ts';
 import type { AllocationRef, CapacityPort, WorkerRef } from '../../app/ports.ts';
 import type { WorkerLogin } from '../../app/worker-access.ts';
@@ -18,7 +18,6 @@ import { formatHosts, hostNamesOf, isOwnHost, ownHost, type HostName } from '../
 import type { Instant } from '../../core/model/time.ts';
 import { createSshLogins } from '../../remote/ssh-logins.ts';
 import type { SshPool, SshTransport } from '../../remote/ssh.ts';
-import type { TransportResult } from '../../remote/transport.ts';
 
 /** The hosts of such a job. */
 function hostsOfJob({ job }: Pick<AllocationRef, 'job'>): readonly HostName[] {
@@ -71,13 +70,6 @@ export function createHostRoutes({ home, pool }: { readonly home: string; readon
   return {
     login,
     transport,
-    async findTransport(ref: WorkerRef): Promise<TransportResult> {
-      try {
-        return { kind: 'open', transport: await transport(ref) };
-      } catch (error) {
-        return { kind: 'closed', reason: messageOf(error) };
-      }
-    },
   };
 }
 

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { LoginKey, WorkerLogin } from '../../app/worker-access.ts';
-import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
 import type { Host } from '../../core/model/job.ts';
 import type { TpuSpec } from '../../core/model/spec.ts';
@@ -13,7 +13,6 @@ import { isHostName } from '../../remote/ssh-config.ts';
 import type { SettingFile } from '../../files/secret-store.ts';
 import { createSshLogins } from '../../remote/ssh-logins.ts';
 import type { SshPool, SshTransport } from '../../remote/ssh.ts';
-import type { TransportResult } from '../../remote/transport.ts';
 import type { GuestAttributes, Location, TpuApi } from './api.ts';
 import { nodeIds, locationOf, tpuSpecOf } from './resources.ts';
 
@@ -44,13 +43,6 @@ export function createTpuWorkers(options: TpuWorkersOptions) {
     routes.transport(machinesOf(ref), Number(ref.worker));
 
   return {
-    async findTransport(ref: WorkerRef): Promise<TransportResult> {
-      try {
-        return { kind: 'open', transport: await transport(ref) };
-      } catch (error) {
-        return { kind: 'closed', reason: messageOf(error) };
-      }
-    },
     transport,
     disconnect: (ref: AllocationRef): void =>
       routes.forget(pinPrefix(ref), { pins: ref.allocation.releasedAt !== null }),

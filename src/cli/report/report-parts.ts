@@ -66,12 +66,12 @@ export function lastLines(text: string): string {
 }
 
 /** The text of a document, cut with a note if it is very long. */
-export function documentOf(title: string, text: string, isOpen = false): PageText {
+export function documentOf(title: string, text: string): PageText {
   const isCut = text.length > maxDocumentCharacters;
   const lineEnd = text.lastIndexOf('\n', maxDocumentCharacters);
   const shown = isCut ? text.slice(0, Math.max(lineEnd, maxDocumentCharacters - longestSecret)) : text;
   const rest = text.length - shown.length;
-  return { title, isOpen, text: rest > 0 ? `${shown}\n... and ${rest} characters more` : shown };
+  return { title, isOpen: false, text: rest > 0 ? `${shown}\n... and ${rest} characters more` : shown };
 }
 
 /** Null without usage. */

@@ -17,6 +17,7 @@ import { createSshPool, type SshPool, type SshTarget } from '../../../src/remote
 import { findProgram, requireReal } from '../../support/real.ts';
 import { openWorld, type World } from '../../support/world.ts';
 import { name, now, tpuRef, type RefOptions } from './support/refs.ts';
+import { transportResult } from '../../../src/remote/transport.ts';
 import { failure, openTpuServer, type TpuServer } from './support/server.ts';
 
 type Scope = Parameters<typeof openWorld>[0];
@@ -98,7 +99,7 @@ function attributesOf(...keys: readonly (readonly [string, string])[]): object {
 suite('the way to a worker', () => {
   test('has its external address, the common port, the user that jobman runs as, and jobman’s own key', async (t) => {
     const bench = await openBench(t);
-    assert.equal((await bench.workers.findTransport(workerRef(0))).kind, 'open');
+    assert.equal((await transportResult(bench.workers.transport(workerRef(0)))).kind, 'open');
     assert.deepEqual(bench.targets, [
       {
         host: '34.1.2.3',
@@ -115,9 +116,9 @@ suite('the way to a worker', () => {
 
   test('is its inner address where it has no other, and as the manifest says', async (t) => {
     const bench = await openBench(t);
-    await bench.workers.findTransport(
+    await transportResult(bench.workers.transport(
       workerRef(1, { spec: { remoteUser: 'bob', privateKey: { kind: 'localFile', path: '/keys/lab' } } }),
-    );
+    ));
     const [target] = bench.targets;
     assert.equal(
       `${target?.user}@${target?.host} ${target?.keyFile} ${target?.pinName}`,
@@ -138,7 +139,7 @@ suite('the way to a worker', () => {
       const refused = { message: /is not a host name/ };
       await assert.rejects(bench.sshHost(ref), refused);
       await assert.rejects(bench.sshArgv(ref, []), refused);
-      const reach = await bench.workers.findTransport(ref);
+      const reach = await transportResult(bench.workers.transport(ref));
       assert.match(reach.kind === 'closed' ? reach.reason : '', refused.message);
     }
     assert.deepEqual(bench.targets, []);
@@ -152,11 +153,11 @@ suite('the way to a worker', () => {
       workerRef('controller'),
       workerRef(0, { allocation: { hosts: null } }),
     ]) {
-      const reach = await bench.workers.findTransport(ref);
+      const reach = await transportResult(bench.workers.transport(ref));
       assert.match(reach.kind === 'closed' ? reach.reason : '', /no address of worker/);
     }
     bench.way = () => Promise.reject(new Error('the TPU emulator does not run'));
-    assert.deepEqual(await bench.workers.findTransport(workerRef(0)), {
+    assert.deepEqual(await transportResult(bench.workers.transport(workerRef(0))), {
       kind: 'closed',
       reason: 'the TPU emulator does not run',
     });
@@ -170,8 +171,8 @@ suite('the host key', () => {
       attributesOf(['ssh-rsa', 'AAAArsa'], ['ssh-ed25519', firstKey], ['hostname', 't1v-n-1']),
       attributesOf(['ssh-ed25519', 'AAAAsecond\n']),
     ];
-    await Promise.all([bench.workers.findTransport(workerRef(0)), bench.workers.findTransport(workerRef(1))]);
-    await bench.workers.findTransport(workerRef(0));
+    await Promise.all([transportResult(bench.workers.transport(workerRef(0))), transportResult(bench.workers.transport(workerRef(1)))]);
+    await transportResult(bench.workers.transport(workerRef(0)));
     const published = [[`ssh-ed25519 ${firstKey}`, 'ssh-rsa AAAArsa'], ['ssh-ed25519 AAAAsecond']];
     assert.equal(bench.targets.length, 3);
     for (const { pinName: pin, hostKeys } of bench.targets) assert.deepEqual(hostKeys, published[Number(pin.at(-1))]);
@@ -183,15 +184,15 @@ suite('the host key', () => {
     const bench = await openBench(t);
     const published = bench.server.fault;
     bench.server.fault = () => failure(503, 'UNAVAILABLE', 'away');
-    await bench.workers.findTransport(workerRef(0));
-    await bench.workers.findTransport(workerRef(0));
+    await transportResult(bench.workers.transport(workerRef(0)));
+    await transportResult(bench.workers.transport(workerRef(0)));
     bench.server.fault = published;
     bench.attributes = [attributesOf(['ssh-ed25519', firstKey])];
-    await bench.workers.findTransport(workerRef(0));
+    await transportResult(bench.workers.transport(workerRef(0)));
     bench.time += minute;
-    await bench.workers.findTransport(workerRef(0));
+    await transportResult(bench.workers.transport(workerRef(0)));
     bench.time += minute;
-    await bench.workers.findTransport(workerRef(0));
+    await transportResult(bench.workers.transport(workerRef(0)));
     const known = `ssh-ed25519 ${firstKey}`;
     assert.deepEqual(
       bench.targets.map(({ hostKeys }) => hostKeys),
@@ -203,7 +204,7 @@ suite('the host key', () => {
   test('that is pinned is not requested', async (t) => {
     const bench = await openBench(t);
     await createHostKeys(bench.world.home).pin('ab12cd-000007-1-w0', `ssh-ed25519 ${firstKey}`);
-    await bench.workers.findTransport(workerRef(0));
+    await transportResult(bench.workers.transport(workerRef(0)));
     assert.deepEqual(bench.targets[0]?.hostKeys, []);
     assert.equal(bench.server.requests.length, 0);
   });
@@ -211,7 +212,7 @@ suite('the host key', () => {
   test('that is not valid is not passed on', async (t) => {
     const bench = await openBench(t);
     bench.attributes = [attributesOf(['ssh-ed25519', '* @cert-authority']), attributesOf(['ssh-ed25519', ''])];
-    await bench.workers.findTransport(workerRef(0));
+    await transportResult(bench.workers.transport(workerRef(0)));
     assert.deepEqual(bench.targets[0]?.hostKeys, []);
   });
 

@@ -2,6 +2,7 @@
 
 import type { CheckOutput } from '../../outputs.ts';
 import { escapeForTerminal, escapeLine } from '../../../app/format.ts';
+import { visibleLines } from '../../../app/program-output.ts';
 import type { Instant } from '../../../core/model/time.ts';
 import type { CheckRow, CheckStatus, Trouble } from '../../../lab/check-rows.ts';
 import { attemptKey } from '../../../lab/lineage.ts';
@@ -155,12 +156,7 @@ function messageLines(row: CheckRow, { letters, columns }: RowLayout): readonly 
     (status.kind === 'running' && status.phase === 'Unknown') ||
     (status.kind === 'error' && /^(exit|unknown)/.test(status.error));
   if (!letters.includes('v') && !(letters.includes('s') && isVague)) return [];
-  const lines = message
-    .split('\n')
-    // A progress bar overwrites its line, so only the last part is visible.
-    .map((line) => line.trimEnd().split('\r').at(-1)?.trimEnd() ?? '')
-    .filter((line) => line.trim() !== '');
-  return lines.slice(-maxMessageLines).map((line) => {
+  return visibleLines(message).slice(-maxMessageLines).map((line) => {
     const text = `    | ${escapeForTerminal(line, false).replaceAll('\t', ' ')}`;
     return columns === null ? text : cutEnd(text, columns);
   });
