@@ -689,7 +689,7 @@ interface NoticeView {
 /** A named secret of the actor. Its value is never shown. */
 export interface SecretView {
   readonly name: SecretName;
-  /** In bytes. */
+  /** Of the value as it was stored, in bytes. A newline at its end counts, although a variable does not get it. */
   readonly size: number;
   /** Time at which its value was stored. */
   readonly changedAt: Instant;

@@ -168,7 +168,7 @@ function acceptedMessage(job: Job, verb: Verb): string {
 function formatLeftProgram(job: Job): string {
   const allocation = lastAllocation(job);
   return allocation?.unreachableWho === 'worker'
-    ? ` Its program may still run on ${allocation.name}, which does not answer.`
+    ? ` Its program may still run on ${allocation.name}, which does not answer. When it answers again, find the program there before the next job: grep -ls JOBMAN_RUN=${job.installation}/${job.id}/ /proc/[0-9]*/environ`
     : ' Its program is being ended.';
 }
 

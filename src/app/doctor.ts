@@ -69,7 +69,11 @@ export function checkHost(
     | { readonly kind: 'no_answer'; readonly reason: string }
     | { readonly kind: 'ended'; readonly stdout: Uint8Array },
 ): Outcome {
-  if (answer.kind === 'no_answer') return problem(`${name} cannot be reached: ${answer.reason}`, command);
+  if (answer.kind === 'no_answer')
+    return problem(
+      `${name} cannot be reached: ${answer.reason}`,
+      answer.reason.includes('ssh-add') ? 'ssh-add' : command,
+    );
   const printed = new TextDecoder().decode(answer.stdout);
   if (!printed.includes('proc\n'))
     return problem(`${name} has no /proc, in which jobman finds the processes of a job: it must run Linux`, null);

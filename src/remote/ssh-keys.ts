@@ -71,7 +71,9 @@ export async function loadKey(
   const key = parse(text);
   if (key instanceof Error) {
     return /encrypted/iu.test(key.message)
-      ? { problem: `the key ${file} is protected by a passphrase: add it to your agent with ssh-add ${file}` }
+      ? {
+          problem: `the key ${file} is protected by a passphrase: add it to your agent with ssh-add ${file}; a controller finds an agent that is newer than itself after jobman controller restart`,
+        }
       : { problem: `the key ${file} cannot be used: ${key.message}` };
   }
   if (!key.isPrivateKey()) return { problem: `the file ${file} is not a private key` };

@@ -833,7 +833,9 @@ export function clientSuite(implementation: OpenClient): void {
       login: () => assert.fail('a clean needs no login'),
     });
     const fixture = openFixture(t, { workerRoutes });
-    const id = await fixture.create(localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } }));
+    const id = await fixture.create(
+      localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } }),
+    );
     await fixture.lives(id, (job) => stoppedLife(job.spec, { ...readyAllocation, releasedAt: noon, goneAt: noon }));
     const cleanable = async () => (await fixture.client.listCleanable()).length;
     assert.match((await fixture.client.clean(id)).message, /not those on worker 0: gpu1 does not answer/);

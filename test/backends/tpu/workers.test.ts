@@ -116,9 +116,11 @@ suite('the way to a worker', () => {
 
   test('is its inner address where it has no other, and as the manifest says', async (t) => {
     const bench = await openBench(t);
-    await transportResult(bench.workers.transport(
-      workerRef(1, { spec: { remoteUser: 'bob', privateKey: { kind: 'localFile', path: '/keys/lab' } } }),
-    ));
+    await transportResult(
+      bench.workers.transport(
+        workerRef(1, { spec: { remoteUser: 'bob', privateKey: { kind: 'localFile', path: '/keys/lab' } } }),
+      ),
+    );
     const [target] = bench.targets;
     assert.equal(
       `${target?.user}@${target?.host} ${target?.keyFile} ${target?.pinName}`,
@@ -171,7 +173,10 @@ suite('the host key', () => {
       attributesOf(['ssh-rsa', 'AAAArsa'], ['ssh-ed25519', firstKey], ['hostname', 't1v-n-1']),
       attributesOf(['ssh-ed25519', 'AAAAsecond\n']),
     ];
-    await Promise.all([transportResult(bench.workers.transport(workerRef(0))), transportResult(bench.workers.transport(workerRef(1)))]);
+    await Promise.all([
+      transportResult(bench.workers.transport(workerRef(0))),
+      transportResult(bench.workers.transport(workerRef(1))),
+    ]);
     await transportResult(bench.workers.transport(workerRef(0)));
     const published = [[`ssh-ed25519 ${firstKey}`, 'ssh-rsa AAAArsa'], ['ssh-ed25519 AAAAsecond']];
     assert.equal(bench.targets.length, 3);

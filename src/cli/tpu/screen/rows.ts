@@ -156,10 +156,12 @@ function messageLines(row: CheckRow, { letters, columns }: RowLayout): readonly 
     (status.kind === 'running' && status.phase === 'Unknown') ||
     (status.kind === 'error' && /^(exit|unknown)/.test(status.error));
   if (!letters.includes('v') && !(letters.includes('s') && isVague)) return [];
-  return visibleLines(message).slice(-maxMessageLines).map((line) => {
-    const text = `    | ${escapeForTerminal(line, false).replaceAll('\t', ' ')}`;
-    return columns === null ? text : cutEnd(text, columns);
-  });
+  return visibleLines(message)
+    .slice(-maxMessageLines)
+    .map((line) => {
+      const text = `    | ${escapeForTerminal(line, false).replaceAll('\t', ' ')}`;
+      return columns === null ? text : cutEnd(text, columns);
+    });
 }
 
 const columnLetters = ['w', 'd', 't', 's', 'v'] as const;
