@@ -39,7 +39,8 @@ export function ownGpusRule(below: SettingValues): SettingsRule {
     const tree = trees.get('local.gpus') ?? trees.get('local.slots');
     if (tree === undefined || typeof slots !== 'number' || typeof gpus !== 'number' || gpus === 0) return;
     const problem = sharingProblem({ slots, gpus });
-    if (problem !== null) reportProblem(tree, ['local'], report, problem);
+    if (problem !== null)
+      reportProblem(tree, ['local'], report, `${problem}; to change both numbers, set local.gpus to 0 first`);
   };
 }
 

@@ -208,7 +208,7 @@ test('hosts are added, listed and removed in the settings, and a wrong one chang
   const { home } = openWorld(t);
   const hosts = (...args: readonly string[]) =>
     jobman(['hosts', ...args], {
-      jobs: [jobView({ id: '000003', hosts: ['localhost'], message: 'no answer for 3h' })],
+      jobs: [jobView({ id: '000003', hosts: ['localhost', 'gpu9'], message: 'no answer for 3h' })],
       services: { home, settings: () => loadSettings({ home, env: {}, cores: 4 }) },
     });
   const added = await hosts('add', 'gpu1', '--ssh', 'ada@example.com:2222', '--gpus', '4', '--slots', '2');
@@ -233,7 +233,9 @@ test('hosts are added, listed and removed in the settings, and a wrong one chang
     'HOST       SSH                   SLOTS  GPUS  JOBS\nlocalhost  this machine              4     -  000003 no answer for 3h\ngpu1       ada@example.com:2222      2     4  -\n',
   );
   assert.equal((await hosts('rm', 'gpu1')).out, 'Removed host gpu1.\n');
-  assert.match((await hosts('list')).err, /Add another machine: jobman hosts add NAME --ssh ADDRESS/);
+  const { err } = await hosts('list');
+  assert.match(err, /^gpu9 is not in the settings, and has 1 job: 000003$/m);
+  assert.match(err, /Add another machine: jobman hosts add NAME --ssh ADDRESS/);
 });
 
 test('set and unset change one key, and a running controller is notified', async (t) => {

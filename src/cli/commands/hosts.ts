@@ -35,6 +35,12 @@ export async function list(cli: Cli): Promise<number> {
       { title: 'JOBS', text: ({ jobs }) => jobs.map((id) => `${id} ${messageOf(id)}`).join(', ') || '-' },
     ];
     cli.printAll(fittedTable(columns, hosts, [], columnsOf(cli.io.stdout)));
+    const names = new Set(rows.flatMap((row) => row.hosts));
+    for (const name of names)
+      if (!hosts.some((host) => host.name === name)) {
+        const users = rows.filter((row) => row.hosts.includes(name)).map(({ id }) => id);
+        cli.note(`${name} is not in the settings, and has ${pluralize(users.length, 'job')}: ${formatList(users)}`);
+      }
     if (hosts.length === 1) cli.note('Add another machine: jobman hosts add NAME --ssh ADDRESS');
   }
   return exitCode.ok;

@@ -74,7 +74,8 @@ export const setup = grouped('Setup', [
     summary: 'List your own machines: address, slots, GPUs, jobs',
     about:
       'A manifest names them, as in `hosts: [gpu1]`. localhost is this machine, with the settings local.slots and ' +
-      'local.gpus. JOBS are those that hold a slot there, even while the host does not answer.',
+      'local.gpus. JOBS are those that hold a slot there, even while the host does not answer. Change the list: ' +
+      'jobman hosts add, jobman hosts remove.',
     examples: [['jobman hosts', 'this machine and the hosts of the settings']],
     load: async () => (await import('../commands/hosts.ts')).list,
   }),
