@@ -4,6 +4,7 @@ import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { nameInHistory, ownNames, type Actor } from '../core/model/user.ts';
+import { loginEffects } from './controller-login.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
 import { endRequests, reportEnds } from './commit-command.ts';
@@ -75,7 +76,11 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const { job } = stored;
   await writeCopies(parts.logFiles, job, by, draft);
   await store.notify({ topic: 'job', id: job.id });
-  return { kind: 'created', id: job.id, row: jobRow(job, now()), warnings: warningsFor(guarded, check, now()) };
+  const warnings = [
+    ...warningsFor(guarded, check, now()),
+    ...loginEffects(spec, await parts.controllerLogin().catch(() => null)),
+  ];
+  return { kind: 'created', id: job.id, row: jobRow(job, now()), warnings };
 }
 
 /** They stay for a day, and as long as a job needs them. */

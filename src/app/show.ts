@@ -36,6 +36,7 @@ export interface ViewSources extends QueueSources {
   readonly folders: LocalFolders;
   readonly grants: () => Promise<readonly Grant[]>;
   readonly isControllerRunning: () => Promise<boolean>;
+  readonly controllerLogin: () => Promise<string | null>;
   readonly now: () => Instant;
 }
 
@@ -80,18 +81,27 @@ async function whyContextOf(sources: ViewSources, job: Job, read: EndReader): Pr
   const { store, now } = sources;
   const failure = failedAttempt(job);
   const isUnfinished = job.finish === null;
-  const [events, queuePosition, nextCheckAt, typicalWait, budgets, { jobs: quotaJobs }, isControllerRunning] =
-    await Promise.all([
-      store.events(job.id, 0),
-      readQueuePosition(sources, job),
-      store.wakeAt(job.id),
-      isUnfinished ? typicalWaitFor(store, job, now()) : null,
-      limitingBudgets(sources, job),
-      // A finished job may keep its TPU.
-      refusingQuota(job) === null ? { jobs: [] } : store.list({ maxFinished: null, includeRemoved: true }),
-      // A damaged lock does not hide the job; commands that need the controller report it.
-      sources.isControllerRunning().catch(() => true),
-    ]);
+  const [
+    events,
+    queuePosition,
+    nextCheckAt,
+    typicalWait,
+    budgets,
+    { jobs: quotaJobs },
+    isControllerRunning,
+    controllerLogin,
+  ] = await Promise.all([
+    store.events(job.id, 0),
+    readQueuePosition(sources, job),
+    store.wakeAt(job.id),
+    isUnfinished ? typicalWaitFor(store, job, now()) : null,
+    limitingBudgets(sources, job),
+    // A finished job may keep its TPU.
+    refusingQuota(job) === null ? { jobs: [] } : store.list({ maxFinished: null, includeRemoved: true }),
+    // A damaged lock does not hide the job; commands that need the controller report it.
+    sources.isControllerRunning().catch(() => true),
+    sources.controllerLogin().catch(() => null),
+  ]);
   return {
     events: events.map(({ event }) => event),
     queuePosition,
@@ -100,6 +110,7 @@ async function whyContextOf(sources: ViewSources, job: Job, read: EndReader): Pr
     budgets,
     quotaJobs,
     isControllerRunning,
+    controllerLogin,
     logTail: failure === undefined ? [] : lastOutput(job, failure, read),
     hangEvidence: hangEvidenceOf(job, read),
   };

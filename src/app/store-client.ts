@@ -71,6 +71,8 @@ export interface ClientParts {
   readonly openStepRunner: (job: Job) => Promise<StepRunner>;
   /** Rejects with StoreError if a damaged lock hides it. */
   readonly isControllerRunning: () => Promise<boolean>;
+  /** The login of the running controller if it is another one, in a shared home. Rejects as `isControllerRunning`. */
+  readonly controllerLogin: () => Promise<string | null>;
   readonly wakeController: () => Promise<string | null>;
   /** Null before the first write. Never creates one. */
   readonly installationId: () => Promise<string | null>;

@@ -27,6 +27,8 @@ export interface WhyContext extends Omit<ReadingTime, 'now'> {
   readonly quotaJobs?: readonly Job[];
   /** Default: true. */
   readonly isControllerRunning?: boolean;
+  /** The login of the controller if it is another one than the caller's. Default: null. */
+  readonly controllerLogin?: string | null;
   readonly logTail?: readonly string[];
   /** The failed call after which the running program may hang. */
   readonly hangEvidence?: HangEvidence | null;

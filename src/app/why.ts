@@ -6,7 +6,8 @@ import { situations } from '../core/decide/situations.ts';
 import { allocationOf, lastAllocation, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Why } from './client.ts';
-import { formatTime, reasonPhrases } from './format.ts';
+import { loginEffects } from './controller-login.ts';
+import { capitalize, formatTime, reasonPhrases } from './format.ts';
 import { awaitsCapacity, formatTypicalWait, waitedFor } from './typical-wait.ts';
 import { lastEnding, releasingAllocations } from './views.ts';
 import { whyEnding, whyFinished } from './why-ending.ts';
@@ -16,7 +17,7 @@ import { whyQueued, whyWaitingForSlot, whyWithoutCapacity } from './why-waiting.
 
 export function whyOf(job: Job, now: Instant, context: WhyContext): Why & { readonly next: string } {
   const { message, evidence = null, rule = null, next, nextAt = null } = answerOf({ job, now, ...context });
-  const { typicalWait = null, nextCheckAt = null, logTail = [], isControllerRunning = true } = context;
+  const { typicalWait = null, nextCheckAt = null, logTail = [] } = context;
   // If the next step has its own time, omit an earlier check. Ignore a time in the past: the controller stores the next
   // check only when something changes.
   const isAhead = nextCheckAt !== null && nextCheckAt > now && (nextAt === null || nextCheckAt < nextAt);
@@ -27,7 +28,7 @@ export function whyOf(job: Job, now: Instant, context: WhyContext): Why & { read
     message: `Job ${job.id} ${message}.`,
     evidence,
     rule,
-    next: isControllerRunning || !needsController(job, nextAt) ? next : withController(next),
+    next: controllerSentences(job, nextAt, context).reduce(withSentence, next),
     nextAt,
     logTail: isFailureCurrent(job) ? withoutQuotedLine(job, logTail) : [],
     typicalWait:
@@ -42,9 +43,20 @@ function needsController(job: Job, nextAt: Instant | null): boolean {
   return !job.removed && (job.finish === null || nextAt !== null || releasingAllocations(job).length > 0);
 }
 
-function withController(next: string): string {
-  const separator = next.endsWith('.') ? ' ' : ' · ';
-  return `${next}${separator}No controller runs, so jobman does nothing for this job until you start one: jobman controller start`;
+function controllerSentences(job: Job, nextAt: Instant | null, context: WhyContext): readonly string[] {
+  const { isControllerRunning = true, controllerLogin = null } = context;
+  const mayHaveFailed = isFailureCurrent(job) || phaseOf(job) === 'setup';
+  const effects = mayHaveFailed ? loginEffects(job.spec, controllerLogin) : [];
+  return [
+    ...effects.map((effect) => `${capitalize(effect)}.`),
+    ...(isControllerRunning || !needsController(job, nextAt)
+      ? []
+      : ['No controller runs, so jobman does nothing for this job until you start one: jobman controller start']),
+  ];
+}
+
+function withSentence(text: string, sentence: string): string {
+  return `${text}${text.endsWith('.') ? ' ' : ' · '}${sentence}`;
 }
 
 function situationOf({ situation: name }: Job): Why['situation'] {

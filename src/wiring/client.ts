@@ -76,6 +76,8 @@ export function createLocalClients(services: Services): (requested: UserName | n
       return 'url' in databaseOf(services) && ((await store.lease(io.now()))?.expiresAt ?? 0) > io.now();
     },
 
+    controllerLogin: async () => (await import('./logins.ts')).controllerLogin(home),
+
     async wakeController() {
       const { started, pid } = await (await services.controller()).start();
       if (started) startMessages.push(`Started the controller (process ${pid}). It runs in the background.`);

@@ -1,7 +1,9 @@
 // Logins: names of the other logins that share the files of a home.
 
 import { statSync } from 'node:fs';
-import { ownUid } from '../files/files.ts';
+import { join } from 'node:path';
+import { isControllerRunning } from '../controller/lock.ts';
+import { isGroupShared, ownUid } from '../files/files.ts';
 import { runProcess } from '../remote/process.ts';
 
 /** The other login that owns the file; null if this login owns it, or if it does not exist. */
@@ -11,4 +13,9 @@ export async function otherOwnerOf(path: string): Promise<string | null> {
   const { stdout } = await runProcess({ argv: ['id', '-un', String(uid)], timeoutMs: 10_000, maxOutputBytes: 1000 });
   const name = Buffer.from(stdout).toString('utf8').trim();
   return name === '' ? `with the number ${uid}` : name;
+}
+
+/** The other login that runs the controller of a shared home; null without one. Throws as `isControllerRunning`. */
+export async function controllerLogin(home: string): Promise<string | null> {
+  return isGroupShared(home) && isControllerRunning(home) ? otherOwnerOf(join(home, 'controller.json')) : null;
 }

@@ -891,6 +891,19 @@ test('why says that a request can never fit its quota, and which jobs here use a
   assert.match(full.next, /Release: jobman stop 8 --release · To see what uses the quota: jobman quota$/);
 });
 
+test('why names the other login of the controller once the job has failed', () => {
+  const spec = localSpec();
+  const job = { ...withAttempts(aJob(spec), [readyAllocation], [runningAttempt]), finish: null };
+  const next = (of: Job) => whyOf(of, noon + hour, { events: [], controllerLogin: 'nada' }).next;
+  assert.doesNotMatch(next(job), /nada/);
+  const failed = { ...runningAttempt, ...endedAttempt('command_failed', { message: '' }) };
+  const finish = { at: noon, verdict: 'failed', reason: 'command_failed' } as const;
+  assert.match(
+    next({ ...withAttempts(aJob(spec), [readyAllocation], [failed]), finish }),
+    /The controller runs as the login nada, so the program reads and writes files as nada\.$/,
+  );
+});
+
 test('why names the budget that ends the job: one that is used up before one that will be', () => {
   const own = { spentUsd: 10, budgetUsd: 50, rateUsd: 4 };
   const ownerBudget = { grant: 'spot v4-*', period: 'month', endsAt: noon + 200 * hour } as const;

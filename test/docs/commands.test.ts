@@ -71,7 +71,7 @@ test('every verb of the TPU emulator in a document works', async (t) => {
     );
     // The job of the document, or the TPU by its name, with four workers. Zones end with a letter.
     const job = /^\d+/.exec(plain[0] ?? '1')?.[0] ?? '1';
-    const name = /^[a-z].*-\d+$/.exec(plain[0] ?? '')?.[0] ?? `node-${index}`;
+    const name = /^[a-z].*-p?\d+$/.exec(plain[0] ?? '')?.[0] ?? `node-${index}`;
     await cloud.createNode(name, { acceleratorType: 'v4-32', labels: { 'jobman-job': job.padStart(6, '0') } });
     cloud.clock.advance(300_000);
     assert.ok(plain.length <= 1, `${position}: ${args.join(' ')}`);

@@ -42,6 +42,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     workerRoutes: unavailable('workers'),
     workerMeter: unavailable('workers'),
     openStepRunner: unavailable('workers'),
+    controllerLogin: async () => null,
     wakeController: () => Promise.resolve(null),
     installationId: async () => (existsSync(join(home, 'state.db')) ? store.installationId() : null),
     ...own,
