@@ -277,7 +277,7 @@ suite('a working directory on a worker', () => {
     put(project, 'train.py', 'small');
     await assert.rejects(
       take(1),
-      /has 512 MiB in 2 files; the largest are weights\/model\.bin \(512 MiB\).*\.gitignore/,
+      /has 512 MiB in 2 files; the largest are weights\/model\.bin \(512 MiB\).*\.gitignore, which needs a git repository/,
     );
     assert.deepEqual(puts, []);
   });

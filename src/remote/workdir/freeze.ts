@@ -280,7 +280,7 @@ async function measure(
 
 function tooLarge(from: string, has: string, limit: string, largest: string): JobmanError {
   return new JobmanError(
-    `job.workdir: ${from} has ${has}${largest}. The limit is ${limit}, because jobman copies it to every worker: exclude files with .gitignore, and put data in a bucket.`,
+    `job.workdir: ${from} has ${has}${largest}. The limit is ${limit}, because jobman copies it to every worker: exclude files with .gitignore, which needs a git repository, and keep data and checkpoints outside of the directory.`,
     exitCode.usage,
   );
 }
