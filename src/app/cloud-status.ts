@@ -73,7 +73,8 @@ function cloudStageOf(job: Job, allocation: Allocation): CloudStage {
   if (allocation.releasedAt !== null) return 'releasing';
   const attempt = openAttempt(job);
   if (attempt?.allocation !== allocation.ordinal) return 'none';
-  if (allocation.unreachableAt !== null) return 'unreachable';
+  const isElsewhere = allocation.unreachableWho === 'home' || allocation.unreachableWho === 'machine';
+  if (allocation.unreachableAt !== null && !isElsewhere) return 'unreachable';
   if (allocation.readyAt !== null) return allocation.lastObserved?.state === 'interrupted' ? 'pending' : 'none';
   if (allocation.lastError !== null) return 'refused';
   return allocation.lastObserved === null && lastRequestFailure(job, attempt) !== null ? 'refused' : 'pending';

@@ -12,6 +12,7 @@ import {
   isForceRemoved,
   isLost,
   lastAllocation,
+  openAttempt,
   mayOutliveRemoval,
   type Allocation,
   type Finish,
@@ -167,6 +168,10 @@ function acceptedMessage(job: Job, verb: Verb): string {
 
 function formatLeftProgram(job: Job): string {
   const allocation = lastAllocation(job);
+  const { unreachableWho: who } = allocation ?? {};
+  const home = openAttempt(job)?.home;
+  if (home !== undefined && (who === 'home' || who === 'machine'))
+    return ` Its program may still run in ${home.path} on ${home.machine}. jobman does not end it.`;
   return allocation?.unreachableWho === 'worker'
     ? ` Its program may still run on ${allocation.name}, which does not answer. When it answers again, find the program there before the next job: grep -ls JOBMAN_RUN=${job.installation}/${job.id}/ /proc/[0-9]*/environ`
     : ' Its program is being ended.';

@@ -95,6 +95,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       if (event.worker === undefined && !phrasesOf(job).hasCloud)
         return `allocation ${event.allocation} is unknown: ${event.message}`;
       const who = event.worker === undefined ? `allocation ${event.allocation}` : formatWorker(event.worker);
+      if (event.who !== undefined) return `${who} cannot be checked: ${event.message}`;
       return `${who} does not answer${inParentheses(withoutSubject(event.message, who))}`;
     }
     case 'reachable':

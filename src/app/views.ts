@@ -212,6 +212,7 @@ function unreachablePhrase(job: Job, now: Instant): string | undefined {
   if (unreachableAt === null) return undefined;
   if (unreachableWho === 'cloud' && !phrasesOf(job).hasCloud)
     return `host unknown for ${formatAge(now - unreachableAt)}`;
+  if (unreachableWho === 'home' || unreachableWho === 'machine') return 'runs in another home';
   return `${unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - unreachableAt)}`;
 }
 

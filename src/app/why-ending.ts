@@ -21,6 +21,7 @@ import {
   requestedCommand,
 } from './views.ts';
 import {
+  nextElsewhere,
   currentAttempt,
   currentRule,
   failedAttempt,
@@ -116,7 +117,8 @@ function endingObstacleOf(context: WhyRequest): Step | null {
   if (interruption !== null) return { clause: interruption, next: nextForInterruption(job, 'The attempt ends') };
   const outage = outageOf(context);
   if (outage === null) return null;
-  const { clause, evidence, isCloud } = outage;
+  const { clause, evidence, isCloud, isElsewhere } = outage;
+  if (isElsewhere) return { clause, evidence, next: nextElsewhere(job), nextAt: null };
   const forceHint = `Skip the wait: jobman delete ${number} --force`;
   if (!capacityTraits(job.spec.capacity).givenUpWhenSilent) {
     const slots = (allocationOf(job, attempt.allocation).workers ?? 1) === 1 ? 'Its slot stays' : 'Its slots stay';

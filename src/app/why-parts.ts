@@ -66,6 +66,8 @@ export interface Outage {
   readonly clause: string;
   readonly isCloud: boolean;
   readonly isLoginMissing: boolean;
+  /** The program runs in another home, whose controller does not run the jobs now. */
+  readonly isElsewhere: boolean;
   readonly evidence: string;
 }
 
@@ -74,7 +76,8 @@ export function outageOf({ job, events, now }: WhyRequest): Outage | null {
   if (allocation === undefined || allocation.unreachableAt === null) return null;
   const { unreachableAt: since, unreachableWho, name } = allocation;
   const isLoginMissing = unreachableWho === 'login';
-  const isCloud = unreachableWho !== 'worker';
+  const isElsewhere = unreachableWho === 'home' || unreachableWho === 'machine';
+  const isCloud = unreachableWho === 'cloud' || isLoginMissing;
   const event = events.findLast((event) => event.kind === 'unreachable' && event.allocation === allocation.ordinal);
   // The cloud and a worker may be unreachable one after the other. The event of one does not describe the other.
   const isSameSubject = event?.kind === 'unreachable' && (event.worker === undefined) === isCloud;
@@ -82,12 +85,13 @@ export function outageOf({ job, events, now }: WhyRequest): Outage | null {
   const detail = isSameSubject ? asClause(withoutSubject(event.message, worker)) : '';
   const length = formatDuration(now - since);
   // The settings say that nothing is known about a host: it left them, or has another address.
-  if (isCloud && !phrasesOf(job).hasCloud)
+  if (isElsewhere || (isCloud && !phrasesOf(job).hasCloud))
     return {
       since,
       clause: detail || `its hosts have been unknown for ${length}`,
       isCloud,
       isLoginMissing,
+      isElsewhere,
       evidence: `since ${formatTime(since, now)}`,
     };
   const missing = isLoginMissing ? 'no login' : isCloud ? `no answer about ${name}` : 'no answer';
@@ -98,8 +102,16 @@ export function outageOf({ job, events, now }: WhyRequest): Outage | null {
       : `${isCloud ? 'the cloud' : worker || 'a worker'} has not answered for ${length}`,
     isCloud,
     isLoginMissing,
+    isElsewhere,
     evidence: `${missing} since ${formatTime(since, now)}${detail === '' ? '' : `: ${detail}`}`,
   };
+}
+
+export function nextElsewhere(job: Job): string {
+  return withHints('The job continues when a controller of that home runs the jobs.', [
+    'Start it there (jobman controller start) and stop the other one (jobman controller stop).',
+    `If the machine is gone: jobman delete ${Number(job.id)} --force`,
+  ]);
 }
 
 /** A maintenance interruption ends by itself, and no limit of the job ends it. */

@@ -11,6 +11,7 @@ import { asClause, capitalize, formatDuration, formatSince, formatTime, formatWh
 import { formatEndReason, formatExit, likelyCause, phrasesOf } from './phrases.ts';
 import { acceleratorOf, lastEnding } from './views.ts';
 import {
+  nextElsewhere,
   currentAttempt,
   currentRule,
   endingBudget,
@@ -39,7 +40,6 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
     return {
       ...whySilentWorker(job, attempt, outage),
       message: `was running when last checked: ${outage.clause}`,
-      nextAt: outage.since + job.spec.recovery.unreachableGraceMs,
     };
   const interruption = interruptionOf(job, now);
   if (interruption !== null)
@@ -142,7 +142,9 @@ export function whySetup(context: WhyRequest): WhyAnswer {
 }
 
 /** A worker is silent before the command starts: the job switches to new ephemeral capacity, else the attempt ends. */
-function whySilentWorker(job: Job, attempt: Attempt, { since, evidence }: Outage): Omit<WhyAnswer, 'message'> {
+function whySilentWorker(job: Job, attempt: Attempt, outage: Outage): Omit<WhyAnswer, 'message'> {
+  const { since, evidence, isElsewhere } = outage;
+  if (isElsewhere) return { evidence, next: nextElsewhere(job) };
   const isReplaced = isOnHeldCapacity(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'ephemeral';
   const result = isReplaced ? 'The controller requests another TPU' : 'The attempt ends';
   return {

@@ -243,7 +243,7 @@ export function createSilences() {
         now - began <= maxObservationTime;
       const since = isUnbroken ? before.since : now;
       silences.set(job, (ofJob ?? new Map<string, Silence>()).set(key, { since, lastAt: now }));
-      return { ...seen, observed: unknown(fact.reason, since) };
+      return { ...seen, observed: { ...fact, since } };
     },
     /** For a worker that this process could not ask: its silence starts at `now`. */
     withoutSilence(job: string, seen: WorkerObservation, now: Instant): WorkerObservation {

@@ -16,12 +16,14 @@ import {
   isOnOwnHost,
   type HostRoutes,
 } from '../backends/hosts/hosts.ts';
-import { createLocalMachines } from '../backends/hosts/machines.ts';
+import { createLocalMachines, withOtherHomes } from '../backends/hosts/machines.ts';
 import { createMachines, withThisMachine } from '../backends/machines.ts';
 import { createSecretStore } from '../files/secret-store.ts';
-import type { Job } from '../core/model/job.ts';
+import type { HomeRef, Job } from '../core/model/job.ts';
 import type { JobSpec, WorkerId } from '../core/model/spec.ts';
 import { createBlobs } from '../files/blobs.ts';
+import { homeRefOf } from '../files/home-ref.ts';
+import { databaseOf } from './paths.ts';
 import { settingFiles } from './secrets.ts';
 import { transportResult } from '../remote/transport.ts';
 import { createTpuBackend } from './tpu.ts';
@@ -52,13 +54,16 @@ export function createBackends(parts: BackendParts): Backends {
     blobs: createBlobs(home),
     now: () => clock.now(),
   };
-  const here = createLocalMachines({
+  let ownHome: HomeRef | undefined;
+  const local = createLocalMachines({
     ...shared,
     home,
     env: withoutDatabasePassword(io.env),
     userHome: io.userHome,
     ...(parts.addPeriodicCheck === undefined ? {} : { addPeriodicCheck: parts.addPeriodicCheck }),
   });
+  const here =
+    'url' in databaseOf(parts) ? withOtherHomes(local, () => (ownHome ??= homeRefOf(home)), shared.now) : local;
   const pool = openSshPool({ io, home });
   const routes = createHostRoutes({ home, pool });
   const hosts: Backend = {

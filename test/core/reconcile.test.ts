@@ -529,6 +529,28 @@ test('no worker is judged while another one is silent: it may be the cause', () 
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
 });
 
+test('a program in another home is unknown for as long as it takes: nothing ends, stops or starts it, and only one on the same machine uses a slot', () => {
+  const onController = spec({ command: { ...spec().command, runsOn: 'controller' } });
+  for (const given of [spec({ capacity: local, steps: [] }), onController]) {
+    const world = running(given);
+    const worker = given === onController ? world.controllerHost : world.node.workers[0];
+    assert.ok(worker);
+    for (const where of ['home', 'machine'] as const) {
+      worker.elsewhere = where;
+      world.runUntil(() => false, 2 * hour);
+      assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 1]);
+      assert.equal(world.job.allocations[0]?.unreachableWho, where);
+      assert.equal(holdsSlot(world.job), given !== onController && where === 'home');
+    }
+    world.job = { ...world.job, desired: 'stopped' };
+    world.runUntil(() => false, 2 * hour);
+    assert.deepEqual([phaseOf(world.job), keys(world)], ['stopping', []]);
+    worker.elsewhere = undefined;
+    world.runUntil(() => world.job.finish !== null, hour);
+    assert.equal(phaseOf(world.job), 'stopped');
+  }
+});
+
 test('a program that is killed on a spot TPU ends its attempt only after the cloud had time to report a preemption', () => {
   const world = running();
   world.run(0, 1).ended = { exitCode: 143, signal: 'TERM', at: world.now };

@@ -78,6 +78,8 @@ interface Worker {
   proofs: Set<string>;
   runs: Run[];
   isAnswering: boolean;
+  /** Its programs belong to another home on the same or another machine. */
+  elsewhere?: 'home' | 'machine' | undefined;
   /** Since when every observation of it has failed. */
   unreachableSince?: Instant;
 }
@@ -226,6 +228,8 @@ export class World {
   }
 
   private observeWorker(worker: Worker): Observed<WorkerStatus> {
+    if (worker.elsewhere !== undefined)
+      return { ...unknown('it runs in another home', this.now), elsewhere: worker.elsewhere };
     if (!worker.isAnswering) {
       worker.unreachableSince ??= this.now;
       return unknown('no answer', worker.unreachableSince);

@@ -7,7 +7,8 @@ import { messageOf } from '../../app/errors.ts';
 import { workdirCopiesIn } from '../../files/workdir-copies.ts';
 import { makeFolder } from '../../files/files.ts';
 import type { Blobs, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
-import type { Job } from '../../core/model/job.ts';
+import { attemptOf, openAttempt, type HomeRef, type Job } from '../../core/model/job.ts';
+import { unknown, type Unknown } from '../../core/model/observation.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import { second, type Instant } from '../../core/model/time.ts';
 import { attemptFiles } from '../../remote/launch.ts';
@@ -121,6 +122,44 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
 
     isTailFree: () => true,
     disconnect: () => undefined,
+  };
+}
+
+/** For a database that several homes use. Only the home that has started a program on its machine can observe it. */
+export function withOtherHomes(machines: MachinePort, homeRef: () => HomeRef, now: () => Instant): MachinePort {
+  function elsewhere({ job }: WorkerRef, attempt: number | undefined): Unknown | undefined {
+    const home = attempt === undefined ? undefined : attemptOf(job, attempt).home;
+    const own = homeRef();
+    if (home === undefined || (home.id === own.id && home.machine === own.machine)) return undefined;
+    const isSameMachine = home.machine === own.machine;
+    const machine = isSameMachine ? 'this machine' : `the machine ${home.machine}`;
+    const reason = `its program runs in ${home.path} on ${machine}, whose controller does not run the jobs now`;
+    return { ...unknown(reason, now()), elsewhere: isSameMachine ? 'home' : 'machine' };
+  }
+
+  return {
+    ...machines,
+
+    async observe(refs) {
+      const others = refs.map((ref) => elsewhere(ref, openAttempt(ref.job)?.ordinal));
+      const remaining = [...(await machines.observe(refs.filter((_ref, index) => others[index] === undefined)))];
+      return others.map((other) => {
+        const answer = other ?? remaining.shift() ?? unknown('the check gave no answer', now());
+        return answer.kind === 'known' ? { ...answer, value: { ...answer.value, home: homeRef() } } : answer;
+      });
+    },
+
+    async stop(ref, attempt, how, signal) {
+      const other = elsewhere(ref, attempt);
+      return other === undefined ? machines.stop(ref, attempt, how, signal) : failed(ref.worker, other.reason);
+    },
+
+    tail(ref, request, receiver) {
+      const other = elsewhere(ref, request.attempt);
+      if (other === undefined) return machines.tail(ref, request, receiver);
+      receiver.dropped(other.reason);
+      return () => undefined;
+    },
   };
 }
 

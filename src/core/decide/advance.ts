@@ -165,9 +165,10 @@ export function start(view: AttemptView, workers: readonly WorkerId[]): Decision
   const { job, now, attempt } = view;
   const { ordinal, allocation } = attempt;
   const event = { kind: 'attempt_started', attempt: ordinal, workers } as const;
+  const home = view.workers.find(({ status }) => status?.home !== undefined)?.status?.home;
   const started =
     attempt.startedAt === null
-      ? withEvents(withAttempt(job, ordinal, { startedAt: now }), now, event)
+      ? withEvents(withAttempt(job, ordinal, { startedAt: now, ...(home !== undefined && { home }) }), now, event)
       : withoutEvents(job);
   const due = workers.filter((worker) => nextTryAt(job, attempt, { kind: 'start', worker }) <= now);
   const actions = due.map((worker): Action => {

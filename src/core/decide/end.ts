@@ -111,7 +111,8 @@ function recordStopRequested(job: Job, { ordinal, ending }: Attempt, now: Instan
 }
 
 /** Workers of a lost or released allocation get a signal only if they still answer. */
-function canReceiveStop({ worker, status }: WorkerRun, allocation: Allocation): boolean {
+function canReceiveStop({ worker, status, isElsewhere }: WorkerRun, allocation: Allocation): boolean {
+  if (isElsewhere === true) return false;
   return worker === 'controller' || status !== undefined || (allocation.releasedAt === null && !isLost(allocation));
 }
 

@@ -412,7 +412,7 @@ function foldReachability(job: Job, observation: Observation, now: Instant): Cha
   if (openAttempt(job) === undefined) return withoutEvents(answering);
   const outage = outageOf(observation, allocation);
   if (outage === undefined) {
-    const who = unreachableWho === 'worker' ? { who: 'workers' as const } : {};
+    const who = unreachableWho === 'cloud' || unreachableWho === 'login' ? {} : { who: 'workers' as const };
     return unreachableAt === null
       ? withoutEvents(job)
       : withEvents(answering, now, { kind: 'reachable', allocation: ordinal, ...who });
@@ -421,15 +421,16 @@ function foldReachability(job: Job, observation: Observation, now: Instant): Cha
   // The worker that was silent first may answer again while another one is silent. Their times do not add up.
   if (who === unreachableWho)
     return withoutEvents(withAllocation(job, ordinal, { unreachableAt: Math.max(unreachableAt ?? 0, since) }));
-  const isContinued = who !== 'worker' && unreachableAt !== null;
+  const isContinued = (who === 'cloud' || who === 'login') && unreachableAt !== null;
   const next = withAllocation(job, ordinal, { unreachableAt: isContinued ? unreachableAt : now, unreachableWho: who });
   // The owner can fix a missing login, so its beginning and its end are events even during an outage.
   if (isContinued && who !== 'login' && unreachableWho !== 'login') return withoutEvents(next);
-  return withEvents(next, now, { kind: 'unreachable', allocation: ordinal, ...facts });
+  const elsewhere = (who === 'home' || who === 'machine') && { who };
+  return withEvents(next, now, { kind: 'unreachable', allocation: ordinal, ...facts, ...elsewhere });
 }
 
 interface Outage {
-  readonly who: 'cloud' | 'worker' | 'login';
+  readonly who: NonNullable<Allocation['unreachableWho']>;
   readonly worker?: WorkerId;
   readonly message: string;
   /** For a worker: since when every check of it has failed. */
@@ -449,5 +450,7 @@ function outageOf({ allocations, workers }: Observation, allocation: Allocation)
     return isUsed && one.observed.kind === 'unknown' ? [{ worker: one.worker, ...one.observed }] : [];
   });
   const [longest] = silent.toSorted((one, other) => one.since - other.since);
-  return longest && { who: 'worker', worker: longest.worker, message: longest.reason, since: longest.since };
+  if (longest === undefined) return undefined;
+  const { worker, reason: message, since, elsewhere } = longest;
+  return elsewhere === undefined ? { who: 'worker', worker, message, since } : { who: elsewhere, worker, message };
 }

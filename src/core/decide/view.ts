@@ -59,6 +59,8 @@ interface WorkerView {
   readonly status: WorkerStatus | undefined;
   /** Set if it was asked and did not answer. */
   readonly unreachableSince: Instant | undefined;
+  /** `Unknown.elsewhere`: it cannot be asked now. */
+  readonly isElsewhere?: boolean;
 }
 
 /** A worker that runs the attempt's command, and the state of its run there. */
@@ -69,10 +71,10 @@ export interface WorkerRun extends WorkerView {
 }
 
 /**
- * unknown: no observation. none: the worker answers and has no run of this attempt. gone: the worker no longer exists.
- * lost_start: the run folder exists, but its process never started. The others are as the worker reports them.
+ * unknown: no observation. elsewhere: only the controller of another home can observe it. none: the worker answers and
+ * has no run of this attempt. gone: the worker no longer exists. lost_start: the run folder exists, but its process never started. The others are as the worker reports them.
  */
-type WorkerRunStatus = { readonly state: 'unknown' | 'none' | 'gone' | 'lost_start' } | RunStatus;
+type WorkerRunStatus = { readonly state: 'unknown' | 'elsewhere' | 'none' | 'gone' | 'lost_start' } | RunStatus;
 
 export function viewOf(job: Job, observation: Observation, now: Instant): View {
   const { admitted, slots, alternativeAnswers } = observation;
@@ -127,10 +129,12 @@ function workerViews(job: Job, allocation: Allocation, observation: Observation)
     const observed = observation.workers.find(
       (one) => one.worker === worker && (worker === 'controller' || one.allocation === allocation.ordinal),
     )?.observed;
+    const isElsewhere = observed?.kind === 'unknown' && observed.elsewhere !== undefined;
     return {
       worker,
       status: observed?.kind === 'known' ? observed.value : undefined,
-      unreachableSince: observed?.kind === 'unknown' ? observed.since : undefined,
+      unreachableSince: observed?.kind === 'unknown' && !isElsewhere ? observed.since : undefined,
+      isElsewhere,
     };
   });
 }
@@ -141,13 +145,13 @@ function workerViews(job: Job, allocation: Allocation, observation: Observation)
 const startTimeout: Duration = 2 * minute;
 
 function runStatusOf(
-  { worker, status }: WorkerView,
+  { worker, status, isElsewhere }: WorkerView,
   attempt: number | undefined,
   allocation: Allocation,
   now: Instant,
 ): WorkerRunStatus {
   if (worker !== 'controller' && allocation.goneAt !== null) return { state: 'gone' };
-  if (status === undefined) return { state: 'unknown' };
+  if (status === undefined) return { state: isElsewhere === true ? 'elsewhere' : 'unknown' };
   const run = status.runs.find((one) => one.attempt === attempt);
   if (run === undefined) return { state: 'none' };
   return hasStartTimedOut(run, now) ? { state: 'lost_start' } : run;
@@ -164,6 +168,7 @@ export function mayBeAlive(workerRun: WorkerRun, attempt: Attempt): boolean {
     case 'exited':
     case 'vanished':
       return false;
+    case 'elsewhere':
     case 'unknown':
     case 'starting':
     case 'running':

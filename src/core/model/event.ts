@@ -123,7 +123,12 @@ interface EventFields {
   attempt_ended: OfAttempt &
     Pick<Ending, 'reason' | 'evidence'> & { readonly endedAt?: Instant; readonly exits?: readonly Exit[] };
   rule_applied: OfAttempt & AppliedRule & { readonly reason: Reason };
-  unreachable: OfAllocation & { readonly worker?: WorkerId; readonly message: string };
+  unreachable: OfAllocation & {
+    readonly worker?: WorkerId;
+    /** Only the controller of another home can observe the program, on this machine or on another one. */
+    readonly who?: 'home' | 'machine';
+    readonly message: string;
+  };
   /** `who: 'workers'`: a worker was silent, not the cloud. */
   reachable: OfAllocation & { readonly who?: 'workers' };
   /** The controller's clock was set back. Times that were in the future now count from this event. */

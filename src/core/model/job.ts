@@ -114,6 +114,8 @@ export interface Attempt {
   readonly failures: readonly TaskFailure[];
   /** Commit of the first start. From here on a process may exist. */
   readonly startedAt: Instant | null;
+  /** With `startedAt`: the home whose machine runs the programs of `localhost`. Absent: the home of the database. */
+  readonly home?: HomeRef;
   /** First time the command was seen running on every worker that runs it. */
   readonly runningAt: Instant | null;
   /** With `resume`: the checkpoint from which the program continues. Absent: not reported. */
@@ -195,6 +197,14 @@ export interface ExitSeen {
   readonly pattern?: string;
 }
 
+/** A home of jobman on a machine. Several may use one database on a server. */
+export interface HomeRef {
+  readonly id: string;
+  readonly machine: string;
+  /** For people. */
+  readonly path: string;
+}
+
 export interface Ending {
   readonly reason: Reason;
   readonly evidence: Evidence;
@@ -271,8 +281,9 @@ export interface AllocationFields {
   /**
    * The party that does not answer. A worker's silence ends the attempt only while the cloud answers and reports
    * `ready`: a broken connection of this machine silences both. `login`: this machine has no valid login for the cloud.
+   * `home` and `machine`: as `Unknown.elsewhere`.
    */
-  readonly unreachableWho: 'cloud' | 'worker' | 'login' | null;
+  readonly unreachableWho: 'cloud' | 'worker' | 'login' | 'home' | 'machine' | null;
   /** Commit of the release. Nothing starts on it from here on. */
   readonly releasedAt: Instant | null;
   /** Time at which it was observed as deleted, or known never to have been created. */

@@ -6,6 +6,7 @@ import type {
   CloudError,
   CloudErrorKind,
   Evidence,
+  HomeRef,
   Host,
   CapacityAnswer,
   OwnerBudget,
@@ -34,6 +35,11 @@ export interface Unknown {
   readonly noLogin?: true;
   /** The permanent error with which the cloud refuses to answer. It will not answer anything else. */
   readonly refused?: CloudErrorKind;
+  /**
+   * The program runs in another home, on this machine or on another one, and only a controller of that home can observe
+   * it. This ends nothing, however long it lasts.
+   */
+  readonly elsewhere?: 'home' | 'machine';
 }
 
 export function known<T>(value: T, observedAt: Instant): Known<T> {
@@ -121,6 +127,8 @@ export interface AllocationStatus {
 export interface WorkerStatus {
   /** Changes at each boot of the machine. A pid means nothing after a boot. */
   readonly bootId: string;
+  /** For this machine: the home of the controller. Absent if the database belongs to one home. */
+  readonly home?: HomeRef;
   /** Keys of setup steps that are proven on this worker. */
   readonly proofs: readonly string[];
   /** In order, each attempt of this job that has a run folder on this worker. */

@@ -4,6 +4,7 @@
 import { capacityTraits, persistentTpuOf } from '../decide/allocate.ts';
 import { compareText } from '../model/compare-text.ts';
 import { lastAllocation, openAttempt, usableAllocation, type Job, type Slot } from '../model/job.ts';
+import { isOnThisMachine } from '../model/spec.ts';
 import { minute, type Duration, type Instant } from '../model/time.ts';
 
 /** A job keeps its slots in a backoff up to this length, so that a quick restart need not wait for a long job. */
@@ -116,12 +117,14 @@ export function usesPersistentTpu(job: Job): boolean {
 
 /**
  * True from the first attempt until the job finishes, except in a long backoff: slots are for programs that run. A job
- * keeps its persistent TPU in a backoff, too. A forced delete releases the slots on hosts that do not answer.
+ * keeps its persistent TPU in a backoff, too. A forced delete releases the slots on hosts that do not answer. A program
+ * on the machine of another controller uses no slot of this one.
  */
 export function holdsSlot(job: Job): boolean {
   if (job.spec.capacity.kind === 'tpu') return usesPersistentTpu(job);
   if (!needsSlot(job) || job.finish !== null || openAttempt(job) === undefined) return false;
   if (job.removed && lastAllocation(job)?.unreachableAt !== null) return false;
+  if (lastAllocation(job)?.unreachableWho === 'machine' && isOnThisMachine(job.spec)) return false;
   return longBackoffEnd(job) === undefined;
 }
 
