@@ -1,5 +1,6 @@
 // Errors of PostgreSQL: why a database cannot be used, with the server's own message, and never with the password.
 
+import { quote } from '../catalogue/shell.ts';
 import { StoreError, type StoreErrorKind } from '../app/errors.ts';
 
 const wantedForm = 'postgres://USER:PASSWORD@HOST:PORT/DATABASE';
@@ -76,7 +77,9 @@ export function postgresError(name: string, error: unknown): unknown {
   const failure = error instanceof SyntaxError ? damaged : failureOf(error);
   if (failure === undefined) return error;
   const [kind, message, lines = []] = failure;
-  return new StoreError(kind, message(name, reason), lines, { cause: error });
+  const database = quote(decodeURIComponent(name.replace(/^.*\//u, '')));
+  const shown = lines.map((line) => line.replace('DATABASE_NAME', () => database));
+  return new StoreError(kind, message(name, reason), shown, { cause: error });
 }
 
 type Failure = readonly [
@@ -94,6 +97,12 @@ const locked: Failure = [
   (name, reason) => `The database ${name} is locked by another program (${reason}). Nothing was changed. Try again.`,
 ];
 const refused: Failure = ['broken', (name, reason) => `The database ${name} refused the connection: ${reason}.`];
+/** The library finds no password for a server that asks for one, and reports that without a code. */
+const noPassword: Failure = [
+  refused[0],
+  (name) => `The database ${name} needs a password, and none was given. Nothing was changed.`,
+  ['Set PGPASSWORD, or add a line to ~/.pgpass (mode 0600): HOST:PORT:DATABASE:USER:PASSWORD'],
+];
 const untrusted: Failure = [
   'broken',
   // Without Node's advice about its own flags.
@@ -137,7 +146,7 @@ const failures: readonly (readonly [prefix: string, failure: Failure])[] = [
   ],
   ...['CERT_', 'DEPTH_', 'SELF_SIGNED', 'UNABLE_TO'].map((prefix) => [prefix, untrusted] as const),
   ['28', [refused[0], refused[1], ['Check the user and password of the URL, PGPASSWORD, and ~/.pgpass.']]],
-  ['3D000', [refused[0], refused[1], ['Create it: createdb jobman']]],
+  ['3D000', [refused[0], refused[1], ['Create it: createdb DATABASE_NAME']]],
   ['40', locked],
   ['53100', full],
   [
@@ -163,6 +172,7 @@ const failures: readonly (readonly [prefix: string, failure: Failure])[] = [
 function failureOf(error: unknown): Failure | undefined {
   const code = codeOf(error);
   const known = failures.find(([prefix]) => code?.startsWith(prefix) === true)?.[1];
+  if (error instanceof Error && /client password must be a/u.test(error.message)) return noPassword;
   return known ?? (isConnectionLost(error) ? unreachable : undefined);
 }
 

@@ -49,6 +49,11 @@ test('the certificate of a server is verified as the URL says, and no message ha
     [url('?sslmode=verify-full&sslrootcert=/none.pem'), /cannot be reached: ENOENT: .*\/none\.pem/],
     [url('?sslmode=verify-ca'), /has sslmode=verify-ca without sslrootcert/],
     [url('?sslmode=sometimes'), /has sslmode=sometimes\. Nothing was changed\.\n +Use sslmode=verify-full/],
+    [
+      url('?sslmode=require').replace(':secret', ''),
+      /needs a password, and none was given.*\n +Set PGPASSWORD, or add/,
+    ],
+    [url('?sslmode=require').replace(name, 'jobx'), /database "jobx" does not exist\.\n +Create it: createdb jobx\n/],
     [url(''), /refused the connection: no pg_hba.conf entry .*no encryption/],
   ] as const) {
     const { code, stderr } = await list(given);
