@@ -150,8 +150,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
 }
 
 const controllerSettings = (settings: Settings): string => {
-  const { database, tpu, local, hosts, controller, notify, grants, prices, lab } = settings;
-  return JSON.stringify({ database, tpu, local, hosts, controller, notify, grants, prices, lab });
+  const { database, tpu, local, hosts, controller, passes, notify, grants, prices, lab } = settings;
+  return JSON.stringify({ database, tpu, local, hosts, controller, passes, notify, grants, prices, lab });
 };
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */

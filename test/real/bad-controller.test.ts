@@ -150,14 +150,19 @@ test('invalid settings are reported by a start of the controller, as by every ot
   assert.deepEqual([result.code, result.stderr], [others.code, others.stderr]);
 });
 
-test('settings that break while a controller runs are named with their position in its log and by commands that do not need them', async (t) => {
+test('settings that break while a controller runs are named with their position in its log and by commands that do not need them, and correct ones reach it', async (t) => {
   const world = openJobWorld(t);
   await world.runOk(['controller', 'start']);
   const { pid } = controllerFile(world);
+  const set = await world.runOk(['settings', 'set', 'passes.count', '0']);
+  assert.match(set.stderr, /The running controller uses the new settings at once/);
+  const log = () => readFileSync(join(world.home, 'controller.log'), 'utf8');
+  assert.ok(await eventually(() => log().includes('the settings have changed'), { withinMs: 30_000 }));
+  assert.ok(await eventually(() => existsSync(join(world.home, 'controller.json')), { withinMs: 30_000 }));
   const file = join(world.home, 'settings.json');
   writeFileSync(file, '{ "local": { "slots": 0 } }');
   const mistake = `${file}:1:23 local.slots: must be a whole number of at least 1, not 0`;
-  const isLogged = () => readFileSync(join(world.home, 'controller.log'), 'utf8').includes(`in force: ${mistake}`);
+  const isLogged = () => log().includes(`in force: ${mistake}`);
   assert.ok(await eventually(isLogged, { withinMs: 30_000 }));
   assert.equal((await world.jobman(['controller', 'restart'])).code, 2);
   assert.equal(controllerFile(world).pid, pid);

@@ -109,7 +109,7 @@ async function printChange(cli: Cli, key: string, sentence: string, change: Sett
       cli.note(`${one.recipient} is the recipient of ${formatUse(one)}.${drop}`);
     }
   }
-  const isRead = /^(?:tpu|local|controller|notify|grants|prices)\b/.test(key);
+  const isRead = /^(?:tpu|local|hosts|controller|passes|notify|grants|prices|lab)\b/.test(key);
   if (isRead && (await (await services.controller()).status()).running) {
     await (await services.controller()).reload();
     cli.note('The running controller uses the new settings at once; programs on workers keep running.');
