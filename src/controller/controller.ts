@@ -323,7 +323,7 @@ function createDueJobs(store: Store, clock: Clock, schedule: Schedule, queue: Wo
 /** One timer serves due jobs, the lease, orphan collection and the idle exit. */
 function createRounds(
   { clock, log, onRenewal }: Pick<ControllerOptions, 'clock' | 'log' | 'onRenewal'>,
-  { lease, schedule, capacityWatch, watch, orphanCollector, queue, due, idleExit }: Parts,
+  { lease, schedule, capacityWatch, watch, orphanCollector, admission, queue, due, idleExit }: Parts,
   hooks: {
     readonly isRunning: () => boolean;
     readonly pollBackgroundTasks: () => void;
@@ -359,6 +359,7 @@ function createRounds(
       idleExit.reset();
       orphanCollector.makeDue();
       schedule.makeAllDue(now);
+      admission.wakeDelayed();
       isSetBack = true;
     }
     if (now >= renewAt) await renewLease();

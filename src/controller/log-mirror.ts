@@ -5,6 +5,7 @@ import {
   allocationOf,
   commandWorkers,
   isForceRemoved,
+  lastAllocation,
   openAttempt,
   type Job,
   type Attempt,
@@ -96,6 +97,8 @@ export function createLogFollowers(options: {
   readonly lease: { readonly lastPause: Pause | undefined };
 }) {
   const { mirror, clock, watch, lease } = options;
+  /** By unfinished job, the last pass in which its workers did not answer: nothing could be copied until then. */
+  const silentAt = new Map<string, Instant>();
 
   function unfinishedOutputs(job: Job): readonly Output[] {
     if (isForceRemoved(job)) return [];
@@ -106,14 +109,18 @@ export function createLogFollowers(options: {
       .filter((output) => !mirror.isCopied(job, output) && isReadable(job, output));
   }
 
-  /** Counts from the latest of its end, its capacity's return and the controller's start. Ignores future times. */
+  /**
+   * Counts from the latest of its end, the return of its capacity or workers and the controller's start. Ignores future
+   * times.
+   */
   function isPastCopyTimeout(job: Job, { ordinal, endedAt, allocation }: Attempt, now: Instant): boolean {
     const seenAt = job.attempts[ordinal]?.createdAt ?? job.finish?.at ?? endedAt;
     // The next round handles a jump that no round has noticed yet.
     if (seenAt === null || watch.hasJumpedSince(now)) return false;
     const seen = job.allocations[allocation - 1]?.lastObserved;
     const backAt = seen?.state === 'ready' ? seen.at : seenAt;
-    const sinceAt = Math.max(seenAt, backAt);
+    const lastSilentAt = silentAt.get(job.id) ?? seenAt;
+    const sinceAt = Math.max(seenAt, backAt, lastSilentAt > now ? seenAt : lastSilentAt);
     const { lastPause } = lease;
     // A pause that ends later than now was recorded before the clock was set back.
     const resumedAt =
@@ -126,6 +133,8 @@ export function createLogFollowers(options: {
     isUnfinished: (job: Job) => unfinishedOutputs(job).length > 0,
     /** Follows running and uncopied outputs; gives up outputs of machines that will not answer. */
     follow(job: Job, backend: Backend, workers: readonly WorkerObservation[]): void {
+      const isSilent = (lastAllocation(job)?.unreachableAt ?? null) !== null;
+      if (job.finish === null && isSilent) silentAt.set(job.id, clock.now());
       const unfinished = unfinishedOutputs(job);
       const open = job.removed ? undefined : openAttempt(job);
       const isGone = ({ allocation, worker }: Output): boolean =>
@@ -150,7 +159,9 @@ export function createLogFollowers(options: {
       const isOld = job.attempts.every(
         (attempt) => attempt.endedAt !== null && isPastCopyTimeout(job, attempt, clock.now()),
       );
-      if (isOld || isForceRemoved(job)) mirror.forget(job.id);
+      if (!isOld && !isForceRemoved(job)) return;
+      mirror.forget(job.id);
+      silentAt.delete(job.id);
     },
   };
 }

@@ -189,6 +189,16 @@ export function createAdmission(options: {
     for (const id of admitted.keys()) if (!before.has(id) && id !== caller?.id) options.wake(id);
   }
 
+  /**
+   * Wakes the jobs in a long backoff. One whose backoff was over when it began to wait for a slot has no due time, and
+   * only its pass corrects a time from before the clock was set back.
+   */
+  function wakeDelayed(): void {
+    const now = options.now();
+    for (const { job, notBefore } of demandsOf([...jobs.values()]))
+      if (notBefore > now && notBefore < Infinity) options.wake(job);
+  }
+
   return {
     admit(job: Job): Pick<Observation, 'admitted' | 'slots'> {
       // The backoff of a job that is not admitted may be over, and a client may have taken the slot from this one.
@@ -203,7 +213,9 @@ export function createAdmission(options: {
     load(unfinished: readonly Job[]): void {
       for (const job of unfinished) if (needsSlot(job)) track(job);
       admitNow();
+      wakeDelayed();
     },
+    wakeDelayed,
   };
 }
 

@@ -7,9 +7,20 @@ import { createChance } from '../../sim/chance.ts';
 import { drawJobs } from '../../sim/jobs.ts';
 import { createLogCopies, contentOf, type Disk } from '../../sim/outputs.ts';
 import { createTimeline } from '../../sim/timeline.ts';
-import type { LogFiles, MachinePort } from '../../src/app/ports.ts';
-import { createLogMirror } from '../../src/controller/log-mirror.ts';
+import type { Backend, LogFiles, MachinePort } from '../../src/app/ports.ts';
+import { createLogFollowers, createLogMirror } from '../../src/controller/log-mirror.ts';
+import { createClockWatch } from '../../src/controller/schedule.ts';
 import { newJob, type Allocation, type Job } from '../../src/core/model/job.ts';
+import { minute, second } from '../../src/core/model/time.ts';
+import {
+  aJob,
+  endedAttempt,
+  localSpec,
+  noon,
+  readyAllocation,
+  runningAttempt,
+  withAttempts,
+} from '../support/builders.ts';
 
 const output = { attempt: 1, allocation: 1, worker: 0, file: 'log' } as const;
 
@@ -192,4 +203,29 @@ test('a drain of a deleted machine is given up at once', async () => {
   });
   await timeline.run(3_600_000, () => answers.length > 0);
   assert.deepEqual([answers, timeline.now], [[false], 20_000]);
+});
+
+test('an ended output is copied after a silence of its worker, however long', () => {
+  const ended = endedAttempt('command_failed', { message: 'exit code 1' }, noon);
+  const open = { ...runningAttempt, createdAt: noon };
+  const jobAt = (unreachableAt: number | null): Job =>
+    withAttempts(aJob(localSpec()), [{ ...readyAllocation, unreachableAt }], [{ ...runningAttempt, ...ended }, open]);
+  const timeline = createTimeline();
+  const mirror = mirrorOver(timeline, createLogCopies({ isFull: false }, createChance(1)), []);
+  let now = noon + minute;
+  const watch = createClockWatch(now);
+  const followers = createLogFollowers({
+    mirror,
+    clock: { now: () => now, at: () => () => undefined },
+    watch,
+    lease: { lastPause: undefined },
+  });
+  const backend = { machines: unsteadyHost(new Uint8Array(), 1, timeline) } as Backend;
+  for (; now < noon + 20 * minute; now += 30 * second) {
+    watch.tick(now);
+    followers.follow(jobAt(noon + minute), backend, []);
+  }
+  assert.equal(followers.isUnfinished(jobAt(null)), true);
+  for (const end = now + 6 * minute; now < end; now += 30 * second) watch.tick(now);
+  assert.equal(followers.isUnfinished(jobAt(null)), false);
 });

@@ -11,7 +11,7 @@ import {
   createWorkqueue,
 } from '../../src/controller/schedule.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
-import { aJob, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
+import { aJob, localSpec, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
 
 const noon = Date.UTC(2026, 0, 1, 12);
 
@@ -142,4 +142,20 @@ test('a job that waits for a TPU is woken, also when a client has taken it from 
   // As the next pass loads it after `delete --force`.
   admission.admit({ ...using, removed: true, desired: 'deleted' });
   assert.deepEqual(woken, ['000002']);
+});
+
+test('a job that waits for a slot is woken if the end of its backoff is ahead: the clock was set back, and it has no due time', () => {
+  const woken: string[] = [];
+  const pools = [{ name: 'localhost', slots: 1, gpus: null }];
+  let now = noon + hour;
+  const admission = createAdmission({ pools, wake: (id) => woken.push(id), now: () => now });
+  const backoff = { createdAt: noon, notBeforeAt: noon + 10 * minute };
+  const waiting = { ...withAttempts(aJob(localSpec()), [readyAllocation], [backoff]), id: '000002' };
+  const using = { ...withAttempts(aJob(localSpec()), [readyAllocation], [runningAttempt]), id: '000001' };
+  admission.load([using, waiting]);
+  admission.wakeDelayed();
+  assert.deepEqual(woken.includes('000002'), false);
+  now = noon - 24 * hour;
+  admission.wakeDelayed();
+  assert.deepEqual(woken.at(-1), '000002');
 });
