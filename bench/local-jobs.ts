@@ -143,7 +143,15 @@ const idleController: ControllerService = {
   held: () => Promise.resolve(null),
   reload: () => Promise.resolve(),
   status: () =>
-    Promise.resolve({ running: true, pid: 1, version: null, isOutdated: false, startedAt: null, logFile: '' }),
+    Promise.resolve({
+      running: true,
+      pid: 1,
+      version: null,
+      isOutdated: false,
+      startedAt: null,
+      otherDatabase: null,
+      logFile: '',
+    }),
   install: () => Promise.reject(new Error('must not be installed')),
   uninstall: () => Promise.reject(new Error('must not be installed')),
 };

@@ -48,7 +48,13 @@ export function measureStarts(): Promise<readonly Result[]> {
     await writeDatabase(home.path, 10_000, 200);
     // Live jobs imply a controller; an idle one keeps the machine quiet.
     const unlock = takeLock(join(home.path, 'controller.lock'));
-    const file = { pid: process.pid, version, schema: schemaVersion, startedAt: Date.now() } satisfies ControllerFile;
+    const file = {
+      pid: process.pid,
+      version,
+      schema: schemaVersion,
+      startedAt: Date.now(),
+      database: 'state.db',
+    } satisfies ControllerFile;
     writeFileSync(join(home.path, 'controller.json'), JSON.stringify(file));
     const all = [bareNode, ...measuredCommands];
     const times = new Map(all.map((one): [MeasuredCommand, Times] => [one, { wallMs: [], cpuMs: 0 }]));

@@ -2,6 +2,13 @@
 
 export const databaseVariable = 'JOBMAN_DATABASE';
 
+/** A clause about a controller. */
+export function formatOtherDatabase(database: string): string {
+  return `works for the database ${database}, which is not the one of this command`;
+}
+
+export const otherDatabaseRemedy = `Set ${databaseVariable} or the setting "database" to the same value everywhere. To use the one of this command: jobman controller restart`;
+
 type Env = Readonly<Record<string, string | undefined>>;
 
 export function isDatabaseUrl(text: string): boolean {

@@ -6,6 +6,7 @@ import { quote } from '../catalogue/shell.ts';
 import { mailAddressOf } from '../core/model/notify.ts';
 import type { MessageView, RecipientInUse } from './client.ts';
 import { withTimeout } from './concurrency.ts';
+import { formatOtherDatabase, otherDatabaseRemedy } from './database-url.ts';
 import { JobmanError, messageOf, StoreError } from './errors.ts';
 import type { HeldTpus } from './held-tpus.ts';
 import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
@@ -235,6 +236,8 @@ export interface ControllerFacts {
   readonly version: string | null;
   /** It knows an older version of the database. */
   readonly isOutdated: boolean;
+  /** The database of the controller if it is not the one of this command. */
+  readonly otherDatabase: string | null;
   readonly ownVersion: string;
   readonly unfinishedJobs: number;
   /** Events in notifications that are not delivered yet. */
@@ -246,8 +249,19 @@ export interface ControllerFacts {
 }
 
 export function checkController(facts: ControllerFacts): readonly Outcome[] {
-  const { running, pid, version, isOutdated, ownVersion, unfinishedJobs, undelivered, held, leaseExpiresAt, now } =
-    facts;
+  const {
+    running,
+    pid,
+    version,
+    isOutdated,
+    otherDatabase,
+    ownVersion,
+    unfinishedJobs,
+    undelivered,
+    held,
+    leaseExpiresAt,
+    now,
+  } = facts;
   const idle = [
     ...(unfinishedJobs === 0 ? [] : [`recovers ${pluralize(unfinishedJobs, 'unfinished job')}`]),
     ...(undelivered === 0 ? [] : [`reports ${pluralize(undelivered, 'undelivered event')}`]),
@@ -279,8 +293,9 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
         restart,
       ),
     );
+  if (otherDatabase !== null) found.push(problem(`${name} ${formatOtherDatabase(otherDatabase)}`, otherDatabaseRemedy));
   // It renews the lease every few seconds, so it cannot answer a request to exit either. It may be killed at any time.
-  if (leaseExpiresAt === null || leaseExpiresAt < now)
+  else if (leaseExpiresAt === null || leaseExpiresAt < now)
     found.push(
       problem(
         `${name} runs but does not hold the lease of the database: it hangs`,

@@ -71,6 +71,8 @@ export interface ControllerStatus {
   /** True if it knows an older version of the database than this program. The next command that needs it replaces it. */
   readonly isOutdated: boolean;
   readonly startedAt: Instant | null;
+  /** The database that it works for if it is not the one of this command; else null. */
+  readonly otherDatabase: string | null;
   readonly logFile: string;
 }
 

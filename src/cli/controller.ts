@@ -32,21 +32,27 @@ export function keepController(cli: Cli, client: Waker): (beforeNote: () => void
 }
 
 /** A failure is printed and retried later. */
-async function ensureController(cli: Cli, client: Waker, beforeNote: () => void = () => {}): Promise<void> {
-  const message = await restartIfDead(cli, client);
+async function ensureController(
+  cli: Cli,
+  client: Waker,
+  beforeNote: () => void = () => {},
+  isNeeded = false,
+): Promise<void> {
+  const message = await restartIfDead(cli, client, isNeeded);
   if (message === null) return;
   beforeNote();
   cli.note(message);
 }
 
-async function restartIfDead(cli: Cli, client: Waker): Promise<string | null> {
+/** With `isNeeded` also the reason why a running one does nothing here. */
+async function restartIfDead(cli: Cli, client: Waker, isNeeded: boolean): Promise<string | null> {
   try {
     const controller = await cli.services.controller();
-    const { running, isOutdated } = await controller.status();
-    return running && !isOutdated ? null : await client.wake();
+    const { running, isOutdated, otherDatabase } = await controller.status();
+    return running && !isOutdated && (otherDatabase === null || !isNeeded) ? null : await client.wake();
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    return error.message;
+    return [error.message, ...error.lines].join(' ');
   }
 }
 
@@ -56,7 +62,7 @@ async function restartIfDead(cli: Cli, client: Waker): Promise<string | null> {
  * could start one. With `isNeeded` a note says that the shown state is only the last observation.
  */
 export async function restartIfKilled(cli: Cli, client: Waker, isNeeded = false): Promise<void> {
-  if (mayHaveBeenKilled(cli)) await ensureController(cli, client);
+  if (mayHaveBeenKilled(cli)) await ensureController(cli, client, undefined, isNeeded);
   else if (isNeeded && !(await isControllerRunning(cli))) {
     cli.note('No controller runs, so this is the last known state. Start one: jobman controller start');
   }
@@ -69,7 +75,7 @@ export function createControllerCheck(cli: Cli, client: Waker): (isNeeded: boole
   return async (isNeeded) => {
     if (cli.io.now() - checkedAt < controllerCheckInterval) return note;
     checkedAt = cli.io.now();
-    if (mayHaveBeenKilled(cli)) note = await restartIfDead(cli, client);
+    if (mayHaveBeenKilled(cli)) note = await restartIfDead(cli, client, isNeeded);
     else note = isNeeded && !(await isControllerRunning(cli)) ? 'no controller runs: last known state' : null;
     return note;
   };

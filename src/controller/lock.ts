@@ -77,6 +77,8 @@ export function formatProgram({ version, schema }: ControllerProgram): string {
 export interface ControllerFile extends ControllerProgram {
   readonly pid: number;
   readonly startedAt: Instant;
+  /** Its name, without a password. Null for a controller that is too old to name it. */
+  readonly database: string | null;
 }
 
 /** Different for every two controllers, also of different machines. */
@@ -97,11 +99,18 @@ export function readController(home: string): ControllerFile | null {
 /** Null for a malformed value. Callers send signals to the pid, and `kill` treats a pid below 1 as many processes. */
 function parseControllerFile(value: unknown): ControllerFile | null {
   if (typeof value !== 'object' || value === null) return null;
-  const { pid, version, schema = 0, startedAt } = value as Partial<Record<keyof ControllerFile, unknown>>;
+  const {
+    pid,
+    version,
+    schema = 0,
+    startedAt,
+    database = null,
+  } = value as Partial<Record<keyof ControllerFile, unknown>>;
   if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid <= 1) return null;
   if (typeof startedAt !== 'number' || !(Math.abs(startedAt) <= maxTimestamp)) return null;
   if (typeof schema !== 'number' || !Number.isSafeInteger(schema)) return null;
-  return typeof version === 'string' ? { pid, version, schema, startedAt } : null;
+  if (database !== null && typeof database !== 'string') return null;
+  return typeof version === 'string' ? { pid, version, schema, startedAt, database } : null;
 }
 
 /** The largest distance from 1970 that a Date can represent, in milliseconds. */

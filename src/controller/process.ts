@@ -18,6 +18,8 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock
   readonly home: string;
   /** Null for a database on a server. */
   readonly databaseFile: string | null;
+  /** The name of the database for clients, without a password. */
+  readonly database: string;
   readonly pid: number;
   /** The database version that this program knows. */
   readonly schema: number;
@@ -69,7 +71,7 @@ function controllerFile(home: string): string {
 
 /** One controller, for a caller that holds the lock. */
 function createLockedRun(options: RunControllerOptions) {
-  const { home, pid, version, schema, log } = options;
+  const { home, pid, version, schema, database, log } = options;
   const startedAt = options.clock.now();
   const file = controllerFile(home);
   // If the home was removed or the database replaced, this process works on files that no other process sees.
@@ -136,7 +138,8 @@ function createLockedRun(options: RunControllerOptions) {
       // The clock's timers do not keep a process alive; this one does, and never fires.
       const alive = setInterval(() => undefined, 2 ** 31 - 1);
       try {
-        writeAtomically(file, `${JSON.stringify({ pid, version, schema, startedAt } satisfies ControllerFile)}\n`);
+        const described: ControllerFile = { pid, version, schema, startedAt, database };
+        writeAtomically(file, `${JSON.stringify(described)}\n`);
         controller.start();
         options.onStarted?.();
         const reason = await controller.exited;

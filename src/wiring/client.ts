@@ -1,5 +1,6 @@
 // The Client of this machine's store, for the terminal.
 
+import { formatOtherDatabase, otherDatabaseRemedy } from '../app/database-url.ts';
 import { hostsOf } from '../app/hosts.ts';
 import { statSync } from 'node:fs';
 import { isSharedLogin, mayBe, resolveActor, userEnvVariable } from '../app/actor.ts';
@@ -30,10 +31,9 @@ export function createLocalClients(services: Services): (requested: UserName | n
       createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     ));
   const { closeMeter, ...machines } = machineParts(services);
-  let startMessages: string[] = [];
+  const startMessages: string[] = [];
   function startNotice(): string | null {
-    const notice = startMessages.join('\n');
-    startMessages = [];
+    const notice = startMessages.splice(0).join('\n');
     return notice === '' ? null : notice;
   }
   const parts: ClientParts = {
@@ -67,22 +67,10 @@ export function createLocalClients(services: Services): (requested: UserName | n
     pools: async () => hostsOf(await services.settings()),
     grants: async () => (await services.settings()).grants,
     ...machines,
+    ...controllerParts(services, store, startMessages, startNotice),
     installationId: async () => (await import('./installation-id.ts')).readInstallationId(services),
 
-    async isControllerRunning() {
-      const { isControllerRunning } = await import('../controller/lock.ts');
-      if (isControllerRunning(home)) return true;
-      // That of another home works for a database on a server.
-      return 'url' in databaseOf(services) && ((await store.lease(io.now()))?.expiresAt ?? 0) > io.now();
-    },
-
     controllerLogin: async () => (await import('./logins.ts')).controllerLogin(home),
-
-    async wakeController() {
-      const { started, pid } = await (await services.controller()).start();
-      if (started) startMessages.push(`Started the controller (process ${pid}). It runs in the background.`);
-      return startNotice();
-    },
   };
 
   let read: Promise<readonly User[]> | undefined;
@@ -151,6 +139,36 @@ function openClientStore(services: Services): JobmanStore {
       const folder = await import('../store/wake-folder.ts');
       folder.notify(home, wakeUp);
       await store.notify(wakeUp);
+    },
+  };
+}
+
+/** The controller of this home. What its start says is added to the messages. */
+function controllerParts(services: Services, store: JobmanStore, messages: string[], notice: () => string | null) {
+  const { io, home } = services;
+  /** That of another home works for a database on a server. */
+  const holdsLease = async () =>
+    'url' in databaseOf(services) && ((await store.lease(io.now()))?.expiresAt ?? 0) > io.now();
+  return {
+    async isControllerRunning() {
+      const { isControllerRunning } = await import('../controller/lock.ts');
+      if (isControllerRunning(home)) {
+        const { otherDatabase } = await import('./controller-database.ts');
+        if ((await otherDatabase(services)) === null) return true;
+      }
+      return holdsLease();
+    },
+
+    async wakeController() {
+      const controller = await services.controller();
+      const { otherDatabase } = await controller.status();
+      if (otherDatabase !== null && (await holdsLease())) return notice();
+      // The job is stored, and that controller may change to this database now.
+      if (otherDatabase !== null)
+        return `The controller of this home ${formatOtherDatabase(otherDatabase)}. ${otherDatabaseRemedy}`;
+      const { started, pid } = await controller.start();
+      if (started) messages.push(`Started the controller (process ${pid}). It runs in the background.`);
+      return notice();
     },
   };
 }

@@ -32,6 +32,7 @@ import { requireOriginalHome } from '../store/open-database.ts';
 import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
 import { shareConnections } from './worker-access.ts';
+import { databaseName } from './controller-database.ts';
 import type { ControllerParts } from './controller-service.ts';
 import { openSheet } from './sheet.ts';
 import { finalRows } from './final-rows.ts';
@@ -82,6 +83,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     const outcome = await runController({
       home,
       databaseFile: 'file' in database ? database.file : null,
+      database: await databaseName(database),
       store,
       clock,
       logFiles,

@@ -8,6 +8,8 @@ import type { ControllerService, ControllerStatus, Io } from '../app/services.ts
 import type { Settings } from '../app/settings.ts';
 import { schemaVersion } from '../store/database.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
+import { formatOtherDatabase, otherDatabaseRemedy } from '../app/database-url.ts';
+import { otherDatabase } from './controller-database.ts';
 import { databaseOf, hasDatabase } from './paths.ts';
 import {
   formatController,
@@ -42,6 +44,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       version: file?.version ?? null,
       isOutdated: file !== null && file.schema < schemaVersion,
       startedAt: file?.startedAt ?? null,
+      otherDatabase: await otherDatabase(parts),
       logFile: log,
     };
   }
@@ -53,11 +56,13 @@ export function createControllerService(parts: ControllerParts): ControllerServi
 
   async function requestControllerExit(program: string | null): Promise<void> {
     const running = readController(home);
+    const { terminateProcess } = await import('./processes.ts');
+    // It listens to the other one.
+    if (running !== null && (await otherDatabase(parts)) !== null) return terminateProcess(running.pid);
     try {
       await notify({ topic: 'exit', program, ...(running !== null && { controller: formatController(running) }) });
     } catch (error) {
       if (!(error instanceof StoreError) || running === null) throw error;
-      const { terminateProcess } = await import('./processes.ts');
       await terminateProcess(running.pid);
     }
   }
@@ -102,6 +107,13 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     async start() {
       const running = readController(home);
       const program: ControllerProgram = { version: io.version, schema: schemaVersion };
+      const other = await otherDatabase(parts);
+      if (running !== null && other !== null)
+        throw new JobmanError(
+          `The controller of this home (process ${running.pid}) ${formatOtherDatabase(other)}.`,
+          exitCode.conflict,
+          [otherDatabaseRemedy],
+        );
       // A controller that knows fewer tables commits without writing the others.
       if (running?.version === io.version && running.schema >= schemaVersion) {
         await forgetWakeUps(parts);

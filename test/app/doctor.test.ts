@@ -1,6 +1,7 @@
 /** The checks of `jobman doctor`: facts in; states, sentences and commands out. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { otherDatabaseRemedy } from '../../src/app/database-url.ts';
 import {
   checkClock,
   checkController,
@@ -179,6 +180,7 @@ suite('the controller', () => {
     pid: 7,
     version: '1.0.0',
     isOutdated: false,
+    otherDatabase: null,
     ownVersion: '1.0.0',
     unfinishedJobs: 2,
     undelivered: 0,
@@ -209,6 +211,8 @@ suite('the controller', () => {
     const kill = [['problem', 'kill -KILL 7; jobman controller start']];
     assert.deepEqual(check({ leaseExpiresAt: noon - second }), kill);
     assert.deepEqual(check({ leaseExpiresAt: null }), kill);
+    const other = { otherDatabase: 'state.db', leaseExpiresAt: null };
+    assert.deepEqual(check(other), [['problem', otherDatabaseRemedy]], 'it works, for another database');
   });
 });
 

@@ -54,6 +54,7 @@ async function optionsFor(
   return {
     home,
     databaseFile: join(home, 'state.db'),
+    database: 'state.db',
     store,
     pid: 4242,
     version: '1.0.0',
@@ -107,7 +108,7 @@ test('while a controller starts, clients never read the pid of a killed one', as
   const home = await newHome(t);
   await writeFile(
     join(home, 'controller.json'),
-    `${JSON.stringify({ pid: 1111, version: '0.9.0', schema: 4, startedAt: 0 } satisfies ControllerFile)}\n`,
+    `${JSON.stringify({ pid: 1111, version: '0.9.0', schema: 4, startedAt: 0, database: null } satisfies ControllerFile)}\n`,
   );
   const { onStop, stop } = stoppable();
   const running = runController(await optionsFor(t, home, { onStop }));
@@ -223,7 +224,7 @@ test('a controller.json with values of other types counts as missing, so that no
     writeFileSync(join(home, 'controller.json'), text);
     return readController(home);
   };
-  const good = { pid: 4242, version: '1.2.3', schema: 4, startedAt: 1_700_000_000_000 };
+  const good = { pid: 4242, version: '1.2.3', schema: 4, startedAt: 1_700_000_000_000, database: 'state.db' };
   assert.deepEqual(read(JSON.stringify(good)), good);
   for (const pid of [-1, 0, 1, -4242, 1.5, '-1', '4242', null, true, [4242]])
     assert.equal(read(JSON.stringify({ ...good, pid })), null, String(pid));
@@ -231,7 +232,8 @@ test('a controller.json with values of other types counts as missing, so that no
   assert.equal(read('{"pid":4242,"version":"1.2.3","startedAt":1e400}'), null);
   assert.equal(read(JSON.stringify({ ...good, version: 5 })), null);
   assert.equal(read(JSON.stringify({ ...good, schema: '4' })), null);
-  const { schema: _schema, ...unnamed } = good;
-  assert.deepEqual(read(JSON.stringify(unnamed)), { ...good, schema: 0 }, 'of an earlier version');
+  assert.equal(read(JSON.stringify({ ...good, database: 5 })), null);
+  const { schema: _schema, database: _database, ...unnamed } = good;
+  assert.deepEqual(read(JSON.stringify(unnamed)), { ...good, schema: 0, database: null }, 'of an earlier version');
   for (const text of ['null', '5', '[]', '"x"', '']) assert.equal(read(text), null);
 });

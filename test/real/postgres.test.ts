@@ -1,7 +1,7 @@
 // The whole program with a database on a server. Its password is nowhere else than in the environment.
 
 import assert from 'node:assert/strict';
-import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { withoutDatabasePassword } from '../../src/app/database-url.ts';
@@ -65,6 +65,21 @@ test('jobs run with their database on a server, through a killed controller, and
   const printed = [checked, await world.jobman(['settings']), await world.jobman(['why', id])];
   for (const { stdout, stderr } of printed) assert.ok(!`${stdout}${stderr}`.includes(password));
   assert.equal(existsSync(join(world.home, 'state.db')), false);
+
+  // A shell without the variable: the controller works for another database, and does not hang.
+  await world.runOk(['controller', 'start']);
+  const without = (argv: readonly string[]) => world.jobman(argv, { env: { JOBMAN_DATABASE: '' } });
+  const works = /works for the database postgres:\/\/locked@\S+, which is not the one of this command/;
+  assert.match((await without(['run', '--detach', '--', 'true'])).stderr, works);
+  for (const argv of [['list'], ['doctor'], ['controller', 'status'], ['controller', 'start']]) {
+    const { stdout, stderr } = await without(argv);
+    assert.match(`${stdout}${stderr}`, works, argv.join(' '));
+    assert.doesNotMatch(stdout, /hangs|kill -KILL/);
+  }
+  assert.equal((await without(['controller', 'restart'])).code, 0);
+  assert.match(await world.output('controller', 'status'), /It works for the database state\.db, which/);
+  await world.runOk(['controller', 'stop']);
+  rmSync(join(world.home, 'state.db'));
   for (const file of filesIn(world.home)) {
     const path = join(world.home, file);
     if (lstatSync(path).isFile()) assert.ok(!readFileSync(path, 'utf8').includes(`:${password}@`), path);

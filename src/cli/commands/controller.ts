@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { formatOtherDatabase, otherDatabaseRemedy } from '../../app/database-url.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { escapeLine, formatDuration } from '../../app/format.ts';
 import type { Cli } from '../context.ts';
@@ -9,8 +10,10 @@ export async function status(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const now = await controller.status();
   const age = now.startedAt === null ? '' : ` for ${formatDuration(cli.io.now() - now.startedAt)}`;
+  const { otherDatabase } = now;
+  const other = otherDatabase === null ? '' : ` It ${formatOtherDatabase(otherDatabase)}. ${otherDatabaseRemedy}.`;
   const sentence = now.running
-    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).`
+    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}`
     : (await isControllerRunning(cli))
       ? 'The controller of this home does not run; that of another home works for the database.'
       : 'The controller does not run; the next command that needs it starts it.';

@@ -415,6 +415,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
         version: '0.1.0',
         isOutdated: false,
         startedAt: 0,
+        otherDatabase: null,
         logFile: '/dev/null',
       }),
       start: unavailable('controller'),
