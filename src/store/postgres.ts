@@ -4,6 +4,7 @@
 // writers of all processes come one after the other. Readers never wait for them.
 
 import pg from 'pg';
+import pgpass from 'pgpass';
 import { createLimiter } from '../app/concurrency.ts';
 import { second } from '../core/model/time.ts';
 import {
@@ -121,9 +122,22 @@ function configOf(url: string, busyTimeoutMs: number, skipFsync: boolean): pg.Cl
   };
 }
 
+/** Reads the password from `~/.pgpass` for each connection: the library's own reading of it prints a warning. */
+class Client extends pg.Client {
+  constructor(config?: pg.ClientConfig) {
+    super(config);
+    // In the configuration it would lose against the missing password of a URL.
+    if (!this.password) Object.assign(this, { password: () => this.#passwordInFile() });
+  }
+
+  #passwordInFile(): Promise<string | undefined> {
+    return new Promise((resolve) => pgpass(this, resolve));
+  }
+}
+
 function createPool(config: pg.ClientConfig): pg.Pool {
   // A command ends although its connections are open.
-  const pool = new pg.Pool({ ...config, max: maxConnections, allowExitOnIdle: true });
+  const pool = new pg.Pool({ ...config, max: maxConnections, allowExitOnIdle: true, Client });
   // An idle connection was closed, by a restart of the server for example. The next statement opens another.
   pool.on('error', () => undefined);
   // One may be lost between two statements of a transaction; the second one then fails.
@@ -132,7 +146,7 @@ function createPool(config: pg.ClientConfig): pg.Pool {
 }
 
 async function openClient(config: pg.ClientConfig): Promise<pg.Client> {
-  const client = new pg.Client(config);
+  const client = new Client(config);
   try {
     await client.connect();
     return client;

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -101,6 +101,30 @@ test('a database that cannot be used is refused with the message of the server, 
 
   await server.query('create table job (x integer)', name);
   await fails(list(server.urlOf(name)), 'unsupported', /was written by an older, unreleased jobman/);
+});
+
+test('each connection reads the password of a URL without one from the file of PostgreSQL, without a warning', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-pgpass-'));
+  const warnings: Error[] = [];
+  const warn = (warning: Error) => warnings.push(warning);
+  process.on('warning', warn);
+  const file = join(folder, 'pgpass');
+  process.env['PGPASSFILE'] = file;
+  const url = server.urlOf(await server.createDatabase(), 'locked').replace('locked:secret@', 'locked@');
+  const store = openStore({ url });
+  t.after(async () => {
+    await store.close();
+    delete process.env['PGPASSFILE'];
+    process.off('warning', warn);
+    rmSync(folder, { recursive: true });
+  });
+  await fails(store.list({ maxFinished: null }), 'broken', /needs a password, and none was given/);
+  writeFileSync(file, '*:*:other:locked:wrong\n*:*:*:locked:secret\n', { mode: 0o600 });
+  assert.deepEqual(await store.list({ maxFinished: null }), { jobs: [], more: 0 });
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(warnings, []);
 });
 
 test('a newer version, and tables of another program, are refused and not changed', async (t) => {
