@@ -151,8 +151,11 @@ function checkCopy(context: CheckContext, run: Run, file: OutputFile): void {
   }
   // Output that was unreachable since the program's end may be lost with its machine. Readable output must be copied.
   const isReachable = run.host.isUp && run.host.outage === null && run.host.machine.state === 'ready';
-  const { wasForceRemoved } = context.ledgerOf(run.job);
-  if (!isReachable || wasForceRemoved) return;
+  const { job, wasForceRemoved } = context.ledgerOf(run.job);
+  // The controller reads the output of a finished job for five minutes, and leaves.
+  const { lastOutage } = run.host;
+  const wasAwayAtEnd = run.endedAt !== null && lastOutage !== null && lastOutage.until - run.endedAt >= 4 * minute;
+  if (!isReachable || wasForceRemoved || (job.finish !== null && wasAwayAtEnd)) return;
   const due = run.endedAt === null ? writtenBytes(run, file, now - minute) : all;
   if (held.length < due)
     context.fail(11, `the copy of ${name} has ${held.length} of ${due} bytes, although its host answers`);

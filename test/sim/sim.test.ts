@@ -59,7 +59,7 @@ test('a replay of recorded passes finds a rule that has changed since', async ()
     ['unknown-is-absent', 'situation'],
     ['end-without-event', 'events'],
     ['release-sent-to-newest', 'actions'],
-    ['never-kill', 'wakeAt'],
+    ['no-next-check', 'wakeAt'],
     ['record-always-rewritten', 'job'],
   ] as const) {
     const changed = (await importMutant(href, mutant)) as { readonly differencesOf: typeof differencesOf };
