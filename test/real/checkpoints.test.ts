@@ -115,14 +115,14 @@ test('a checkpoint folder of the manifest is not used by two jobs at once', asyn
   const refused = await create();
   assert.match(
     refused.stderr,
-    /Nothing was created: job 000001 \(vit\) of \S+, which is \w+, keeps its checkpoints in the/,
+    /Nothing was created: job 000001 \(vit\) of \S+, which is [\w ]+, keeps its checkpoints in the/,
   );
   assert.notEqual(refused.code, 0);
   assert.equal((await create('job.name=other')).code, 0);
   const shared = await create('job.checkpoint_shared=true', 'job.name=vit');
   assert.match(
     shared.stderr,
-    /warning: the checkpoint folder \S+\/runs\/vit is also used by job 000001 \(vit, \w+\): each job may/,
+    /warning: the checkpoint folder \S+\/runs\/vit is also used by job 000001 \(vit, [\w ]+\): each job may/,
   );
   await run('cancel', '1', '2', '3');
   await ask('wait', '1', '2', '3');
