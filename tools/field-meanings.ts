@@ -408,10 +408,10 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'UserSettingOutput.key': 'The key.',
   'UserSettingOutput.value': 'The value.',
   'VersionOutput.version': 'The version of jobman.',
-  'ControllerStatus.isOutdated':
+  'ControllerStatusOutput.isOutdated':
     'True if it knows an older version of the database; the next command that needs it replaces it.',
-  'ControllerStatus.logFile': 'Path of its log.',
-  'ControllerStatus.version': 'The version of jobman that it runs; null while it does not run.',
+  'ControllerStatusOutput.logFile': 'Path of its log.',
+  'ControllerStatusOutput.version': 'The version of jobman that it runs; null while it does not run.',
   'WaitingJobOutput.position': 'Position in its queue, from 1.',
   'WaitingJobOutput.queueLength': 'Number of jobs in that queue.',
   'WaitingJobOutput.requests': 'The requests of one pod.',

@@ -106,7 +106,7 @@ interface Outputs {
   readonly cp: CopyOutput;
   readonly 'port-forward': ForwardedPortOutput;
   readonly 'ssh-config': SshHostOutput;
-  readonly 'controller status': ControllerStatus;
+  readonly 'controller status': ControllerStatusOutput;
   readonly 'controller start': ControllerStartOutput;
   readonly 'controller stop': ControllerStopOutput;
   readonly 'controller restart': ControllerRestartOutput;
@@ -576,6 +576,11 @@ interface PublishedQueueOutput {
 }
 
 // ------------------------------------------------------------------------------------------ installation
+
+export interface ControllerStatusOutput extends ControllerStatus {
+  /** The reason why the database cannot be used now; null if it can, or if no controller runs for it here. */
+  readonly databaseProblem: string | null;
+}
 
 interface ControllerStartOutput {
   /** False if it ran already. */

@@ -9,7 +9,7 @@ import type { Grant } from '../core/policy/grants.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { createCapacityWatch } from './capacity-watch.ts';
-import { leaseRenewInterval, createLease } from './lease.ts';
+import { databaseAnswers, leaseRenewInterval, createLease } from './lease.ts';
 import { createLogFollowers, createLogMirror } from './log-mirror.ts';
 import { createObserver, type Observer } from './observe.ts';
 import { createOwnerSpending } from './owner-spending.ts';
@@ -379,12 +379,13 @@ function createRounds(
         hooks.onLeaseLost();
         return;
       }
-      renewFailures = 0;
       onRenewal?.();
       hooks.pollBackgroundTasks();
       // Also finds jobs whose wake-up was lost after a client's commit.
       await (isSetBack ? due.queueAll() : due.queueDue());
       isSetBack = false;
+      if (renewFailures > 0) log.info(databaseAnswers);
+      renewFailures = 0;
     } catch (error) {
       if (renewFailures === 0) log.warn(`cannot use the database, so no job is managed: ${messageOf(error)}`);
       renewAt = clock.now() + backoff(renewFailures, second, leaseRenewInterval);

@@ -10,6 +10,9 @@ import { backoff, pause } from './timers.ts';
 const leaseTtl: Duration = 30 * second;
 export const leaseRenewInterval: Duration = 10 * second;
 
+/** The line after a failure. */
+export const databaseAnswers = 'the database answers again';
+
 export type Lease = ReturnType<typeof createLease>;
 
 export function createLease(
@@ -60,8 +63,10 @@ export function createLease(
       let waitsFor: string | undefined;
       for (let failures = 0; isWanted() && epoch === null;) {
         try {
-          if (await renew()) break;
+          const isTaken = await renew();
+          if (failures > 0) log.info(databaseAnswers);
           failures = 0;
+          if (isTaken) break;
           const { holder: other = 'unknown' } = (await store.lease(clock.now())) ?? {};
           // A controller of another machine may hold it for months.
           if (other !== waitsFor) log.info(`another controller (${other}) holds the lease; waiting`);

@@ -156,6 +156,8 @@ const failures: readonly (readonly [prefix: string, failure: Failure])[] = [
       (name, reason) => `The database ${name} has too many connections: ${reason}. Nothing was changed. Try again.`,
     ],
   ],
+  // A database that an administrator has closed.
+  ['55000', refused],
   ['55P03', locked],
   [
     '57014',

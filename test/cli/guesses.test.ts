@@ -293,7 +293,7 @@ test('schema knows the commands of two words, other names, and commands that pri
     assert.equal(code, 0, err);
     return JSON.parse(out) as { readonly title: string; readonly $ref?: string };
   };
-  assert.equal((await schemaOf('controller', 'status')).$ref, '#/$defs/ControllerStatus');
+  assert.equal((await schemaOf('controller', 'status')).$ref, '#/$defs/ControllerStatusOutput');
   assert.equal((await schemaOf('tpu', 'find')).$ref, '#/$defs/BookingOutput');
   assert.equal((await schemaOf('emulator', 'preempt')).$ref, (await schemaOf('emulator act')).$ref);
   assert.equal((await schemaOf('tpu', 'create')).$ref, '#/$defs/AppliedTpuOutput');

@@ -3,7 +3,17 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -170,5 +180,17 @@ test('a database that can only be read for a while refuses changes, and the same
   );
   await setReadOnly('off');
   await world.waitForFinish(id);
+  const log = () => readFileSync(join(world.home, 'controller.log'), 'utf8');
+  const isLogged = (line: string) => eventually(() => log().includes(line), { withinMs: 30_000 });
+
+  await server.query(`alter database ${name} with allow_connections false`);
+  await server.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
+  assert.match(
+    await world.output('controller', 'status'),
+    /It waits for the database: The database postgres:\S+ refused/,
+  );
+  assert.ok(await isLogged('cannot use the database, so no job is managed'));
+  await server.query(`alter database ${name} with allow_connections true`);
+  assert.ok(await isLogged('the database answers again'));
   assert.equal(world.processesMatching('controller run')[0]?.pid, controller?.pid);
 });

@@ -1,24 +1,38 @@
 import { readFile } from 'node:fs/promises';
 import { formatOtherDatabase, otherDatabaseRemedy } from '../../app/database-url.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, StoreError } from '../../app/errors.ts';
 import { escapeLine, formatDuration } from '../../app/format.ts';
+import type { ControllerStatusOutput } from '../outputs.ts';
 import type { Cli } from '../context.ts';
 import { isControllerRunning } from '../controller.ts';
 import type { Duration } from '../../core/model/time.ts';
 
 export async function status(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
-  const now = await controller.status();
+  const found = await controller.status();
+  const isExpected = found.running && found.otherDatabase === null;
+  const now: ControllerStatusOutput = { ...found, databaseProblem: isExpected ? await databaseProblem(cli) : null };
   const age = now.startedAt === null ? '' : ` for ${formatDuration(cli.io.now() - now.startedAt)}`;
   const { otherDatabase } = now;
   const other = otherDatabase === null ? '' : ` It ${formatOtherDatabase(otherDatabase)}. ${otherDatabaseRemedy}.`;
+  const unusable = now.databaseProblem === null ? '' : ` It waits for the database: ${now.databaseProblem}`;
   const sentence = now.running
-    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}`
+    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}${unusable}`
     : (await isControllerRunning(cli))
       ? 'The controller of this home does not run; that of another home works for the database.'
       : 'The controller does not run; the next command that needs it starts it.';
   cli.printResult(now, `${sentence} Log: ${now.logFile}`);
   return now.running ? exitCode.ok : exitCode.failed;
+}
+
+async function databaseProblem({ services }: Cli): Promise<string | null> {
+  try {
+    await (await services.client()).whoAmI();
+    return null;
+  } catch (error) {
+    if (error instanceof StoreError) return error.message;
+    throw error;
+  }
 }
 
 export async function start(cli: Cli): Promise<number> {
