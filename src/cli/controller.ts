@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../app/client.ts';
-import { JobmanError } from '../app/errors.ts';
+import { JobmanError, StoreError } from '../app/errors.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { Cli } from './context.ts';
 
@@ -79,6 +79,17 @@ export function createControllerCheck(cli: Cli, client: Waker): (isNeeded: boole
     else note = isNeeded && !(await isControllerRunning(cli)) ? 'no controller runs: last known state' : null;
     return note;
   };
+}
+
+/** The reason why the database cannot be used now; null if it can. */
+export async function databaseProblem({ services }: Cli): Promise<string | null> {
+  try {
+    await (await services.client()).whoAmI();
+    return null;
+  } catch (error) {
+    if (error instanceof StoreError) return error.message.replace(' Nothing was changed.', '');
+    throw error;
+  }
 }
 
 export async function isControllerRunning({ services }: Cli): Promise<boolean> {

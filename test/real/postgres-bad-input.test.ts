@@ -146,6 +146,12 @@ test('a database that cannot be used is named with its reason, and nothing in it
     assert.match(stderr, message);
     assert.doesNotMatch(stderr, /secret/);
   }
+  // The setting is stored, because the server may be started later.
+  const set = async (url: string) => (await world.runOk(['settings', 'set', 'database', url])).stderr;
+  const warned = await set('postgres://ada:secret2@127.0.0.1:1/jobs');
+  assert.match(warned, /^warning: The database .* cannot be reached: .*ECONNREFUSED.*\. The setting is stored\. .*\n$/);
+  assert.doesNotMatch(warned, /secret|Nothing was changed/);
+  assert.equal(await set(server.urlOf('postgres')), '');
   assert.deepEqual(await tables(), before);
   assert.deepEqual(world.processesMatching('controller run'), []);
   assert.deepEqual(

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { formatOtherDatabase, otherDatabaseRemedy } from '../../app/database-url.ts';
-import { exitCode, JobmanError, StoreError } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import { escapeLine, formatDuration } from '../../app/format.ts';
 import type { ControllerStatusOutput } from '../outputs.ts';
 import type { Cli } from '../context.ts';
-import { isControllerRunning } from '../controller.ts';
+import { databaseProblem, isControllerRunning } from '../controller.ts';
 import type { Duration } from '../../core/model/time.ts';
 
 export async function status(cli: Cli): Promise<number> {
@@ -23,16 +23,6 @@ export async function status(cli: Cli): Promise<number> {
       : 'The controller does not run; the next command that needs it starts it.';
   cli.printResult(now, `${sentence} Log: ${now.logFile}`);
   return now.running ? exitCode.ok : exitCode.failed;
-}
-
-async function databaseProblem({ services }: Cli): Promise<string | null> {
-  try {
-    await (await services.client()).whoAmI();
-    return null;
-  } catch (error) {
-    if (error instanceof StoreError) return error.message;
-    throw error;
-  }
 }
 
 export async function start(cli: Cli): Promise<number> {

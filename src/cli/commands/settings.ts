@@ -7,6 +7,7 @@ import { layeredSettings, settingKeys, settingsWarnings } from '../../app/settin
 import { settingsLayers } from '../../files/settings-files.ts';
 import { settingsFile } from '../../files/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
+import { databaseProblem } from '../controller.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -97,6 +98,9 @@ async function printChange(cli: Cli, key: string, sentence: string, change: Sett
   const variable = settingKeys.find((one) => one.key === key)?.envVariable;
   if (variable !== undefined && (io.env[variable] ?? '') !== '') {
     cli.note(`The variable ${variable} is set in this terminal and overrides the file.`);
+  } else if (key === 'database') {
+    const problem = await databaseProblem(cli);
+    if (problem !== null) cli.note(`warning: ${problem} The setting is stored. To check again: jobman doctor`);
   }
   const layers = await settingsLayers(services.settingsFiles());
   for (const warnings of await Promise.all(layers.map((layer) => settingsWarnings(layer, key))))
