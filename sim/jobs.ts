@@ -154,10 +154,14 @@ function withOperation(spec: JobSpec, chance: Chance): JobSpec {
   if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent' || !chance.yes(0.3)) return spec;
   const kind = chance.pick(['create', 'create', 'recreate', 'recreate', 'delete', 'prepare'] as const);
   const isNew = kind === 'create' || kind === 'recreate';
+  const operation = operationWith(kind);
+  // The runs of a lab.
+  if (isNew && chance.yes(0.4))
+    return { ...spec, capacity: { ...capacity, operation: { ...operation, withCommand: true } } };
   return {
     ...spec,
     // `create` in run.ts adds the creation time of the TPU.
-    capacity: { ...capacity, operation: operationWith(kind) },
+    capacity: { ...capacity, operation },
     command: { ...spec.command, script: '', isSetupOnly: true, runsOn: 'workers', workers: 'all' },
     recovery: isNew
       ? { ...spec.recovery, rules: [recreated], budget: { ...spec.recovery.budget, preemptions: 100 } }

@@ -70,7 +70,8 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
   for (const { ordinal, ownership, name, releasedAt, lastObserved } of job.allocations) {
     if (releasedAt === null || before.allocations[ordinal - 1]?.releasedAt !== null) continue;
     const operation = operationOf(job.spec)?.kind;
-    const mayRelease = operation === 'delete' || recovery.rules.some(({ answer }) => answer.on === 'new');
+    const isFirst = ordinal === 1 && operation === 'recreate';
+    const mayRelease = operation === 'delete' || isFirst || recovery.rules.some(({ answer }) => answer.on === 'new');
     const isRecreated = job.finish === null && mayRelease;
     if (ownership === 'persistent' && !isRecreated)
       context.fail(3, `job ${job.id}: the persistent ${name} is released`);

@@ -27,14 +27,14 @@ const recreateRules: readonly RecoveryRule[] = [{ reason: 'preempted', answer: {
 export function buildOperationSpec(
   { name, work, reboots }: Operation,
   tpu: TpuSpec,
-  { steps, spreadsheet }: { readonly steps: readonly SetupStep[]; readonly spreadsheet: boolean },
+  { steps, ...of }: { readonly steps: readonly SetupStep[] } & Parameters<typeof withOperation>[2],
 ): JobSpec {
   const isNew = work.kind === 'create' || work.kind === 'recreate';
   return {
     version: 2,
     name: operationJobName(name, tpu.name),
     tags: [],
-    capacity: { ...tpu, operation: spreadsheet ? { ...work, spreadsheet } : work },
+    capacity: withOperation(tpu, work, of),
     steps: work.kind === 'delete' ? [] : [...(reboots === true ? [rebootStep] : []), ...steps],
     command: {
       script: '',
@@ -65,6 +65,16 @@ export function buildOperationSpec(
   };
 }
 
+/** The TPU with the work that its job does on it. `owner`, in its metadata, stays: only the machines are new. */
+export function withOperation(
+  tpu: TpuSpec,
+  work: TpuOperation,
+  { spreadsheet, owner }: { readonly spreadsheet: boolean; readonly owner: string | undefined },
+): TpuSpec {
+  const operation = spreadsheet ? { ...work, spreadsheet } : work;
+  return { ...tpu, operation, ...(owner !== undefined && { metadata: { owner } }) };
+}
+
 function operationJobName(name: OperationName, tpu: string): string {
   return `${name}-${tpu}`;
 }
@@ -80,7 +90,7 @@ export function mayBeOperation(job: string, tpu: string): boolean {
 export function runningOperation(view: JobView, tpu: Pick<LabTpu, 'name'>): TpuOperation | null {
   const { capacity } = view.spec;
   if (isFinishedPhase(view.phase) || capacity.kind !== 'tpu' || capacity.name !== tpu.name) return null;
-  return capacity.operation ?? null;
+  return capacity.operation?.withCommand === true ? null : (capacity.operation ?? null);
 }
 
 /** True if the running operation does all of the work of the wanted one, so that the command can follow it instead. */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { test } from 'node:test';
-import { isPermanent, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
+import { addAllocation, isPermanent, mayCreate, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
 import { hashFraction, minute, second, hour } from '../../src/core/model/time.ts';
 import { local, spec, tpu, World, freshJob, t0 } from './world.ts';
 import {
@@ -17,7 +17,7 @@ import {
 } from '../../src/core/policy/admission.ts';
 import type { Admitted, Demand, Usage } from '../../src/core/policy/admission.ts';
 import { compareText } from '../../src/core/model/compare-text.ts';
-import { ownHost } from '../../src/core/model/spec.ts';
+import { ownHost, type TpuOperation } from '../../src/core/model/spec.ts';
 import type { Job } from '../../src/core/model/job.ts';
 
 test("the name of a node consists of the manifest's name, the job and the allocation", () => {
@@ -249,6 +249,30 @@ test('a job waits for the end of the jobs that it replaces, also on other TPUs',
   assert.equal(admits(old, next), false);
   assert.deepEqual(queuePositionOf([], [old, next], next)?.after, ['000001']);
   assert.equal(admits({ ...old, finish: { at: t0, verdict: 'cancelled', reason: 'stopped' } }, next), true);
+});
+
+test('a job that creates its TPU and runs there uses it alone, and creates it once', () => {
+  const jobOn = (id: string, operation?: TpuOperation): Job => ({
+    ...freshJob(spec({ capacity: { ...tpu, ownership: 'persistent', ...(operation !== undefined && { operation }) } }))
+      .job,
+    id,
+  });
+  const creating = jobOn('000002', { kind: 'create', withCommand: true });
+  for (const [operation, expected] of [
+    [{ kind: 'create', withCommand: true }, 1],
+    [{ kind: 'create' }, 2],
+  ] as const) {
+    const jobs = [jobOn('000001'), jobOn('000002', operation)];
+    assert.equal(new Set(usageOf(jobs).flatMap(({ pools }) => pools)).size, expected);
+  }
+  const { job } = addAllocation(creating, t0);
+  assert.equal(job.allocations[0]?.requestedAt, null, 'it is requested from the cloud');
+  const lost = { ...job, allocations: job.allocations.map((one) => ({ ...one, readyAt: t0 })) };
+  assert.deepEqual(
+    addAllocation(lost, t0).job.allocations.map((one) => mayCreate(lost, one)),
+    [true, false],
+    'a TPU that a user has deleted is not created again',
+  );
 });
 
 test('a cloud job needs no slot, and a local job waits for one', () => {

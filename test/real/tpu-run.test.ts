@@ -220,23 +220,38 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     await lab.waitForPhase(id, 'succeeded');
   });
 
-  test('kill -9 of a run that creates its TPU leaves one operation, and the next run attaches to it', async () => {
+  test('kill -9 of a run that creates its TPU: the job creates it and runs; a second run is refused', async () => {
     const name = 'lab-v4-8-3';
     await lab.runOk('register', name, `zone=${zone}`);
     const emulator = (...args: string[]) => jobman(world, ['emulator', ...args], { env: lab.env });
-    const listed = async (job: string) =>
-      (await jobman(world, ['list', '--all', '--name', job, '--json'], { env: lab.env })).stdout.trim().split('\n')
-        .length;
+    const jobs = async () =>
+      (await jobman(world, ['list', '--all', '--json'], { env: lab.env })).stdout
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { readonly id: string }).id);
+    const before = await jobs();
     await emulator('hold', 'create');
     const running = startJobman(world, ['tpu', 'run', name, 'ada', 'dir=2', '-apply'], { env: lab.env });
-    await running.waitForOutput(/Job \d+ \(apply-.*\) runs in the background/);
+    const created = await eventually(async () => (await jobs()).find((id) => !before.includes(id)), { everyMs: 20 });
     running.child.kill('SIGKILL');
     await running.result.catch(() => undefined);
-    await emulator('clear');
     const again = await lab.tpu(['run', name, 'ada', 'dir=2', '-apply']);
-    assert.equal(again.code, 0, again.stderr);
-    await lab.waitForPhase(/job (\d{6})/.exec(again.stdout)?.[1] ?? '', 'succeeded');
-    assert.equal(await listed(`apply-${name}`), 1);
+    assert.equal(again.code, 4, again.stdout);
+    await emulator('clear');
+    await lab.waitForPhase(created ?? '', 'succeeded');
+    assert.equal((await jobs()).length, before.length + 1);
+    assert.match(await lab.runOk('find', 'style=full'), new RegExp(`${name} +reserved +Ada`));
+  });
+
+  test('a TPU that cannot be created fails its run with the reason', async () => {
+    const name = 'lab-v4-8-4';
+    await lab.runOk('register', name, 'zone=us-west4-a');
+    const { id } = await lab.startJob('run', name, 'ada', 'dir=2', '-apply');
+    const job = await lab.waitForPhase(id, 'failed');
+    assert.deepEqual(
+      job.attempts.map(({ reason }) => reason),
+      ['allocation_failed'],
+    );
   });
 
   test('without tmux a replacement answers the scripts, and the job is the same', async () => {

@@ -27,8 +27,9 @@ import { wakeController } from '../controller.ts';
 import { jobUpdates } from '../../app/job-updates.ts';
 import { confirm } from '../prompt.ts';
 import { abortOnSignal } from '../interrupt.ts';
+import type { TpuOperation } from '../../core/model/spec.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
-import { findOperation, followOperation, operate, operationConflict } from './operate.ts';
+import { findOperation, followOperation, operationConflict } from './operate.ts';
 import { clientNaming } from './resolve-user.ts';
 import type { TpuCli } from './command.ts';
 
@@ -116,8 +117,8 @@ export interface TpuClaim {
   /** Programs that belong to no job. The script of the new job ends them first. */
   readonly foreignPrograms: readonly DeviceHolder[];
   readonly booking: Booking | null;
-  /** If the TPU must be created, one request ends its jobs and creates it. Nothing changes before this call. */
-  prepare(): Promise<void>;
+  /** The work with which the new job creates its TPU, and the owner in the metadata of the old one. Null: it is ready. */
+  readonly creates: { readonly work: TpuOperation; readonly owner: string | undefined } | null;
 }
 
 /**
@@ -153,10 +154,7 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
     replaces,
     foreignPrograms: usage.holders,
     booking,
-    async prepare() {
-      if (operation !== null)
-        await operate(cli, parts, tpu, { operation, zone: state.zone, found: state.found, prepares: false, replaces });
-    },
+    creates: operation && { work: { ...operation.work, withCommand: true }, owner: state.found?.owner },
   };
 }
 

@@ -27,8 +27,6 @@ export interface OperationRequest {
   readonly found?: FoundTpu | undefined;
   /** False: the caller or a later job prepares the workers. */
   readonly prepares: boolean;
-  /** Jobs that the same request ends. The operation begins once they have ended. */
-  readonly replaces?: readonly string[];
 }
 
 interface RunningOperation {
@@ -105,18 +103,17 @@ async function beginOperation(
   cli: TpuCli,
   client: Client,
   tpu: LabTpu,
-  { operation, zone, found, prepares, replaces = [] }: OperationRequest,
+  { operation, zone, found, prepares }: OperationRequest,
 ): Promise<string> {
   const [site, { tpu: cloud }] = await Promise.all([cli.lab.site(), cli.services.settings()]);
   const capacity = persistentTpuSpec(tpu, site, { project: cloud.project, foundZone: zone === '' ? null : zone });
   const key = prepares ? wandbKeyIn(cli.io.env) : null;
   const steps = prepares ? siteSteps(site, capacity.zone, key !== null) : [];
-  // The owner stays: only the machines are new.
-  const kept = found?.owner === undefined ? capacity : { ...capacity, metadata: { owner: found.owner } };
-  const spec = buildOperationSpec(operation, kept, { steps, spreadsheet: site.spreadsheet !== null });
+  const of = { steps, spreadsheet: site.spreadsheet !== null, owner: found?.owner };
+  const spec = buildOperationSpec(operation, capacity, of);
   const manifest = `# Created by: tpu ${operation.name} ${tpu.name}\n`;
   const secrets = key === null ? {} : { [wandbSecret.secret]: Buffer.from(key).toString('base64') };
-  const answer = await client.create({ spec, manifest, secrets, replaces });
+  const answer = await client.create({ spec, manifest, secrets });
   if (answer.kind === 'created') {
     cli.note(`Job ${answer.id} (${spec.name}) runs in the background; Ctrl-C only detaches from it.`);
     await wakeController(cli, client);

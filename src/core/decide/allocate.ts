@@ -51,13 +51,13 @@ interface CapacityTraits {
 
 /**
  * The name of a persistent TPU, which one job uses at a time: `projects/lab/locations/us-west4-a/nodes/lab-v4`. Null for
- * other capacity. An operation has a name of its own: it does not wait for the job that uses the TPU, only for another
- * operation.
+ * other capacity. An operation without a command has a name of its own: it does not wait for the job that uses the TPU,
+ * only for another operation.
  */
 export function persistentTpuOf(capacity: CapacitySpec): string | null {
   if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent') return null;
   const name = `projects/${capacity.project}/locations/${capacity.zone}/nodes/${capacity.name}`;
-  return capacity.operation === undefined ? name : `${name}#operation`;
+  return capacity.operation === undefined || capacity.operation.withCommand === true ? name : `${name}#operation`;
 }
 
 /**
@@ -215,7 +215,9 @@ export function addAllocation(job: Job, now: Instant, alternative = 0): Change {
   const allocation = alternative === 0 ? planned : { ...planned, alternative };
   const next = { ...job, allocations: [...job.allocations, allocation] };
   const { kind = 'prepare' } = operationOf(job.spec) ?? {};
-  const shouldExist = allocation.ownership === 'persistent' && kind === 'prepare';
+  const shouldExist =
+    allocation.ownership === 'persistent' &&
+    (kind === 'prepare' || (kind !== 'delete' && !mayCreate(next, allocation)));
   return shouldExist ? recordRequested(next, ordinal, now) : withoutEvents(next);
 }
 
@@ -244,14 +246,15 @@ export function releaseExisting(job: Job, now: Instant): Change {
 }
 
 /**
- * True if the job may create it: always if ephemeral; if persistent, only for an operation that creates it, or after the
- * job released the one before.
+ * True if the job may create it: always if ephemeral; if persistent, only for an operation that creates it, until it was
+ * ready once, or after the job released the one before.
  */
 export function mayCreate(job: Job, allocation: Allocation): boolean {
   if (allocation.ownership === 'ephemeral') return true;
   const operation = operationOf(job.spec)?.kind;
-  if (operation === 'create' || operation === 'delete') return operation === 'create';
+  if (operation === 'delete') return false;
   const before = job.allocations[allocation.ordinal - 2];
+  if (operation === 'create' && (before?.readyAt ?? null) === null) return true;
   return before !== undefined && before.releasedAt !== null;
 }
 

@@ -139,7 +139,7 @@ export interface TpuSpec {
   readonly nodeCount?: number;
   /** Time that the queued resource stays in the queue before the cloud deletes it. Absent: no limit. */
   readonly validForMs?: Duration;
-  /** For a job without a command: its work on its persistent TPU. Absent: the job uses the TPU as it is. */
+  /** Its work on its persistent TPU. Absent: the job uses the TPU as it is. */
   readonly operation?: TpuOperation;
 }
 
@@ -156,6 +156,8 @@ export type TpuOperation = (
       readonly creationTime: string | null;
     }
 ) & {
+  /** The job then runs its command, so it uses the TPU alone. Absent: it has no command. */
+  readonly withCommand?: true;
   /** The lab's bookings are in a spreadsheet. Absent: in the table of the database. */
   readonly spreadsheet?: true;
 };
@@ -439,7 +441,7 @@ export function withBuckets(text: string, region: string): string {
   });
 }
 
-/** The work of a job without a command on its persistent TPU. */
+/** The work of a job on its persistent TPU. */
 export function operationOf({ capacity }: Pick<JobSpec, 'capacity'>): TpuOperation | undefined {
   return capacity.kind === 'tpu' ? capacity.operation : undefined;
 }

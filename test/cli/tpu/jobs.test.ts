@@ -180,12 +180,23 @@ suite('run', () => {
     assert.equal((await world.tpu(['run', 'v2-32-p1', 'lyy', '-apply'])).code, 0);
     world.tpuStates.set(seven, is('absent'));
     assert.equal((await world.tpu(['run', 'v2-32-7', 'lyy', '-q'], { terminal, input: ['yes'] })).code, 0);
-    assert.deepEqual(world.actions.slice(-2), [`reapply ${p1}`, `apply ${seven}`]);
-
-    // One request ends the jobs on a lost TPU and creates it again after their end, whatever happens to the command.
+    // One request: the job itself creates the TPU and then runs its script, whatever happens to the command.
+    const operation = async (id: string) => {
+      const job = (await world.store.load(id))?.job;
+      return job?.spec.capacity.kind === 'tpu' ? [job.startRequest?.after, job.spec.capacity.operation] : [];
+    };
+    assert.deepEqual(await operation('000003'), [undefined, { kind: 'create', withCommand: true }]);
+    assert.deepEqual(await operation('000004'), [undefined, { kind: 'create', withCommand: true }]);
     assert.equal((await world.tpu(['run', 'v2-32-p1', 'xibo', '-f', '-apply'])).code, 0);
-    assert.deepEqual(world.actions.slice(2), [`reapply ${p1} after 000004`]);
-    assert.equal((await receivedCommands(world, '000004'))[0]?.by, 'xibo');
+    assert.deepEqual(await operation('000005'), [['000003'], { kind: 'create', withCommand: true }]);
+    assert.equal((await receivedCommands(world, '000003'))[0]?.by, 'xibo');
+    assert.deepEqual([await jobCount(world), world.actions], [5, []]);
+    // A resume on a TPU that must be created is a new job, which names the old one as its parent.
+    await world.finishJob('000005', 'failed');
+    const resumed = await world.tpu(['resume', 'w=2', 'xibo', '-apply']);
+    assert.match(resumed.out, /job 000006 resumes window 2 on v2-32-preemptible-1/, resumed.err);
+    assert.match(resumed.err, /^It creates its TPU first: jobman why 6$/m);
+    assert.equal((await world.labStore.job('000006'))?.parent?.job, '000005');
   });
 
   test('a TPU that is not ready, or whose state is unknown, starts nothing', async (t) => {

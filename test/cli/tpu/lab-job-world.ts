@@ -184,7 +184,8 @@ async function finishRequestedJobs(store: Store, actions: string[]): Promise<voi
     if (stored === undefined) continue;
     const { spec } = stored.job;
     if (stored.job.desired === 'running') {
-      if (operationOf(spec) === undefined || spec.capacity.kind !== 'tpu') continue;
+      const operation = operationOf(spec);
+      if (operation === undefined || operation.withCommand === true || spec.capacity.kind !== 'tpu') continue;
       const { after } = stored.job.startRequest ?? {};
       const begins = after === undefined ? '' : ` after ${after.join()}`;
       actions.push(`${spec.name.replace(`-${spec.capacity.name}`, ` ${spec.capacity.name}`)}${begins}`);

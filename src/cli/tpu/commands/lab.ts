@@ -165,7 +165,7 @@ async function importContext(cli: TpuCli): Promise<ImportContext> {
       buildRunSpec({
         directory,
         tag,
-        ...contextFor(tpu),
+        ...contextFor(tpu, { zone: null, creates: null }),
         rule,
         monitor,
         commandLine: formatCommandLine(tpu.name, configs),

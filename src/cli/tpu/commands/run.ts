@@ -24,10 +24,18 @@ import {
 } from '../../../lab/run-spec.ts';
 import { type LabTpu, shortName, tpuFromName } from '../../../lab/tpus.ts';
 import { reportStart, tpuSpecContext } from '../create-lab-job.ts';
-import { moveRun, restartRun, startRun, type StartParts } from '../../../lab/start-run.ts';
+import { moveRun, restartRun, startRun, type StartedRun, type StartParts } from '../../../lab/start-run.ts';
 import { type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingEffect } from '../resolve-user.ts';
-import { resolveTpu, type ClaimContext, type ClaimRequest, claimTpu, readUsage, withTpus } from '../claim-tpu.ts';
+import {
+  resolveTpu,
+  type ClaimContext,
+  type ClaimRequest,
+  type TpuClaim,
+  claimTpu,
+  readUsage,
+  withTpus,
+} from '../claim-tpu.ts';
 import { ask, canAsk } from '../../prompt.ts';
 import { readNotes } from '../terminal.ts';
 import { findWindow } from '../user-windows.ts';
@@ -48,8 +56,7 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
     const notes = await readNotes(cli, args, noNotesMessage);
     const agreed = { apply: args.flags.has('apply'), force: args.flags.has('f') };
     const claim = await claimTpu(cli, parts, { tpu, user, ...agreed, otherEffects: effect === null ? [] : [effect] });
-    const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
-    await claim.prepare();
+    const specContext = (await tpuSpecContext(cli))(tpu, claim);
     const monitor = args.keys['monitor'] !== 'false';
     const spec = buildRunSpec({
       directory,
@@ -78,7 +85,7 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
       notes,
     });
     const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
-    await reportStart(cli, parts.client, started, `runs ${directory} on ${where}`);
+    await reportStart(cli, parts.client, started, claim, `runs ${directory} on ${where}`);
     return startMonitor(cli, args, user);
   });
 }
@@ -218,8 +225,7 @@ async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: Restar
 }
 
 async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: RestartRequest): Promise<void> {
-  const { startMode, user, window: number, labJob, view, tpu } = request;
-  const { client } = parts;
+  const { startMode, user, window: number, labJob, view } = request;
   if (!isFinishedPhase(view.phase))
     throw new JobmanError(
       `Window ${number} of ${user.name} (job ${labJob.job}) is still ${formatStatus(view)}.`,
@@ -227,26 +233,39 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
       [`tpu kill ${number} ${user.name}    kills it; then tpu ${startMode} ${number} ${user.name}`],
     );
   const claim = await claimTpu(cli, parts, { ...request, job: labJob.job });
-  await claim.prepare();
+  // The spec of a job is fixed, so a new job creates the TPU.
+  if (claim.creates !== null) return moveJob(cli, parts, request, claim);
   const started = await restartRun(startParts(cli, parts), { ...request, claim });
-  const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
-  await reportStart(cli, client, started, `${formatAction(startMode, number)} on ${where}`);
+  await reportRestart(cli, parts, request, claim, started);
 }
 
 /** If the job is under way, the user confirms its end. */
 async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: RestartRequest): Promise<void> {
-  const { startMode, window: number, labJob, view, tpu } = request;
+  const { window: number, labJob, view } = request;
   const isOver = isFinishedPhase(view.phase);
   const { namePrefix } = await cli.lab.site();
   const killed = `window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)} and would be killed`;
   const otherEffects = [...request.otherEffects, ...(isOver ? [] : [killed])];
   const claim = await claimTpu(cli, parts, { ...request, otherEffects });
-  const context = (await tpuSpecContext(cli))(tpu, claim.zone);
-  await claim.prepare();
-  const to = { tpu: tpu.name, window: number, context };
-  const started = await moveRun(startParts(cli, parts), { ...request, claim }, to);
-  const where = shortName(tpu.name, namePrefix);
-  await reportStart(cli, parts.client, started, `${formatAction(startMode, number)} on ${where}`);
+  await moveJob(cli, parts, request, claim);
+}
+
+async function moveJob(cli: TpuCli, parts: ClaimContext, request: RestartRequest, claim: TpuClaim): Promise<void> {
+  const { tpu, window } = request;
+  const context = (await tpuSpecContext(cli))(tpu, claim);
+  const started = await moveRun(startParts(cli, parts), { ...request, claim }, { tpu: tpu.name, window, context });
+  await reportRestart(cli, parts, request, claim, started);
+}
+
+async function reportRestart(
+  cli: TpuCli,
+  { client }: ClaimContext,
+  { tpu, startMode, window }: RestartRequest,
+  claim: TpuClaim,
+  started: StartedRun,
+): Promise<void> {
+  const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
+  await reportStart(cli, client, started, claim, `${formatAction(startMode, window)} on ${where}`);
 }
 
 function formatAction(startMode: RestartMode, number: number): string {
