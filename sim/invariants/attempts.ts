@@ -178,7 +178,11 @@ function isOwnFailure(context: CheckContext, run: Run): boolean {
     context.world().machines.findLast((one) => one.name === name && one.createdAt <= run.createdAt) ?? run.host.machine;
   if (machine.lostAt !== null && machine.lostAt < run.endedAt + 2 * minute) return false;
   if (machine.disruptedAt >= run.createdAt || context.world().networkCutUntil >= run.createdAt) return false;
-  return machine.hosts.every((host) => host.outage === null);
+  // On own machines, another worker may have been silent at that time.
+  const { endedAt } = run;
+  const wasSilent = ({ outage, lastOutage }: Run['host']): boolean =>
+    outage !== null || (lastOutage !== null && lastOutage.since < endedAt + 2 * minute && lastOutage.until > endedAt);
+  return ![...machine.hosts, ...others.map(({ host }) => host)].some(wasSilent);
 }
 
 /** Additional attempts that the owner's own rules allow beyond the budgets. */

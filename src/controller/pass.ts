@@ -95,6 +95,8 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     performer.perform(decision.job, decision.actions, completionsBefore);
     followers.follow(decision.job, backend, observation.workers);
     parts.capacityWatch.update(decision.job, wakeAt, clock.now());
+    // The end of a backoff may have passed since the observation began, and nothing else wakes a job for it.
+    if (wakeAt === undefined && !observation.admitted && admission.admit(decision.job).admitted) requeue(id);
     if (wakeAt === undefined) forgetJob(decision.job);
     else parts.setDue(id, immediate.limit(id, wakeAt, clock.now()));
     await writeJobFiles(decision, parts);
