@@ -6,6 +6,7 @@ import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
+import { eventually } from '../support/eventually.ts';
 import { jsonLines, openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { root } from '../support/root.ts';
 
@@ -85,6 +86,8 @@ test('a running, two waiting and a stopped job of version 1 continue', async (t)
   await world.output('rerun', '3');
   await world.waitForFinish('3');
   assert.equal(await log('3'), `attempt 2\nlr: 0.2\n${secrets}`);
+  // The TPU is released after the end of its job.
+  assert.ok(await eventually(async () => (await world.show('4')).allocations.every(({ state }) => state === 'gone')));
   await world.output('clean', '1', '2', '3', '4');
   assert.deepEqual(readdirSync(join(world.home, 'jobs', userInfo().username)), []);
 });
