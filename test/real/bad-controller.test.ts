@@ -154,9 +154,11 @@ test('settings that break while a controller runs are named with their position 
   const world = openJobWorld(t);
   await world.runOk(['controller', 'start']);
   const { pid } = controllerFile(world);
+  const log = () => readFileSync(join(world.home, 'controller.log'), 'utf8');
+  // From then on it counts as running.
+  assert.ok(await eventually(() => /controller \S+ started as/.test(log())));
   const set = await world.runOk(['settings', 'set', 'passes.count', '0']);
   assert.match(set.stderr, /The running controller uses the new settings at once/);
-  const log = () => readFileSync(join(world.home, 'controller.log'), 'utf8');
   const isRestarted = () => /the settings have changed[^]*controller \S+ started as/.test(log());
   assert.ok(await eventually(isRestarted, { withinMs: 30_000 }));
   const file = join(world.home, 'settings.json');
