@@ -1,6 +1,5 @@
-// `npm run bench [-- NAME...]`: measures everything with a budget and prints a table. Requires the bundle, except
-// for `walks`. Edit
-// bench/RESULTS.md manually.
+// `npm run bench [-- NAME...]`: measures everything with a budget and prints a table. Requires the bundle, except for
+// `walks`. Edit bench/RESULTS.md manually.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -37,7 +37,7 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
     async runStep(ref, step) {
       watcher.called('step', ref, `${ref.worker}/${step.name}`);
       const before = reachableHost(parts, ref);
-      await timeline.pause(isLocal(ref) ? chance.between(1, 1_000) : chance.between(300, 15_000));
+      await timeline.pause(isOnOwnHost(ref) ? chance.between(1, 1_000) : chance.between(300, 15_000));
       if (before !== undefined && reachableHost(parts, ref) !== before) {
         return { kind: 'unclear', evidence: { message: 'the connection broke during the step' } };
       }
@@ -53,7 +53,7 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
       const attempt = launch.attempt.ordinal;
       watcher.called('start', ref, `${attempt}/${ref.worker}`);
       const { restartDuringStart } = cloudModel.faultRates;
-      if (!isLocal(ref) && restartDuringStart > 0 && chance.yes(restartDuringStart)) {
+      if (!isOnOwnHost(ref) && restartDuringStart > 0 && chance.yes(restartDuringStart)) {
         const host = reachableHost(parts, ref);
         if (host !== undefined) restartInstantly(world, host);
       }
@@ -92,13 +92,9 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
         isOff = true;
       };
     },
-    isTailFree: isLocal,
+    isTailFree: isOnOwnHost,
     disconnect: () => undefined,
   };
-}
-
-function isLocal(ref: WorkerRef): boolean {
-  return isOnOwnHost(ref);
 }
 
 export function killFromOutside(
@@ -112,7 +108,7 @@ export function killFromOutside(
 
 function reachableHost(parts: HostPortOptions, ref: WorkerRef): Host | undefined {
   const { world, cloudModel } = parts;
-  if (isLocal(ref)) return world.controllerMachine.hosts[0];
+  if (isOnOwnHost(ref)) return world.controllerMachine.hosts[0];
   if (ref.job.spec.capacity.kind === 'hosts') {
     const [host] = world.gpuMachine.hosts;
     return host?.isUp !== true || host.outage !== null || cloudModel.isNetworkCut ? undefined : host;
@@ -130,9 +126,9 @@ async function observeWorker(parts: HostPortOptions, ref: WorkerRef): Promise<Ob
   const { world, cloudModel, chance, clock } = parts;
   const { timeline } = world;
   const began = clock.now();
-  await timeline.pause(isLocal(ref) ? 1 : chance.between(20, 400));
+  await timeline.pause(isOnOwnHost(ref) ? 1 : chance.between(20, 400));
   const host = reachableHost(parts, ref);
-  if (host === undefined || (!isLocal(ref) && chance.yes(cloudModel.faultRates.workerObserveFails))) {
+  if (host === undefined || (!isOnOwnHost(ref) && chance.yes(cloudModel.faultRates.workerObserveFails))) {
     await timeline.pause(chance.between(1_000, 8_000));
     return unknown('the worker does not answer', began);
   }
@@ -191,13 +187,13 @@ async function send(
   const { timeline } = world;
   const { faultRates } = cloudModel;
   const lost: OutcomeResult = { kind: 'unclear', evidence: { message: 'the connection broke' } };
-  await timeline.pause(isLocal(ref) ? 2 : chance.between(50, 900));
+  await timeline.pause(isOnOwnHost(ref) ? 2 : chance.between(50, 900));
   const host = reachableHost(parts, ref);
   if (host === undefined) {
     await timeline.pause(chance.between(2_000, 10_000));
     return { kind: 'failed', evidence: { message: 'the worker does not answer' } };
   }
-  if (!isLocal(ref)) {
+  if (!isOnOwnHost(ref)) {
     if (chance.yes(faultRates.requestLost)) {
       await timeline.pause(chance.between(2_000, 10_000));
       return lost;
@@ -211,11 +207,11 @@ async function send(
     }
   }
   const result = effect(host) ?? { kind: 'done' };
-  if (!isLocal(ref) && chance.yes(faultRates.replyLost)) {
+  if (!isOnOwnHost(ref) && chance.yes(faultRates.replyLost)) {
     await timeline.pause(chance.between(2_000, 10_000));
     return lost;
   }
-  await timeline.pause(isLocal(ref) ? 1 : chance.between(20, 300));
+  await timeline.pause(isOnOwnHost(ref) ? 1 : chance.between(20, 300));
   return result;
 }
 
@@ -229,7 +225,7 @@ async function followFile(
   const { world, cloudModel, chance } = parts;
   const { timeline } = world;
   let from = begin;
-  await timeline.pause(isLocal(ref) ? 1 : chance.between(50, 500));
+  await timeline.pause(isOnOwnHost(ref) ? 1 : chance.between(50, 500));
   for (;;) {
     if (isOff()) return;
     const host = reachableHost(parts, ref);
@@ -247,7 +243,8 @@ async function followFile(
     if (run !== null && from < available) {
       const to = Math.min(available, from + chance.between(1, 300));
       const chunk = outputOf(run, from, to);
-      if (!isLocal(ref) && chance.yes(cloudModel.faultRates.tailSlow)) await timeline.pause(chance.between(200, 2_000));
+      if (!isOnOwnHost(ref) && chance.yes(cloudModel.faultRates.tailSlow))
+        await timeline.pause(chance.between(200, 2_000));
       if (isOff()) return;
       await receiver.bytes(chunk);
       from = to;
@@ -257,7 +254,7 @@ async function followFile(
       receiver.ended();
       return;
     }
-    if (!isLocal(ref) && chance.yes(cloudModel.faultRates.tailDrops)) {
+    if (!isOnOwnHost(ref) && chance.yes(cloudModel.faultRates.tailDrops)) {
       receiver.dropped('the connection broke');
       return;
     }

@@ -851,7 +851,6 @@ export interface Client {
   bucketStatuses(project: string, buckets: readonly string[], pendingSpec: JobSpec | null): Promise<BucketAnswer>;
   /** A controller works for the database. Throws StoreError if a damaged lock hides it. */
   isControllerRunning(): Promise<boolean>;
-  /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   /**
    * The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy
    * answer for such a job as they do without a copy.
@@ -871,6 +870,7 @@ export interface Client {
   hideArchivedJob(uid: string): Promise<void>;
   /** Removes the logs and history. Throws JobmanError (4) for a job that may still run. */
   removeArchivedJob(uid: string): Promise<void>;
+  /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   /** Frees the connections. Safe to repeat; a later call opens them again. */
   close(): Promise<void>;

@@ -216,5 +216,5 @@ function describeBytes(content: Buffer): string {
 }
 
 function describeFile({ size, digest }: WorkdirFiles[string]): string {
-  return `${formatBytes(size)}, SHA-256 ${digest.slice('sha256:'.length).slice(0, 12)}`;
+  return `${formatBytes(size)}, SHA-256 ${digest.slice('sha256:'.length, 'sha256:'.length + 12)}`;
 }

@@ -102,8 +102,8 @@ export async function wroteRow(db: Database, statement: Sql): Promise<boolean> {
 const maxRepeated = 1_024;
 
 /**
- * False for an empty list, which `in ()` cannot say in PostgreSQL. The last value is repeated up to a power of two, so
- * that lists of all lengths are a few statements, which stay prepared.
+ * False for an empty list, for which PostgreSQL has no `in ()`. The last value is repeated up to a power of two, so that
+ * a few prepared statements serve lists of every length.
  */
 export function isOneOf(column: Sql, values: readonly Value[]): Sql {
   const last = values.at(-1);

@@ -1,5 +1,5 @@
-// Jobs of the client, of a cluster and of its archive as one job source: it answers in plain JSON, and knows a job again from
-// what it has answered.
+// Jobs of the client, of a cluster and of its archive as one job source: it returns plain JSON, and finds a job again by the
+// object that it returned.
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import type { Client } from '../../src/app/client.ts';

@@ -60,7 +60,6 @@ interface Row extends BillingGroup {
 function groupColumns(by: BillingGrouping, isFirst: boolean): readonly Column<Row>[] {
   const column = (title: string, field: BillingGrouping | 'name', without: string): Column<Row> => ({
     title,
-
     text: (row) => (row.isTotal ? (isFirst && field === by ? 'TOTAL' : '') : (row[field] ?? without)),
   });
   switch (by) {

@@ -142,7 +142,6 @@ function columnsOf(by: CostGrouping): readonly Column<Row>[] {
   return [
     {
       title,
-
       text: (row) => {
         const name = 'key' in row ? (row.key ?? withoutKey) : `${row.count} more`;
         return row.simulated && by !== 'job' ? `${name} (simulated)` : name;

@@ -210,13 +210,11 @@ function jobColumns(
   return [
     {
       title: 'JOB',
-
       text: (line) => fit(line.kind === 'job' ? line.id : line.kind === 'tpu' ? '-' : '', widths.id),
     },
     { title: 'NAME', text: (line) => fit(nameOf(line), widths.name) },
     {
       title: 'USER',
-
       text: (line) => (line.kind === 'job' ? (line.owner ?? '-') : line.kind === 'tpu' ? line.user : ''),
     },
     { title: 'ACCELERATOR', text: (line) => (line.kind === 'worker' ? '' : (line.accelerator ?? '-')) },

@@ -237,8 +237,8 @@ export function toEnd({ job, user }: LabJob): JobToEnd {
 }
 
 /**
- * Cancels the jobs with one request in the names of their owners, to which the user has agreed, and waits. Throws JobmanError: a refusal,
- * (1) after the timeout, (130) on the signal.
+ * Cancels the jobs with one request in the names of their owners, to which the user has agreed, and waits. Throws
+ * JobmanError: a refusal, (1) after the timeout, (130) on the signal.
  */
 export async function endJobs(
   cli: TpuCli,

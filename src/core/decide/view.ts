@@ -72,7 +72,8 @@ export interface WorkerRun extends WorkerView {
 
 /**
  * unknown: no observation. elsewhere: only the controller of another home can observe it. none: the worker answers and
- * has no run of this attempt. gone: the worker no longer exists. lost_start: the run folder exists, but its process never started. The others are as the worker reports them.
+ * has no run of this attempt. gone: the worker no longer exists. lost_start: the run folder exists, but its process never
+ * started. The others are as the worker reports them.
  */
 type WorkerRunStatus = { readonly state: 'unknown' | 'elsewhere' | 'none' | 'gone' | 'lost_start' } | RunStatus;
 

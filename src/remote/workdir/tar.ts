@@ -1,4 +1,5 @@
-// Tar: an archive in the format of GNU tar, whose names may be any bytes of any length.
+// Tar: an archive in the format of GNU tar, whose names may be any bytes of any length. The usual library (tar-stream) writes
+// names as UTF-8 only.
 
 import { isLink, type TreeEntry, type TreeFile } from '../../app/tree.ts';
 
