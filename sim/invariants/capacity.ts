@@ -67,11 +67,14 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
   const { recovery, finish, limits } = job.spec;
   const hasJustFinished = job.finish !== null && before.finish === null;
   if (hasJustFinished) ledger.failedAt = job.finish.verdict === 'failed' ? now : null;
-  for (const { ordinal, ownership, name, releasedAt, lastObserved } of job.allocations) {
+  for (const { ordinal, ownership, name, releasedAt, readyAt, lastObserved } of job.allocations) {
     if (releasedAt === null || before.allocations[ordinal - 1]?.releasedAt !== null) continue;
     const operation = operationOf(job.spec)?.kind;
     const isFirst = ordinal === 1 && operation === 'recreate';
-    const mayRelease = operation === 'delete' || isFirst || recovery.rules.some(({ answer }) => answer.on === 'new');
+    // A TPU that failed holds no program and no disk, so a job that may create it also replaces it.
+    const isFailed = operation === 'create' && readyAt === null && lastObserved?.state === 'lost';
+    const hasRule = recovery.rules.some(({ answer }) => answer.on === 'new');
+    const mayRelease = operation === 'delete' || isFirst || isFailed || hasRule;
     const isRecreated = job.finish === null && mayRelease;
     if (ownership === 'persistent' && !isRecreated)
       context.fail(3, `job ${job.id}: the persistent ${name} is released`);
