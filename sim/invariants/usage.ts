@@ -36,7 +36,7 @@ export function checkUsage(context: CheckContext, { job, events }: Ledger): void
       checkReadyNow(context, name, job, periods, there);
       // No controller waits for the end of a machine of a job that was removed by force.
       const isUnended = isForceRemoved(job) && periods.some(({ until }) => until === null);
-      if (isClockKept && !isUnended) checkReadyTime(context, name, periods, there);
+      if (isClockKept && !isUnended) checkReadyTime(context, name, job, periods, there);
     }
   }
 }
@@ -67,22 +67,29 @@ function checkReadyNow(
   const isCharged = periods.some(({ until }) => until === null);
   const ready = ours.filter(({ state }) => state === 'ready');
   const isReady = ready.length > 0;
-  const isUnseen = ({ zone, readyPeriods }: Machine): boolean =>
-    (readyPeriods.at(-1)?.from ?? 0) > (context.world().listedAt.get(zone) ?? -Infinity);
-  const isExcused = isForceRemoved(job) && ready.every(isUnseen);
+  const isExcused = isForceRemoved(job) && ready.every((machine) => isUnseen(context, machine, machine.readyPeriods.at(-1)));
   if (isReady && !isCharged && !isExcused) context.fail(16, `${name} is ready, and the ledger does not charge it`);
   if (isCharged && !isReady && !isForceRemoved(job))
     context.fail(16, `${name} is not ready, and the ledger charges it`);
 }
 
+/** No list has shown the machine since it became ready for that period. */
+function isUnseen(context: CheckContext, { zone }: Machine, period: { readonly from: number } | undefined): boolean {
+  return (period?.from ?? 0) > (context.world().listedAt.get(zone) ?? -Infinity);
+}
+
 function checkReadyTime(
   context: CheckContext,
   name: string,
+  job: Job,
   periods: readonly ReadyPeriod[],
   ours: readonly Machine[],
 ): void {
   const { now } = context.world().timeline;
-  const truth = ours.reduce((sum, { readyPeriods }) => sum + totalOf(readyPeriods, now), 0);
+  const seen = ours.flatMap((machine) =>
+    machine.readyPeriods.filter((period) => !isForceRemoved(job) || !isUnseen(context, machine, period)),
+  );
+  const truth = totalOf(seen, now);
   const recorded = totalOf(periods, epoch + now + context.clockOffset);
   if (Math.abs(recorded - truth) > maxLag)
     context.fail(16, `${name} was ready for ${truth} ms, and the ledger has ${recorded} ms`);
