@@ -67,20 +67,15 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     }
   }
 
-  async function hasExitedWithin(timeoutMs: number): Promise<boolean> {
-    const { pollUntil } = await import('./processes.ts');
-    return (await pollUntil(async () => (isControllerRunning(home) ? undefined : true), timeoutMs)) === true;
-  }
-
   async function stop(): Promise<{ readonly stopped: boolean }> {
     if (!isControllerRunning(home)) return { stopped: false };
     const { terminateProcess } = await import('./processes.ts');
-    await requestControllerExit(null);
-    if (await hasExitedWithin(exitTimeout / 2)) return { stopped: true };
     const pid = readController(home)?.pid;
+    await requestControllerExit(null);
+    if (await hasExitedWithin(home, exitTimeout / 2, pid)) return { stopped: true };
     // A controller without file descriptors cannot read the request; a signal needs none.
     if (pid !== undefined) await terminateProcess(pid);
-    if (await hasExitedWithin(exitTimeout / 2)) return { stopped: true };
+    if (await hasExitedWithin(home, exitTimeout / 2, pid)) return { stopped: true };
     throw new JobmanError(
       `The controller (process ${pid ?? 'unknown'}) has not exited yet. Its log: ${log}`,
       exitCode.failed,
@@ -122,7 +117,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       const { startInBackground } = await import('./processes.ts');
       if (running !== null) {
         await requestControllerExit(formatProgram(program));
-        if (!(await hasExitedWithin(exitTimeout))) throw notExitedError(running, program, log);
+        if (!(await hasExitedWithin(home, exitTimeout))) throw notExitedError(running, program, log);
       }
       // Wrong settings are reported here, with their own exit code.
       await parts.settings();
@@ -149,6 +144,13 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       return uninstallService({ io, home });
     },
   };
+}
+
+/** With `pid` also the end of its process: it releases the lock before it closes its files. */
+async function hasExitedWithin(home: string, timeoutMs: number, pid?: number): Promise<boolean> {
+  const { isProcessRunning, pollUntil } = await import('./processes.ts');
+  const isOver = () => !isControllerRunning(home) && (pid === undefined || !isProcessRunning(pid));
+  return (await pollUntil(async () => isOver() || undefined, timeoutMs)) === true;
 }
 
 function notExitedError(running: ControllerFile, program: ControllerProgram, log: string): JobmanError {

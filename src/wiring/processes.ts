@@ -141,6 +141,15 @@ export async function terminateProcess(pid: number): Promise<void> {
   await runProcess({ argv: ['kill', '-TERM', String(pid)], timeoutMs: 5_000, maxOutputBytes: 1_000 });
 }
 
+/** Also false for a zombie, which holds no file, and without `/proc`. */
+export function isProcessRunning(pid: number): boolean {
+  try {
+    return !/\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return false;
+  }
+}
+
 /** Resolves with the exit code; 128 + n when signal n ended the program. */
 export function runOnTerminal(argv: readonly string[]): Promise<number> {
   const [program = '', ...args] = argv;

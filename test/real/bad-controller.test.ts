@@ -139,6 +139,20 @@ test('a home has one controller at most', async (t) => {
   assert.ok(!existsSync(join(world.home, 'controller.json')));
 });
 
+test('controller stop returns once the process has ended, so that a script may remove the home next', async (t) => {
+  const world = openJobWorld(t);
+  const slow = olderJobman(world, [
+    [
+      'wiring/controller-process.ts',
+      'await store.close();\n  }\n}',
+      'await new Promise((end) => setTimeout(end, 1_000));\n}}',
+    ],
+  ]);
+  assert.equal(slow(['controller', 'start']).status, 0);
+  await world.runOk(['controller', 'stop']);
+  assert.deepEqual(world.processesMatching('controller run'), []);
+});
+
 test('invalid settings are reported by a start of the controller, as by every other command', async (t) => {
   const world = openJobWorld(t);
   mkdirSync(world.home, { recursive: true });
