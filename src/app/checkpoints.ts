@@ -1,5 +1,6 @@
 // Checkpoint folders of all jobs, with their contents. jobman only lists them and names the command; people remove them.
 
+import type { Job } from '../core/model/job.ts';
 import { emulatorProject } from '../core/model/spec.ts';
 import {
   checkpointFolders,
@@ -8,67 +9,86 @@ import {
   type CheckpointRow,
   type FolderContents,
 } from '../reports/checkpoints.ts';
-import { mapConcurrent } from './concurrency.ts';
+import { mapConcurrent, reportsOf } from './concurrency.ts';
 import { quote } from '../catalogue/shell.ts';
 import type { Store } from './ports.ts';
 import {
-  createProgress,
+  countProgress,
   describeError,
   maxConcurrentBuckets,
-  type CountOptions,
-  type StorageOptions,
+  type CountProgress,
   type StorageParts,
   type StoragePort,
   type StorageProblem,
 } from './storage.ts';
-import { emulatorStopped } from './tpus.ts';
+import { emulatorStopped, type TpuSettings } from './tpus.ts';
 
+/** The result so far. */
 export interface CheckpointReport {
+  readonly counted: CountProgress;
   readonly rows: readonly CheckpointRow[];
   readonly problems: readonly StorageProblem[];
   /** Ids of jobs whose folders cannot be listed from this machine. */
   readonly unlisted: readonly string[];
 }
 
-/** Reads every folder once: buckets through the storage API, folders of this machine directly. Throws StoreError. */
-export async function readCheckpoints(
-  parts: {
-    readonly store: Pick<Store, 'list'>;
-    readonly portFor: StorageParts['portFor'];
+/**
+ * The report so far; the last one is complete. Reads every folder once: buckets through the storage API, folders of this
+ * machine directly. A folder is listed if the actor may read one of its jobs. Throws StoreError.
+ */
+export async function* readCheckpoints(
+  parts: Pick<StorageParts, 'storageOf'> & {
     readonly countFiles: CountFiles;
-    /** The project whose login reads the buckets of jobs that run on this machine. */
-    readonly project: string | null;
+    readonly store: Pick<Store, 'list'>;
+    /** The login of its project reads the buckets of jobs that run on this machine. */
+    readonly settings: Pick<TpuSettings, 'project'>;
+    readonly isReadable: (job: Job) => boolean;
   },
-  options: StorageOptions,
-): Promise<CheckpointReport> {
+  signal: AbortSignal,
+): AsyncGenerator<CheckpointReport, void> {
+  const { isReadable } = parts;
   const { jobs } = await parts.store.list({ maxFinished: null, includeRemoved: true });
-  const { folders, unlisted } = checkpointFolders(jobs);
+  const all = checkpointFolders(jobs);
+  const folders = all.folders.filter((folder) => folder.jobs.some(isReadable));
+  const unlisted = all.unlisted.filter(isReadable).map(({ id }) => id);
   const problems = new Map<string, StorageProblem>();
-  const track = createProgress(options);
-  track.expect(folders.length);
+  const contents = new Map<CheckpointFolder, FolderContents>();
+  const prefixes = new Map<CheckpointFolder, string>();
   const ports = new Map<string, Promise<StoragePort | undefined>>();
   const portOf = ({ project: own }: CheckpointFolder): Promise<StoragePort | undefined> => {
-    const project = own ?? parts.project ?? 'google';
-    const port = ports.get(project) ?? parts.portFor(project);
+    const project = own ?? parts.settings.project ?? 'google';
+    const port = ports.get(project) ?? parts.storageOf(project);
     ports.set(project, port);
     return port;
   };
-  const read = await mapConcurrent(folders, maxConcurrentBuckets, async (folder) => {
-    const contents = await contentsOf(folder, { ...parts, portOf }, track.options, problems);
-    track.finish();
-    return [folder, contents, await prefixOf(folder, portOf)] as const;
-  });
-  const contents = new Map(read.map(([folder, content]) => [folder, content]));
-  const prefixes = new Map(read.map(([folder, , prefix]) => [folder, prefix]));
-  return {
-    rows: checkpointRows(folders, contents, jobs, (folder) => prefixes.get(folder) ?? ''),
-    problems: [...problems.values()],
-    unlisted: unlisted.map(({ id }) => id),
+  let counted = 0;
+  const report = (): CheckpointReport => {
+    const counts = [...contents.values()].flatMap((content) => ('count' in content ? [content.count] : []));
+    return {
+      counted: countProgress(counts, counted, folders.length),
+      rows: checkpointRows(folders, contents, jobs, (folder) => prefixes.get(folder) ?? ''),
+      problems: [...problems.values()],
+      unlisted,
+    };
   };
+  yield* reportsOf(report, signal, (onChange) =>
+    mapConcurrent(folders, maxConcurrentBuckets, async (folder) => {
+      prefixes.set(folder, await prefixOf(folder, portOf));
+      for await (const content of contentsOf(folder, { ...parts, portOf }, signal, problems)) {
+        contents.set(folder, content);
+        onChange();
+      }
+      counted += 1;
+      onChange();
+    }),
+  );
 }
 
-/** Counts the regular files of a folder of this machine; follows no links. An absent folder is empty. */
-export type CountFiles = (root: string, options: CountOptions) => Promise<FolderContents>;
+/**
+ * Counts the regular files of a folder of this machine, folder by folder; follows no links. An absent folder is empty. An
+ * abort ends it after a partial count.
+ */
+export type CountFiles = (root: string, signal: AbortSignal) => AsyncIterable<FolderContents>;
 
 type PortOf = (folder: CheckpointFolder) => Promise<StoragePort | undefined>;
 
@@ -78,25 +98,26 @@ async function prefixOf(folder: CheckpointFolder, portOf: PortOf): Promise<strin
   return endpoint === null ? '' : `CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE=${quote(endpoint)} `;
 }
 
-async function contentsOf(
+async function* contentsOf(
   folder: CheckpointFolder,
   { portOf, countFiles }: { readonly portOf: PortOf; readonly countFiles: CountFiles },
-  options: CountOptions,
+  signal: AbortSignal,
   problems: Map<string, StorageProblem>,
-): Promise<FolderContents> {
+): AsyncGenerator<FolderContents, void> {
   const { source, project } = folder;
-  if (source.kind === 'local') return countFiles(source.path, options);
+  if (source.kind === 'local') return yield* countFiles(source.path, signal);
   const port = await portOf(folder);
   if (port === undefined) {
     const problem = { project: emulatorProject, bucket: null, message: emulatorStopped, severity: 'note' } as const;
     problems.set(emulatorProject, { ...problem, hints: [], isUnreachable: false });
-    return { unreadable: 'the TPU emulator is not running' };
+    yield { unreadable: 'the TPU emulator is not running' };
+    return;
   }
-  const { count, error } = await port.count(source, options);
-  if (error !== null) {
+  for await (const { count, error } of port.count(source, signal)) {
+    if (count !== null) yield { count };
+    if (error === null) continue;
     const problem = describeError(error, project ?? '', 'storage.objects.list');
     problems.set(source.bucket, { project: project ?? '', bucket: source.bucket, severity: 'unread', ...problem });
-    if (count === null) return { unreadable: problem.message };
+    if (count === null) yield { unreadable: problem.message };
   }
-  return count === null ? { unreadable: 'interrupted' } : { count };
 }

@@ -45,6 +45,8 @@ import type { QuotaQuery, QuotaReport } from './quota.ts';
 import type { RefPurpose } from './refs.ts';
 import type { QuotaRow } from '../reports/quota.ts';
 import type { UsageRow } from '../reports/usage.ts';
+import type { CheckpointReport } from './checkpoints.ts';
+import type { StorageQuery, StorageReport } from './storage.ts';
 import type { ForgetAnswer, TpuList, TpuQuery } from './tpus.ts';
 import type { CostQuery, CostReport, JobCost } from '../reports/cost.ts';
 import type { FrozenWorkdir, UploadedWorkdir } from './workdir.ts';
@@ -832,6 +834,13 @@ export interface Client {
   knownQuota(projects: readonly string[]): Promise<readonly QuotaRow[]>;
   /** A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects. */
   quotaWarnings(capacity: TpuSpec): Promise<readonly string[]>;
+  /**
+   * The buckets of the projects that `tpus` finds, as reports of what is read so far; the last one is complete. Throws
+   * JobmanError without a project.
+   */
+  storage(query: StorageQuery): AsyncIterable<StorageReport>;
+  /** The checkpoint folders of the jobs that the actor may read, as `storage`. */
+  checkpoints(): AsyncIterable<CheckpointReport>;
   /** Checks all locations of the settings, the jobs and the recorded orphans. */
   orphans(): Promise<OrphanReport>;
   observeOrphans(orphans: readonly Orphan[]): Promise<readonly OrphanView[]>;

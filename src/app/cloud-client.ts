@@ -1,13 +1,17 @@
-// Cloud client: the methods of Client about TPUs, quotas and orphans, over the store and the clouds of the settings.
+// Cloud client: the methods of Client about TPUs, quotas, storage and orphans, over the store and the clouds of the settings.
 
+import type { Job } from '../core/model/job.ts';
 import type { OutcomeResult } from '../core/model/observation.ts';
 import type { Duration } from '../core/model/time.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
 import type { Client } from './client.ts';
 import type { BillingExport } from './billing-export.ts';
+import type { CountFiles } from './checkpoints.ts';
+import { untilLeft } from './concurrency.ts';
 import type { CachedResult, ImagePort, RegistryAnswer } from './images.ts';
 import type { BucketPort, Orphan } from './ports.ts';
 import type { QuotaCache, QuotaPort } from './quota.ts';
+import type { StorageParts } from './storage.ts';
 import type { ClientParts, WhoAmI } from './store-client.ts';
 import type { TpuCloud, TpuSettings } from './tpus.ts';
 
@@ -26,6 +30,9 @@ export interface Clouds {
   /** Throws JobmanError (5) without a login to the cloud of the project. */
   readonly checkLogin: (project: string) => Promise<void>;
   readonly bucketsOf: (project: string) => BucketPort;
+  readonly storageOf: StorageParts['storageOf'];
+  /** For the checkpoint folders on this machine. */
+  readonly countFiles: CountFiles;
   /** Adds the project to the setting. */
   readonly excludeProject: (project: string) => Promise<void>;
 }
@@ -39,6 +46,8 @@ type CloudMethod =
   | 'quota'
   | 'knownQuota'
   | 'quotaWarnings'
+  | 'storage'
+  | 'checkpoints'
   | 'orphans'
   | 'observeOrphans'
   | 'releaseOrphan'
@@ -102,6 +111,24 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Clie
         .then((own) => quotaWarnings(own, capacity))
         .catch(() => []);
     },
+
+    storage: (query) =>
+      untilLeft(async function* (signal) {
+        const [own, { readStorage }] = await Promise.all([cloudParts(), import('./storage.ts')]);
+        yield* readStorage({ ...own, isSimulated: (project) => own.cloud.isSimulated(project) }, query, signal);
+      }),
+
+    checkpoints: () =>
+      untilLeft(async function* (signal) {
+        const [actor, own, { readCheckpoints }, { permissionOf }] = await Promise.all([
+          whoAmI(),
+          cloudParts(),
+          import('./checkpoints.ts'),
+          import('../core/policy/permissions.ts'),
+        ]);
+        const isReadable = (job: Job) => permissionOf(actor, job, 'read') === 'allow';
+        yield* readCheckpoints({ ...own, isReadable }, signal);
+      }),
 
     orphans: async () => (await orphanOperations()).observe(),
     observeOrphans: async (orphans) => (await orphanOperations()).observeAgain(orphans),

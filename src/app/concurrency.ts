@@ -80,3 +80,47 @@ export function createBell() {
     },
   };
 }
+
+/** A reader gets a report at most so often. */
+const reportInterval: Duration = 100;
+
+/** The report whenever the work has changed it, and once more at its end. An abort ends the reports, not the work. */
+export async function* reportsOf<Report>(
+  report: () => Report,
+  signal: AbortSignal,
+  work: (onChange: () => void) => Promise<unknown>,
+): AsyncGenerator<Report, void> {
+  const bell = createBell();
+  let isOver = false;
+  const working = work(() => bell.ring()).finally(() => {
+    isOver = true;
+    bell.ring();
+  });
+  const ended = working.catch(() => undefined);
+  for (;;) {
+    await bell.wait(maxTimer, signal);
+    if (signal.aborted) return;
+    if (isOver) break;
+    yield report();
+    await withTimeout(reportInterval, ended, () => undefined);
+  }
+  await working;
+  yield report();
+}
+
+/** Aborts the signal when the reader leaves the iteration: `return` of a generator would wait for its next value. */
+export function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]() {
+      const over = new AbortController();
+      const values = read(over.signal);
+      return {
+        next: () => values.next(),
+        return() {
+          over.abort();
+          return values.return();
+        },
+      };
+    },
+  };
+}

@@ -10,7 +10,6 @@ import type { ClusterArchive } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
-import type { StorageReader } from './storage.ts';
 import type { UploadedWorkdir } from './workdir.ts';
 
 /** The streams and facts of the process. Only main.ts touches `process`. */
@@ -160,8 +159,6 @@ export interface Services {
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;
-  /** The buckets of the projects, and the checkpoint folders of the jobs. Sends no request yet. */
-  storage(): Promise<StorageReader>;
   /** The checks of `jobman doctor`. Changes and starts nothing. `onChange` gets the names of those that still run. */
   doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;
   /** Throws the JobmanError with which `create` would refuse to copy that folder (`job.workdir`). */

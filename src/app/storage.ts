@@ -14,8 +14,7 @@ import {
   type ProjectStorage,
   type StorageTotal,
 } from '../reports/storage.ts';
-import type { CheckpointReport } from './checkpoints.ts';
-import { mapConcurrent } from './concurrency.ts';
+import { mapConcurrent, reportsOf } from './concurrency.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { asClause } from './format.ts';
 import type { Answer } from './google.ts';
@@ -37,14 +36,7 @@ export interface ObjectFolder {
   readonly prefix: string;
 }
 
-export interface CountOptions {
-  /** An abort ends the listing; the count so far is partial. */
-  readonly signal: AbortSignal;
-  /** Called for each page with its amounts. */
-  readonly onProgress?: ((objects: number, bytes: number) => void) | undefined;
-}
-
-/** `count` is null if nothing could be read. A partial count without an error was aborted. */
+/** `count` is null if nothing could be read. */
 export interface CountedObjects {
   readonly count: ObjectCount | null;
   readonly error: CloudError | null;
@@ -67,7 +59,8 @@ export interface StoragePort {
   buckets(): Promise<Answer<BucketListing>>;
   /** Null for the TPU emulator, which has no metrics. */
   readonly metrics: ((now: Instant) => Promise<Answer<MetricsReading>>) | null;
-  count(folder: ObjectFolder, options: CountOptions): Promise<CountedObjects>;
+  /** The objects so far, page by page. An abort ends it after a partial count. */
+  count(folder: ObjectFolder, signal: AbortSignal): AsyncIterable<CountedObjects>;
   /** Another server than Google's: the address that gcloud needs in CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE. */
   readonly gcloudEndpoint: string | null;
 }
@@ -84,7 +77,9 @@ export interface StorageProblem {
   readonly isUnreachable: boolean;
 }
 
+/** The result so far. */
 export interface StorageReport {
+  readonly counted: CountProgress;
   readonly rows: readonly BucketRow[];
   readonly total: StorageTotal;
   readonly problems: readonly StorageProblem[];
@@ -101,29 +96,19 @@ export interface StorageQuery {
   readonly exact: boolean;
 }
 
-export interface StorageProgress {
-  readonly buckets: number;
-  readonly ofBuckets: number;
+export interface CountProgress {
+  /** The folders or buckets that are counted, of all that will be. */
+  readonly counted: number;
+  readonly ofAll: number;
   readonly objects: number;
   readonly bytes: number;
-}
-
-export interface StorageOptions {
-  readonly signal: AbortSignal;
-  readonly onProgress?: (progress: StorageProgress) => void;
-}
-
-/** Read-only. Throws JobmanError without a project. */
-export interface StorageReader {
-  read(query: StorageQuery, options: StorageOptions): Promise<StorageReport>;
-  checkpoints(options: StorageOptions): Promise<CheckpointReport>;
 }
 
 export interface StorageParts {
   readonly store: Pick<Store, 'list'>;
   readonly settings: TpuSettings;
-  /** Undefined while the TPU emulator, which serves the project, does not run. */
-  readonly portFor: (project: string) => Promise<StoragePort | undefined>;
+  /** Undefined while the TPU emulator, which serves the project, does not run. Sends no request yet. */
+  readonly storageOf: (project: string) => Promise<StoragePort | undefined>;
   readonly isSimulated: (project: string) => boolean;
   readonly now: () => Instant;
 }
@@ -133,14 +118,14 @@ const maxConcurrentProjects = 8;
 export const maxConcurrentBuckets = 8;
 
 /**
- * Three requests for each project, all at once, unless a list has several pages. `exact` and the buckets of the TPU emulator
- * take one request for each thousand objects. Throws JobmanError without a project.
+ * The report so far; the last one is complete. Three requests for each project, all at once, unless a list has several pages.
+ * `exact` and the buckets of the TPU emulator take one request for each thousand objects. Throws JobmanError without a project.
  */
-export async function readStorage(
+export async function* readStorage(
   parts: StorageParts,
   query: StorageQuery,
-  options: StorageOptions,
-): Promise<StorageReport> {
+  signal: AbortSignal,
+): AsyncGenerator<StorageReport, void> {
   const { jobs } = await parts.store.list({ maxFinished: maxFinishedJobs });
   const specs = tpuSpecs(jobs, parts.settings.forgottenProjects);
   const scope = query.project === undefined ? {} : { project: query.project };
@@ -150,15 +135,36 @@ export async function readStorage(
       'No project: no job names one, and the setting tpu.project is not set. Pass one: jobman storage --project my-project',
       exitCode.usage,
     );
-  const problems: StorageProblem[] = [];
-  const track = createProgress(options);
-  const read = await mapConcurrent(projects, maxConcurrentProjects, (project) =>
-    readProject(parts, { project, exact: query.exact, zones: zonesInUse(jobs, project) }, track, problems),
-  );
-  const answered = read.filter((one) => one !== null);
-  const rows = storageRows(answered);
   const suggestion = suggestScope(query, parts.settings, specs);
-  return { rows, total: storageTotal(rows), problems, projects, anyAnswered: answered.length > 0, suggestion };
+  const read: StorageReading = { problems: [], answered: [], counted: 0, ofAll: 0 };
+  const report = (): StorageReport => {
+    const rows = storageRows(read.answered);
+    return {
+      counted: countProgress(
+        read.answered.flatMap(({ counts }) => [...counts.values()]),
+        read.counted,
+        read.ofAll,
+      ),
+      rows,
+      total: storageTotal(rows),
+      problems: [...read.problems],
+      projects,
+      anyAnswered: read.answered.length > 0,
+      suggestion,
+    };
+  };
+  yield* reportsOf(report, signal, (onChange) =>
+    mapConcurrent(projects, maxConcurrentProjects, (project) =>
+      readProject(parts, { project, exact: query.exact, zones: zonesInUse(jobs, project) }, read, signal, onChange),
+    ),
+  );
+}
+
+interface StorageReading {
+  readonly problems: StorageProblem[];
+  readonly answered: ProjectStorage[];
+  counted: number;
+  ofAll: number;
 }
 
 interface ProjectQuery {
@@ -167,19 +173,19 @@ interface ProjectQuery {
   readonly zones: readonly string[];
 }
 
-/** Null if neither its buckets nor their metrics could be read. */
 async function readProject(
-  { portFor, isSimulated, now }: StorageParts,
+  { storageOf, isSimulated, now }: StorageParts,
   { project, exact, zones }: ProjectQuery,
-  track: ProgressTracker,
-  problems: StorageProblem[],
-): Promise<ProjectStorage | null> {
+  read: StorageReading,
+  signal: AbortSignal,
+  onChange: () => void,
+): Promise<void> {
   const add = (problem: Pick<StorageProblem, 'message'> & Partial<StorageProblem>): void =>
-    void problems.push({ project, bucket: null, hints: [], severity: 'unread', isUnreachable: false, ...problem });
-  const port = await portFor(project);
+    void read.problems.push({ project, bucket: null, hints: [], severity: 'unread', isUnreachable: false, ...problem });
+  const port = await storageOf(project);
   if (port === undefined) {
     add({ message: emulatorStopped, severity: 'note' });
-    return null;
+    return;
   }
   const at = now();
   const [listed, measured] = await Promise.all([port.buckets(), port.metrics?.(at)]);
@@ -205,22 +211,34 @@ async function readProject(
       });
   } else if (measured?.ok === true && measured.value.gap !== null)
     add({ message: `some sizes may be missing: ${asClause(measured.value.gap)}`, severity: 'note' });
-  if (buckets === null && metrics.size === 0) return null;
+  if (buckets === null && metrics.size === 0) return;
   const counts = new Map<string, ObjectCount>();
-  let isComplete = measured === undefined || (measured.ok && measured.value.gap === null);
-  if (exact || port.metrics === null) {
-    const names = buckets?.map(({ name }) => name) ?? [...metrics.keys()];
-    track.expect(names.length);
-    await mapConcurrent(names, maxConcurrentBuckets, async (bucket) => {
-      const { count, error } = await port.count({ bucket, prefix: '' }, track.options);
-      track.finish();
+  const storage = {
+    project,
+    buckets,
+    metrics,
+    counts,
+    countedAt: at,
+    zones,
+    simulated: isSimulated(project),
+    isComplete: measured === undefined || (measured.ok && measured.value.gap === null),
+  };
+  read.answered.push(storage);
+  if (!exact && port.metrics !== null) return onChange();
+  const names = buckets?.map(({ name }) => name) ?? [...metrics.keys()];
+  read.ofAll += names.length;
+  await mapConcurrent(names, maxConcurrentBuckets, async (bucket) => {
+    for await (const { count, error } of port.count({ bucket, prefix: '' }, signal)) {
       if (count !== null) counts.set(bucket, count);
-      if (error === null) return;
-      isComplete = false;
-      add({ bucket, ...describeError(error, project, 'storage.objects.list') });
-    });
-  }
-  return { project, buckets, metrics, counts, isComplete, countedAt: at, zones, simulated: isSimulated(project) };
+      if (error !== null) {
+        storage.isComplete = false;
+        add({ bucket, ...describeError(error, project, 'storage.objects.list') });
+      }
+      onChange();
+    }
+    read.counted += 1;
+    onChange();
+  });
 }
 
 /** The zones of the alternatives of unfinished jobs, and of capacity that is held. */
@@ -264,21 +282,7 @@ export function describeError(
   };
 }
 
-type ProgressTracker = ReturnType<typeof createProgress>;
-
-export function createProgress({ signal, onProgress }: StorageOptions) {
-  let progress: StorageProgress = { buckets: 0, ofBuckets: 0, objects: 0, bytes: 0 };
-  const change = (changed: Partial<StorageProgress>): void => {
-    progress = { ...progress, ...changed };
-    onProgress?.(progress);
-  };
-  const options: CountOptions = {
-    signal,
-    onProgress: (objects, bytes) => change({ objects: progress.objects + objects, bytes: progress.bytes + bytes }),
-  };
-  return {
-    options,
-    expect: (count: number) => change({ ofBuckets: progress.ofBuckets + count }),
-    finish: () => change({ buckets: progress.buckets + 1 }),
-  };
+export function countProgress(counts: readonly ObjectCount[], counted: number, ofAll: number): CountProgress {
+  const sum = (amount: 'objects' | 'bytes'): number => counts.reduce((total, count) => total + count[amount], 0);
+  return { counted, ofAll, objects: sum('objects'), bytes: sum('bytes') };
 }

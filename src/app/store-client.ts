@@ -11,6 +11,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { ArchivedLogs, ClusterStore } from './cluster/objects.ts';
 import { createArchiveClient } from './archive-client.ts';
 import { createCloudClient, type OpenClouds } from './cloud-client.ts';
+import { untilLeft } from './concurrency.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
@@ -158,23 +159,6 @@ async function requireCount(count: number, what: string): Promise<void> {
   if (Number.isSafeInteger(count) && count >= 0) return;
   const { usageError } = await import('./errors.ts');
   throw usageError(`${what} must be a whole number from 0 on, and not ${count}.`);
-}
-
-/** Aborts the signal when the reader leaves the iteration: `return` of a generator would wait for its next value. */
-function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterable<T> {
-  return {
-    [Symbol.asyncIterator]() {
-      const over = new AbortController();
-      const values = read(over.signal);
-      return {
-        next: () => values.next(),
-        return() {
-          over.abort();
-          return values.return();
-        },
-      };
-    },
-  };
 }
 
 type Find = (ref: string, purpose: RefPurpose) => Promise<StoredJob>;

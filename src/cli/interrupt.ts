@@ -21,6 +21,18 @@ export async function untilInterrupted<T>(cli: Pick<Cli, 'io'>, work: (signal: A
   }
 }
 
+/** After the signal it leaves the iteration at once, without waiting for its next value. */
+export async function* untilSignal<T>(signal: AbortSignal, values: AsyncIterable<T>): AsyncGenerator<T, void> {
+  const left = new Promise<null>((resolve) => signal.addEventListener('abort', () => resolve(null)));
+  const iterator = values[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await Promise.race([iterator.next(), left]);
+    if (next === null) await iterator.return?.();
+    if (next === null || next.done === true) return;
+    yield next.value;
+  }
+}
+
 export function callAfter(length: Duration | undefined, call: () => void): () => void {
   return length === undefined ? () => undefined : callAt(Date.now() + length, Date.now, call);
 }

@@ -4,38 +4,35 @@ import type { CountFiles } from '../app/checkpoints.ts';
 import { isFileMissing, messageOf } from '../app/errors.ts';
 import type { Instant } from '../core/model/time.ts';
 
-export const countFiles: CountFiles = async (root, { signal, onProgress }) => {
+export const countFiles: CountFiles = async function* (root, signal) {
   let [bytes, objects] = [0, 0];
   let newestAt: Instant | null = null;
   const open = [root];
+  const count = (isPartial: boolean) => ({ count: { bytes, objects, newestAt, isPartial } });
   try {
     const isFolder = await lstat(root).then(
       (found) => found.isDirectory(),
       (error: unknown) => (isFileMissing(error) ? null : Promise.reject(error)),
     );
-    if (isFolder === null) return { count: { bytes, objects, newestAt, isPartial: false } };
-    if (!isFolder) return { unreadable: 'it is not a folder' };
+    if (isFolder !== true) {
+      yield isFolder === null ? count(false) : { unreadable: 'it is not a folder' };
+      return;
+    }
     for (let folder = open.pop(); folder !== undefined && !signal.aborted; folder = open.pop()) {
-      let [newBytes, newObjects] = [0, 0];
       for await (const entry of await opendir(folder)) {
         const path = join(folder, entry.name);
         if (entry.isDirectory()) open.push(path);
         else {
           const { size, mtimeMs } = await lstat(path);
-          newBytes += size;
-          newObjects += 1;
+          bytes += size;
+          objects += 1;
           newestAt = Math.max(newestAt ?? 0, Math.round(mtimeMs));
         }
       }
-      bytes += newBytes;
-      objects += newObjects;
-      onProgress?.(newObjects, newBytes);
+      yield count(open.length > 0);
     }
   } catch (error) {
     // If a program deletes a file during the count, the count is incomplete.
-    return isFileMissing(error)
-      ? { count: { bytes, objects, newestAt, isPartial: true } }
-      : { unreadable: messageOf(error) };
+    yield isFileMissing(error) ? count(true) : { unreadable: messageOf(error) };
   }
-  return { count: { bytes, objects, newestAt, isPartial: open.length > 0 || signal.aborted } };
 };

@@ -3,7 +3,7 @@
 
 import type { Answer, GoogleApi } from '../app/google.ts';
 import { matchesShape, splitByShape, type Shape, type ShapeValue } from '../app/json.ts';
-import type { BucketListing, CountedObjects, CountOptions, ObjectFolder } from '../app/storage.ts';
+import type { BucketListing, CountedObjects, ObjectFolder } from '../app/storage.ts';
 import { readBucketLocation } from '../catalogue/bucket-location.ts';
 import type { CloudError } from '../core/model/job.ts';
 import { parseInstant, type Instant } from '../core/model/time.ts';
@@ -46,18 +46,18 @@ const objectsForm = {
 } as const satisfies Shape;
 
 /**
- * Counts the objects below a prefix, page by page: the live ones, as `gcloud storage du` does. An abort or a failure
- * gives a partial count, or none before the first page. Requires the permission `storage.objects.list`.
+ * Counts the objects below a prefix, page by page: the live ones, as `gcloud storage du` does. A failure comes last, with a
+ * partial count, or none before the first page. Requires the permission `storage.objects.list`.
  */
-export async function countObjects(
+export async function* countObjects(
   api: GoogleApi,
   { bucket, prefix }: ObjectFolder,
-  { signal, onProgress }: CountOptions,
-): Promise<CountedObjects> {
+  signal: AbortSignal,
+): AsyncGenerator<CountedObjects, void> {
   let [pages, bytes, objects] = [0, 0, 0];
   let newestAt: Instant | null = null;
   let token = '';
-  const result = (isPartial: boolean, error: CloudError | null): CountedObjects => ({
+  const soFar = (isPartial: boolean, error: CloudError | null): CountedObjects => ({
     count: pages === 0 ? null : { bytes, objects, newestAt, isPartial },
     error,
   });
@@ -69,35 +69,42 @@ export async function countObjects(
       ...(prefix === '' ? {} : { prefix }),
       ...(token === '' ? {} : { pageToken: token }),
     });
-    let answer: Answer<ShapeValue<typeof objectsForm>>;
+    const path = `storage/v1/b/${encodeURIComponent(bucket)}/o?${String(query)}`;
+    let answer: Answer<ObjectPage>;
     try {
       signal.throwIfAborted();
-      answer = await api.call(
-        'GET',
-        `storage/v1/b/${encodeURIComponent(bucket)}/o?${String(query)}`,
-        undefined,
-        signal,
-      );
+      answer = await api.call('GET', path, undefined, signal);
     } catch (error) {
       if (!signal.aborted) throw error;
-      return result(true, null);
+      return;
     }
-    if (!answer.ok) return result(true, answer.error);
-    if (!matchesShape(answer.value, objectsForm)) return result(true, unexpectedForm('the list of objects'));
-    const { items = [], nextPageToken = '' } = answer.value;
-    if (nextPageToken !== '' && nextPageToken === token) return result(true, unexpectedForm('the list of objects'));
-    let pageBytes = 0;
-    for (const { size = '', updated } of items) {
-      pageBytes += Number(size);
-      const at = parseInstant(updated);
-      if (at !== null && (newestAt === null || at > newestAt)) newestAt = at;
+    const page = answer.ok ? readPage(answer.value, token) : answer;
+    if (!page.ok) {
+      yield soFar(true, page.error);
+      return;
     }
-    if (!Number.isFinite(pageBytes)) return result(true, unexpectedForm('the list of objects'));
     pages += 1;
-    bytes += pageBytes;
-    objects += items.length;
-    onProgress?.(items.length, pageBytes);
-    token = nextPageToken;
+    bytes += page.bytes;
+    objects += page.objects;
+    if (page.newestAt !== null) newestAt = Math.max(newestAt ?? page.newestAt, page.newestAt);
+    token = page.next;
+    yield soFar(token !== '', null);
   } while (token !== '');
-  return result(false, null);
+}
+
+type ObjectPage = ShapeValue<typeof objectsForm>;
+
+function readPage(value: ObjectPage, token: string) {
+  const unexpected = { ok: false, error: unexpectedForm('the list of objects') } as const;
+  if (!matchesShape(value, objectsForm)) return unexpected;
+  const { items = [], nextPageToken: next = '' } = value;
+  let bytes = 0;
+  let newestAt: Instant | null = null;
+  for (const { size = '', updated } of items) {
+    bytes += Number(size);
+    const at = parseInstant(updated);
+    if (at !== null && (newestAt === null || at > newestAt)) newestAt = at;
+  }
+  if (!Number.isFinite(bytes) || (next !== '' && next === token)) return unexpected;
+  return { ok: true, bytes, objects: items.length, newestAt, next } as const;
 }

@@ -42,6 +42,11 @@ export async function openClouds(services: Services, timeout?: Duration): Promis
     billing: async () => (await import('./billing.ts')).openBillingExport(services),
     checkLogin: (project) => checkLogin({ io, settings }, project),
     bucketsOf: (project) => createBucketPort({ io, home, settings }, project),
+    storageOf: async (project) => (await import('./storage.ts')).openStorage(services, settings, project),
+    async *countFiles(root, signal) {
+      const { countFiles } = await import('../files/count-files.ts');
+      yield* countFiles(root, signal);
+    },
     async excludeProject(project) {
       await addToSetting(services.settingsFiles(), 'tpu.forgottenProjects', project, tpu.forgottenProjects);
     },

@@ -98,8 +98,6 @@ export function createServices(io: Io): LabServices {
     emulator: () =>
       import('./emulator-service.ts').then(({ createEmulatorService }) => createEmulatorService({ io, home })),
 
-    storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services)),
-
     doctor: (onChange) => import('./doctor.ts').then(({ diagnose }) => diagnose(services, onChange)),
 
     async workers(ref, connection) {

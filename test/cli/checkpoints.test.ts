@@ -4,13 +4,13 @@ import { lutimesSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from '
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { defaultSettings } from '../../src/app/settings.ts';
-import type { StorageReader } from '../../src/app/storage.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import type { CommandSpec, JobSpec } from '../../src/core/model/spec.ts';
 import { day, hour, minute } from '../../src/core/model/time.ts';
+import type { CheckpointReport } from '../../src/app/checkpoints.ts';
 import type { CheckpointRow } from '../../src/reports/checkpoints.ts';
 import { openStore } from '../../src/store/store.ts';
-import { createStorageReader } from '../../src/wiring/storage.ts';
+import { createLocalClients } from '../../src/wiring/client.ts';
 import { readDocument } from '../docs/documents.ts';
 import { startTestEmulator } from '../emulator/test-emulator.ts';
 import { openStorageServer, storageRefusal } from '../google/storage-server.ts';
@@ -57,7 +57,7 @@ async function checkpoints(
   const own = defaultSettings(4, new Map(Object.entries(settings)));
   const cli: CliHarness = createCliHarness({
     services: {
-      storage: () => createStorageReader({ ...cli.services, home: world.home, settings: async () => own }),
+      client: async () => createLocalClients({ ...cli.services, home: world.home, settings: async () => own })(null),
     },
   });
   const code = await run(['storage', 'checkpoints', ...flags], cli.services);
@@ -183,12 +183,20 @@ test('the buckets of the TPU emulator are read with the same requests', async (t
   const own = defaultSettings(4, new Map<string, unknown>(Object.entries(settings)));
   const cli: CliHarness = createCliHarness({
     services: {
-      storage: () => createStorageReader({ ...cli.services, home: world.home, settings: async () => own }),
+      client: async () => createLocalClients({ ...cli.services, home: world.home, settings: async () => own })(null),
     },
   });
   assert.equal(await run(['storage', '--exact'], cli.services), 0);
   assert.match(cli.out(), /^my-bucket +\S+ +standard +5\.0 KiB +3 /m);
 });
+
+function cliWith(rows: readonly CheckpointRow[]): CliHarness {
+  const counted = { counted: 0, ofAll: 0, objects: 0, bytes: 0 };
+  async function* checkpointReports(): AsyncIterable<CheckpointReport> {
+    yield { counted, rows, problems: [], unlisted: [] };
+  }
+  return createCliHarness({ client: { checkpoints: checkpointReports } });
+}
 
 test('the example of the documentation', async () => {
   const row = (id: string, state: Partial<CheckpointRow>): CheckpointRow => ({
@@ -219,8 +227,7 @@ test('the example of the documentation', async () => {
     row('000002', { phase: 'failed' }),
     row('000001', unneeded),
   ];
-  const reader = { checkpoints: async () => ({ rows, problems: [], unlisted: [] }) } as object as StorageReader;
-  const cli = createCliHarness({ services: { storage: async () => reader } });
+  const cli = cliWith(rows);
   assert.equal(await run(['storage', 'checkpoints'], cli.services), 0);
   const [table, ...commands] = cli.out().split(/\n(?= {2}gcloud)/);
   const printed = `$ jobman storage checkpoints\n${table}\n${cli.err()}${commands.join('\n')}`;
@@ -231,8 +238,7 @@ test('the example of the documentation', async () => {
 });
 
 test('a global flag may be between the two parts of the name', async () => {
-  const reader = { checkpoints: async () => ({ rows: [], problems: [], unlisted: [] }) } as object as StorageReader;
-  const cli = createCliHarness({ services: { storage: async () => reader } });
+  const cli = cliWith([]);
   assert.equal(await run(['storage', '-q', 'checkpoints'], cli.services), 0);
   assert.deepEqual([cli.out(), cli.err()], ['', '']);
 });

@@ -4,7 +4,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { defaultSettings } from '../../src/app/settings.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { openStore } from '../../src/store/store.ts';
-import { createStorageReader } from '../../src/wiring/storage.ts';
+import { createLocalClients } from '../../src/wiring/client.ts';
 import {
   monitoringRefusal,
   openStorageServer,
@@ -65,7 +65,7 @@ async function open(
     services: {
       home,
       settings: async () => settings,
-      storage: () => createStorageReader({ ...world.services, home, settings: async () => settings }),
+      client: async () => createLocalClients({ ...world.services, home, settings: async () => settings })(null),
     },
   });
   return {
@@ -236,7 +236,9 @@ suite('storage', () => {
     );
     const { home } = openWorld(t);
     const world: CliHarness = createCliHarness({
-      services: { storage: () => createStorageReader({ ...world.services, home, settings: async () => settings }) },
+      services: {
+        client: async () => createLocalClients({ ...world.services, home, settings: async () => settings })(null),
+      },
     });
     assert.equal(await run(['storage'], world.services), 5);
     assert.match(world.err(), /project lab could not be read: 127\.0\.0\.1:9 did not answer/);
@@ -296,17 +298,21 @@ suite('storage --exact', () => {
     let pages = 0;
     const stuck = Promise.withResolvers<void>();
     t.after(() => stuck.resolve());
-    const { world, jobman } = await open(t, {
-      projects: { lab: { 'lab-runs': { location: 'EU', objects } } },
-      pageSize: 10,
-      beforeAnswer: (path) => {
-        if (!path.includes('/o?')) return undefined;
-        pages += 1;
-        return pages > 3 ? stuck.promise : undefined;
+    const { world, jobman } = await open(
+      t,
+      {
+        projects: { lab: { 'lab-runs': { location: 'EU', objects } } },
+        pageSize: 10,
+        beforeAnswer: (path) => {
+          if (!path.includes('/o?')) return undefined;
+          pages += 1;
+          return pages > 3 ? stuck.promise : undefined;
+        },
       },
-    });
+      { terminal: { columns: 100, rows: 24 } },
+    );
     const ended = jobman('storage', '--exact');
-    assert.ok(await eventually(() => pages > 3));
+    assert.ok(await eventually(() => world.err().includes('Counted 0 of 1 bucket: 30 objects')));
     world.signal();
     const { code, out, err } = await ended;
     assert.equal(code, 130);

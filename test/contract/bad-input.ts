@@ -225,6 +225,8 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   quota: [],
   quotaWarnings: [],
   releaseOrphan: [],
+  storage: [],
+  checkpoints: [],
   tpus: [],
   activity: [],
   installationId: [],

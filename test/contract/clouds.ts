@@ -25,6 +25,21 @@ const clouds: ClientParts['clouds'] = async () => ({
   billing: async () => null,
   checkLogin: () => Promise.resolve(),
   bucketsOf: () => ({ observe: async () => ({ kind: 'absent' }) }),
+  storageOf: async () => ({
+    buckets: async () => {
+      const bucket = { name: 'runs', location: null, storageClass: 'STANDARD', createdAt: noon };
+      return { ok: true, value: { buckets: [bucket], unreadable: [] } };
+    },
+    metrics: null,
+    gcloudEndpoint: null,
+    async *count() {
+      yield { count: { bytes: 1, objects: 1, newestAt: noon, isPartial: true }, error: null };
+      yield { count: { bytes: 3, objects: 2, newestAt: noon, isPartial: false }, error: null };
+    },
+  }),
+  async *countFiles() {
+    yield { unreadable: 'it is not a folder' };
+  },
   releaseOrphan: async () => ({ kind: 'done' }),
   excludeProject: () => Promise.resolve(),
 });
@@ -59,6 +74,10 @@ export function cloudSuite(openFixture: (t: TestContext, own: Partial<ClientPart
     const [orphan, ...others] = orphansOf(withAttempts(aJob(tpuSpec()), [readyAllocation], []));
     assert.ok(orphan !== undefined && others.length === 0);
     assert.equal((await client.observeOrphans([orphan])).length, 1);
+
+    const reports = await Array.fromAsync(client.storage({ exact: true }));
+    assert.deepEqual(reports.at(-1)?.counted, { counted: 1, ofAll: 1, objects: 2, bytes: 3 });
+    assert.deepEqual((await Array.fromAsync(client.checkpoints())).at(-1)?.rows, []);
 
     const query = { refresh: false };
     assert.deepEqual((await client.images(query)).value[0]?.tags, ['3.1']);

@@ -345,6 +345,8 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   quota: { kind: 'none', because: 'as tpus' },
   knownQuota: { kind: 'none', because: 'as tpus' },
   quotaWarnings: { kind: 'none', because: 'about the quota of a project' },
+  storage: { kind: 'none', because: 'as tpus' },
+  checkpoints: { kind: 'list', reveals: readers, call: (client) => Array.fromAsync(client.checkpoints()) },
   orphans: { kind: 'none', because: 'as tpus' },
   observeOrphans: { kind: 'none', because: 'as tpus' },
   whoAmI: { kind: 'none', because: 'it is the actor' },
@@ -409,6 +411,8 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
       billing: async () => null,
       checkLogin: () => Promise.resolve(),
       bucketsOf: () => ({ observe: async () => ({ kind: 'unlocated' }) }),
+      storageOf: async () => undefined,
+      async *countFiles() {},
       async releaseOrphan({ resource }) {
         appendFileSync(join(home, 'released'), resource);
         return { kind: 'done' };
@@ -532,6 +536,7 @@ const specWith = (ownership: 'ephemeral' | 'persistent'): JobSpec => {
     ...tpuSpec().command,
     script: `python3 train.py --tag ${canary}`,
     env: { TAG: canary },
+    checkpointDir: `gs://runs/${canary}`,
     secrets: secretRefs,
   };
   const file: StepFile = { kind: 'inline', base64: Buffer.from(canary).toString('base64'), to: '~/notes', mode: 0o644 };

@@ -5,7 +5,7 @@ import type { StepProgress } from '../../app/manual-step.ts';
 import { pluralize, escapeLine } from '../../app/format.ts';
 import { forEach, printError, refsOf, splitRef, type Cli, type GlobalFlags } from '../context.ts';
 import { createOutputDisplay } from '../hosts/worker-output.ts';
-import { abortOnSignal } from '../interrupt.ts';
+import { abortOnSignal, untilSignal } from '../interrupt.ts';
 
 /** 0 if the step succeeds on every worker, otherwise 1; the job's history records the result. */
 export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
@@ -24,22 +24,15 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: 
 
 async function runOnJob(cli: Cli, client: Client, ref: Ref, step: string, flags: SetupFlags): Promise<number> {
   const { signal, release } = abortOnSignal(cli);
-  const left = new Promise<null>((resolve) => signal.addEventListener('abort', () => resolve(null)));
-  const run = client.runStep(ref, step, { force: flags.force === true })[Symbol.asyncIterator]();
   let show: StepDisplay | undefined;
   try {
-    for (;;) {
-      const next = await Promise.race([run.next(), left]);
-      if (next === null) {
-        await run.return?.();
-        cli.note(`The step continues where it has not ended: jobman logs ${Number(show?.job ?? ref)} --step ${step}`);
-        return exitCode.interrupted;
-      }
-      if (next.done === true) break;
-      if (next.value.kind === 'begun') show = createStepDisplay(cli, step, next.value, flags);
-      else await show?.add(next.value);
+    for await (const progress of untilSignal(signal, client.runStep(ref, step, { force: flags.force === true }))) {
+      if (progress.kind === 'begun') show = createStepDisplay(cli, step, progress, flags);
+      else await show?.add(progress);
     }
-    return show?.end() ?? exitCode.failed;
+    if (!signal.aborted) return show?.end() ?? exitCode.failed;
+    cli.note(`The step continues where it has not ended: jobman logs ${Number(show?.job ?? ref)} --step ${step}`);
+    return exitCode.interrupted;
   } finally {
     release();
     await cli.io.stdout.flush();

@@ -1,13 +1,13 @@
 import type { CheckpointReport } from '../../app/checkpoints.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine, formatAge, formatBinaryBytes, formatList, formatTimestamp, pluralize } from '../../app/format.ts';
-import type { StorageOptions, StorageProblem, StorageProgress, StorageReport } from '../../app/storage.ts';
+import type { CountProgress, StorageProblem, StorageReport } from '../../app/storage.ts';
 import { day, type Instant } from '../../core/model/time.ts';
 import type { CheckpointRow } from '../../reports/checkpoints.ts';
 import type { BucketRow, StorageTotal } from '../../reports/storage.ts';
 import { drawStatusLine } from '../block.ts';
 import { type Cli, type GlobalFlags, reportError } from '../context.ts';
-import { untilInterrupted } from '../interrupt.ts';
+import { untilInterrupted, untilSignal } from '../interrupt.ts';
 import { type Column, fittedTable } from '../render/aligned.ts';
 import { csvLines } from '../render/csv.ts';
 import { columnsOf } from '../screen.ts';
@@ -16,10 +16,9 @@ import { repairHints } from './tpus.ts';
 
 export async function storage(cli: Cli, { project, exact = false, csv }: StorageFlags & GlobalFlags): Promise<number> {
   if (csv === true && cli.json) throw usageError('--csv and --json exclude each other.');
-  const reader = await cli.services.storage();
-  const { result: report, isInterrupted } = await withProgress(cli, 'bucket', (options) =>
-    reader.read({ project, exact }, options),
-  );
+  const client = await cli.services.client();
+  const { report, isInterrupted } = await readReport(cli, 'bucket', client.storage({ project, exact }));
+  if (report === null) return interrupted(cli);
   const { rows, total, problems, projects } = report;
   if (cli.json) {
     cli.printJsonLines(rows.map((row) => ({ kind: 'bucket', ...row }) as const));
@@ -27,7 +26,7 @@ export async function storage(cli: Cli, { project, exact = false, csv }: Storage
   } else if (csv === true) cli.printAll(bucketCsv(rows));
   else {
     cli.printAll(bucketLines(report, columnsOf(cli.io.stdout), cli.io.now()));
-    if (rows.length === 0 && problems.length === 0)
+    if (rows.length === 0 && problems.length === 0 && !isInterrupted)
       cli.note(`No buckets in ${projects.length === 1 ? 'project' : 'projects'} ${escapeLine(formatList(projects))}.`);
     printNotes(cli, rows, exact);
   }
@@ -36,8 +35,9 @@ export async function storage(cli: Cli, { project, exact = false, csv }: Storage
 }
 
 export async function checkpoints(cli: Cli, { all = false }: CheckpointsFlags & GlobalFlags): Promise<number> {
-  const reader = await cli.services.storage();
-  const { result: report, isInterrupted } = await withProgress(cli, 'folder', (options) => reader.checkpoints(options));
+  const client = await cli.services.client();
+  const { report, isInterrupted } = await readReport(cli, 'folder', client.checkpoints());
+  if (report === null) return interrupted(cli);
   const rows = report.rows.filter(({ files }) => all || files !== 0);
   if (cli.json) cli.printJsonLines(rows);
   else printCheckpoints(cli, report, rows);
@@ -45,26 +45,27 @@ export async function checkpoints(cli: Cli, { all = false }: CheckpointsFlags & 
   return printProblems(cli, report.problems, isAnyRead, isInterrupted);
 }
 
-/** Shows the progress on a terminal. Ctrl-C ends the counting; the report then has what was counted. */
-async function withProgress<T>(
+/** Shows the progress on a terminal. Ctrl-C ends the counting; the report then has what was counted, or is null. */
+async function readReport<T extends { readonly counted: CountProgress }>(
   cli: Cli,
   noun: string,
-  work: (options: StorageOptions) => Promise<T>,
-): Promise<{ readonly result: T; readonly isInterrupted: boolean }> {
-  let progress: StorageProgress | null = null;
-  const line = drawStatusLine(cli, 250, () => (progress === null ? null : formatProgress(progress, noun)));
+  reports: AsyncIterable<T>,
+): Promise<{ readonly report: T | null; readonly isInterrupted: boolean }> {
+  let report: T | null = null;
+  const line = drawStatusLine(cli, 250, () => (report === null ? null : formatProgress(report.counted, noun)));
   try {
     return await untilInterrupted(cli, async (signal) => {
-      const result = await work({ signal, onProgress: (next) => (progress = next) });
-      return { result, isInterrupted: signal.aborted };
+      for await (const next of untilSignal(signal, reports)) report = next;
+      return { report, isInterrupted: signal.aborted };
     });
   } finally {
     line.end();
   }
 }
 
-function formatProgress({ buckets, ofBuckets, objects, bytes }: StorageProgress, noun: string): string {
-  return `Counted ${buckets} of ${pluralize(ofBuckets, noun)}: ${pluralize(objects, 'object')}, ${formatBinaryBytes(bytes)}`;
+function formatProgress({ counted, ofAll, objects, bytes }: CountProgress, noun: string): string | null {
+  if (ofAll === 0) return null;
+  return `Counted ${counted} of ${pluralize(ofAll, noun)}: ${pluralize(objects, 'object')}, ${formatBinaryBytes(bytes)}`;
 }
 
 // ------------------------------------------------------------------------------------------ buckets
@@ -244,13 +245,15 @@ function printProblems(
       for (const line of [`note: ${sentence}`, ...hints.map((hint) => `  ${hint}`)]) cli.note(line);
     else reportError(new JobmanError(sentence, codeOf(problem), hints), cli);
   }
-  if (isInterrupted) {
-    cli.note('Interrupted: not everything was counted.');
-    return exitCode.interrupted;
-  }
+  if (isInterrupted) return interrupted(cli);
   const errors = problems.filter(({ severity }) => severity !== 'note');
   if (errors.length === 0 || isAnyRead) return exitCode.ok;
   return errors.some(({ isUnreachable }) => isUnreachable) ? exitCode.unreachable : exitCode.failed;
+}
+
+function interrupted(cli: Cli): number {
+  cli.note('Interrupted: not everything was counted.');
+  return exitCode.interrupted;
 }
 
 function codeOf({ isUnreachable }: StorageProblem): number {
