@@ -69,10 +69,12 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
   if (hasJustFinished) ledger.failedAt = job.finish.verdict === 'failed' ? now : null;
   for (const { ordinal, ownership, name, releasedAt, readyAt, lastObserved } of job.allocations) {
     if (releasedAt === null || before.allocations[ordinal - 1]?.releasedAt !== null) continue;
-    const operation = operationOf(job.spec)?.kind;
+    const { kind: operation, withCommand } = operationOf(job.spec) ?? {};
     const isFirst = ordinal === 1 && operation === 'recreate';
-    // A TPU that failed holds no program and no disk, so a job that may create it also replaces it.
-    const isFailed = operation === 'create' && readyAt === null && lastObserved?.state === 'lost';
+    // A TPU that is lost holds no program and no disk, so a job that may create it also replaces it: until it was ready,
+    // or until its own command has started.
+    const isBeforeStart = withCommand === true && job.attempts.every(({ startedAt }) => startedAt === null);
+    const isFailed = (isBeforeStart || (operation === 'create' && readyAt === null)) && lastObserved?.state === 'lost';
     const hasRule = recovery.rules.some(({ answer }) => answer.on === 'new');
     const mayRelease = operation === 'delete' || isFirst || isFailed || hasRule;
     const isRecreated = job.finish === null && mayRelease;

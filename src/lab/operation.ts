@@ -86,11 +86,22 @@ export function mayBeOperation(job: string, tpu: string): boolean {
   );
 }
 
-/** The operation of an unfinished job on that TPU; null for any other job. */
+/**
+ * The operation of an unfinished job on that TPU; null for any other job, and for one whose command has started: its TPU
+ * is ready.
+ */
 export function runningOperation(view: JobView, tpu: Pick<LabTpu, 'name'>): TpuOperation | null {
-  const { capacity } = view.spec;
-  if (isFinishedPhase(view.phase) || capacity.kind !== 'tpu' || capacity.name !== tpu.name) return null;
-  return capacity.operation?.withCommand === true ? null : (capacity.operation ?? null);
+  const { phase, spec, attempts } = view;
+  const { capacity } = spec;
+  if (isFinishedPhase(phase) || capacity.kind !== 'tpu' || capacity.name !== tpu.name) return null;
+  const { operation = null } = capacity;
+  const isOver = operation?.withCommand === true && (phase === 'stopping' || hasStarted({ attempts }));
+  return isOver ? null : operation;
+}
+
+/** True once the command has started, which follows the whole setup. */
+export function hasStarted({ attempts }: Pick<JobView, 'attempts'>): boolean {
+  return attempts.some(({ startedAt }) => startedAt !== null);
 }
 
 /** True if the running operation does all of the work of the wanted one, so that the command can follow it instead. */

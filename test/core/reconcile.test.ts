@@ -1126,6 +1126,22 @@ test('while a TPU is recreated, the old one does not count as the new one', () =
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 2]);
 });
 
+test('a TPU that is preempted before the command for which it is created has started is created again without a rule', () => {
+  const capacity = { ...persistent, operation: { kind: 'create', withCommand: true } } as const;
+  const world = new World(spec({ capacity, preset: 'pass' }));
+  const preempt = (): void =>
+    void Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
+  world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
+  world.runUntil(() => phaseOf(world.job) === 'setup');
+  preempt();
+  world.stepResult = { kind: 'done' };
+  world.runUntilRunning();
+  assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [1, 2]);
+  preempt();
+  world.runUntilFinished();
+  assert.deepEqual([phaseOf(world.job), world.job.allocations.length], ['failed', 2], 'the command has started');
+});
+
 test('a preempted persistent TPU that no rule recreates fails the job after the grace', () => {
   const world = running(spec({ capacity: persistent, preset: 'pass' }));
   world.preempt();

@@ -237,7 +237,11 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     await running.result.catch(() => undefined);
     const again = await lab.tpu(['run', name, 'ada', 'dir=2', '-apply']);
     assert.equal(again.code, 4, again.stdout);
+    const apply = startJobman(world, ['tpu', 'apply', name], { env: lab.env });
+    await apply.waitForOutput(new RegExp(`Job ${created} .* does that already\\. Following it`));
     await emulator('clear');
+    const applied = await apply.result;
+    assert.deepEqual([applied.code, applied.stdout], [0, `${name} is ready.\n`], applied.stderr);
     await lab.waitForPhase(created ?? '', 'succeeded');
     assert.equal((await jobs()).length, before.length + 1);
     assert.match(await lab.runOk('find', 'style=full'), new RegExp(`${name} +reserved +Ada`));

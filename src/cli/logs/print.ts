@@ -19,6 +19,8 @@ import { createLogStream, type LogRules } from './stream.ts';
 type PrintEnd =
   /** `view` is null for a job in a cluster, `phase` for one that was deleted. */
   | { readonly kind: 'finished'; readonly phase: Phase | null; readonly view: JobView | null }
+  /** `until` was true, and the job continues. */
+  | { readonly kind: 'reached'; readonly view: JobView }
   /** All logs were printed, without following them. */
   | { readonly kind: 'printed' }
   | { readonly kind: 'left' }
@@ -32,6 +34,8 @@ interface PrintOptions {
   readonly reportsPhases?: true;
   /** The caller reports the end of the job. */
   readonly omitsVerdict?: true;
+  /** Ends before the end of the job. */
+  readonly until?: (view: JobView) => boolean;
   readonly exitHints?: ExitHints;
 }
 
@@ -71,6 +75,10 @@ export async function printJobLogs(
           progress.changed(step.view, step.news, step.isFirst);
         }
         view = step.view;
+        if (!isFinishedPhase(view.phase) && options.until?.(view) === true) {
+          progress.clear();
+          return { kind: 'reached', view };
+        }
         stream.expect(query.worker === undefined ? workersOf(view, query) : []);
         return null;
       }

@@ -5,7 +5,14 @@ import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { createStoreSource, storedJob } from '../../app/store-source.ts';
 import { escapeLine, formatReasons } from '../../app/format.ts';
-import { covers, buildOperationSpec, mayBeOperation, runningOperation, type Operation } from '../../lab/operation.ts';
+import {
+  covers,
+  buildOperationSpec,
+  hasStarted,
+  mayBeOperation,
+  runningOperation,
+  type Operation,
+} from '../../lab/operation.ts';
 import { persistentTpuSpec } from '../../lab/run-spec.ts';
 import { siteSteps, wandbKeyIn, wandbSecret, wandbVariable } from '../../lab/site-setup.ts';
 import type { FoundTpu } from '../../lab/tpu-operations.ts';
@@ -34,14 +41,20 @@ interface RunningOperation {
   readonly work: TpuOperation;
 }
 
-/** The unfinished operation on the TPU; null without one. */
-export async function findOperation(client: Client, tpu: Pick<LabTpu, 'name'>): Promise<RunningOperation | null> {
+/** The unfinished operation on the TPU; null without one. With `wanted` also a `tpu run` that does this work first. */
+export async function findOperation(
+  client: Client,
+  tpu: Pick<LabTpu, 'name'>,
+  wanted?: TpuOperation,
+): Promise<RunningOperation | null> {
   const { rows } = await client.list({});
-  for (const { id, name, phase } of rows) {
-    if (isFinishedPhase(phase) || !mayBeOperation(name, tpu.name)) continue;
+  for (const { id, name, phase, backend } of rows) {
+    const mayCreateFirst = wanted !== undefined && backend === 'tpu' && phase !== 'running';
+    if (isFinishedPhase(phase) || !(mayCreateFirst || mayBeOperation(name, tpu.name))) continue;
     const view = await client.show(id);
     const work = runningOperation(view, tpu);
-    if (work !== null) return { view, work };
+    if (work === null) continue;
+    if (work.withCommand !== true || (wanted !== undefined && covers(work, wanted))) return { view, work };
   }
   return null;
 }
@@ -54,7 +67,7 @@ async function findSameOperation(
   { cli, client, tpu }: { readonly cli: TpuCli; readonly client: Client; readonly tpu: LabTpu },
   wanted: TpuOperation,
 ): Promise<JobView | null> {
-  const running = await findOperation(client, tpu);
+  const running = await findOperation(client, tpu, wanted);
   if (running === null) return null;
   const { id, name, owner } = running.view;
   if (!covers(running.work, wanted)) throw operationConflict(running.view, tpu);
@@ -125,7 +138,10 @@ async function beginOperation(
   throw new JobmanError(`Nothing was changed. ${formatReasons(answer.confirmation)}`, exitCode.conflict);
 }
 
-/** Follows the job to its end. Throws JobmanError: (130) after Ctrl-C, otherwise if the TPU did not become ready. */
+/**
+ * Follows the job to the end of its operation. Throws JobmanError: (130) after Ctrl-C, otherwise if the TPU did not become
+ * ready.
+ */
 export async function followOperation(
   cli: TpuCli,
   { client, signal }: Pick<ClaimContext, 'client' | 'signal'>,
@@ -138,8 +154,9 @@ export async function followOperation(
     leave: signal,
     reportsPhases: true,
     omitsVerdict: true,
+    until: hasStarted,
   });
-  if (end.kind !== 'finished' || end.view === null)
+  if ((end.kind !== 'finished' && end.kind !== 'reached') || end.view === null)
     throw new JobmanError(`Detached. Job ${id} continues.`, exitCode.interrupted, [
       `jobman why ${number}    shows its progress`,
       `jobman cancel ${number}    ends it`,
@@ -151,7 +168,8 @@ export async function followOperation(
   // The job has stored the change of the booking.
   const { late } = await (await cli.lab.sheet()).deliver();
   for (const one of late) if (one.tpu === name) cli.note(escapeLine(one.message));
-  if (phase === 'succeeded' || hasOnlySetupFailed(view)) return { zone, isPrepared: phase === 'succeeded' };
+  const isPrepared = phase === 'succeeded' || hasStarted(view);
+  if (isPrepared || hasOnlySetupFailed(view)) return { zone, isPrepared };
   throw new JobmanError(verdictLine(view), exitCode.failed, why.evidence === null ? [] : [why.evidence]);
 }
 

@@ -132,9 +132,13 @@ export function capacityWaitEnd(job: Job, attempt: Attempt): Instant | undefined
   return capacityWaitMs === null ? undefined : attempt.createdAt + capacityWaitMs;
 }
 
-/** The error of an allocation that was lost before it was ready. */
-export function lossErrorOf({ lastError }: Allocation): CloudError {
-  return lastError?.error ?? { kind: 'internal', message: 'it failed before it was ready', raw: '' };
+/** The error of an allocation that was lost before a command started on it. */
+export function lossErrorOf(allocation: Allocation): CloudError {
+  return allocation.lastError?.error ?? { kind: 'internal', message: lossMessageOf(allocation), raw: '' };
+}
+
+function lossMessageOf({ readyAt }: Allocation): string {
+  return readyAt === null ? 'it failed before it was ready' : 'it was lost before the command started';
 }
 
 // ------------------------------------------------------------------------------------------ replacing
@@ -159,7 +163,7 @@ export function replaceFailedAllocation(job: Job, attempt: Attempt, now: Instant
   const notBefore = now + retryDelay(error.kind, earlier.length + 1, job.id, failed.ordinal);
   return chain(
     withEvents(job, now, { kind: 'allocation_refused', allocation: failed.ordinal, error, nextAt: notBefore }),
-    (next) => switchAllocation(next, attempt, { why: 'it failed before it was ready', notBefore, alternative }, now),
+    (next) => switchAllocation(next, attempt, { why: lossMessageOf(failed), notBefore, alternative }, now),
   );
 }
 
@@ -256,6 +260,15 @@ export function mayCreate(job: Job, allocation: Allocation): boolean {
   const before = job.allocations[allocation.ordinal - 2];
   if (operation === 'create' && (before?.readyAt ?? null) === null) return true;
   return before !== undefined && before.releasedAt !== null;
+}
+
+/**
+ * True if the cloud took a persistent TPU that the job creates for its command, and the command never started. The job
+ * then creates the TPU again, because its recovery rules are about a command that was interrupted.
+ */
+export function isTakenBeforeFirstStart(job: Job, allocation: Allocation): boolean {
+  if (operationOf(job.spec)?.withCommand !== true || allocation.lastObserved?.state !== 'lost') return false;
+  return mayCreate(job, allocation) && job.attempts.every(({ startedAt }) => startedAt === null);
 }
 
 /** From this commit on the allocation may exist. */

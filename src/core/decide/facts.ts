@@ -5,6 +5,7 @@ import {
   capacityWaitEnd,
   isPermanent,
   isHidden,
+  isTakenBeforeFirstStart,
   lossErrorOf,
   mayCreate,
   nextCallAt,
@@ -54,7 +55,9 @@ export function attemptFacts(view: AttemptView) {
     // Once the allocation was ready, every loss counts as a preemption, even a deletion by a user. Before, only a loss
     // that the cloud reports as a preemption does.
     wasPreempted:
-      isLost(allocation) && (readyAt !== null || (observed.kind === 'known' && observed.value.cause === 'preempted')),
+      isLost(allocation) &&
+      (readyAt !== null || (observed.kind === 'known' && observed.value.cause === 'preempted')) &&
+      !isTakenBeforeFirstStart(job, allocation),
     isLost: isLost(allocation),
     mayRequestAnother: !isPermanent(lossErrorOf(allocation).kind) && mayCreate(job, allocation),
     // A worker with neither process nor exit, including one that no longer knows a run that it had reported.

@@ -187,13 +187,13 @@ const attemptRows = [
   {
     // No command has run on it, so the attempt continues on another allocation.
     name: 'allocation-failed',
-    means: 'the allocation failed before it was ready, so another one is requested',
+    means: 'the allocation was lost before a command could start, so another one is requested',
     when: (facts) => facts.isLost && facts.mayRequestAnother,
     then: ({ job, attempt, now }) => recheckNow(replaceFailedAllocation(job, attempt, now), now),
   },
   {
     name: 'allocation-failed-permanently',
-    means: 'the allocation failed before it was ready, and another request cannot help',
+    means: 'the allocation was lost before a command could start, and another request cannot help',
     when: (facts) => facts.isLost,
     then: (facts) => endAttempt(facts, 'allocation_failed', lossEvidence(facts)),
   },
