@@ -176,7 +176,9 @@ function isOwnFailure(context: CheckContext, run: Run): boolean {
   const name = context.ledgerOf(run.job).job.allocations[run.allocation - 1]?.name;
   const machine =
     context.world().machines.findLast((one) => one.name === name && one.createdAt <= run.createdAt) ?? run.host.machine;
-  if (machine.lostAt !== null && machine.lostAt < run.endedAt + 2 * minute) return false;
+  // A full disk keeps the controller from recording the end until the machine is gone.
+  const recordable = Math.max(run.endedAt, context.world().diskFullUntil);
+  if (machine.lostAt !== null && machine.lostAt < recordable + 2 * minute) return false;
   if (machine.disruptedAt >= run.createdAt || context.world().networkCutUntil >= run.createdAt) return false;
   // On own machines, another worker may have been silent at that time.
   const { endedAt } = run;
