@@ -52,11 +52,11 @@ const stepsUsedByCommand: ReadonlySet<string> = new Set(['files', 'docker', 'con
 export function planStep(job: Job, name: string, actor: Actor, options?: OnBehalf): StepPlan {
   const it = `Job ${job.id} (${job.spec.name})`;
   const number = Number(job.id);
+  const check = checkAction(job, 'setup', actor, options);
+  if (check.answer !== 'allow' && check.cause === 'permission') throw forbiddenError(check.message, job.owner);
   const step = stepsOf(job).find((one) => one.name === name);
   if (step === undefined) throw new JobmanError(stepNotFoundMessage(job, it, name), exitCode.usage);
-  const check = checkAction(job, 'setup', actor, options);
   if (check.answer !== 'allow') {
-    if (check.cause === 'permission') throw forbiddenError(check.message, job.owner);
     throw new JobmanError(`${capitalize(check.message)}.`, exitCode.conflict, [`Explain: jobman why ${number}`]);
   }
   if (openAttempt(job) !== undefined && stepsUsedByCommand.has(name)) {

@@ -46,7 +46,11 @@ export function isGroupShared(folder: string): boolean {
 
 /** Creates the home and removes the write permission of others. Throws StoreError if only another user can do that. */
 export function makeHome(home: string): void {
-  makeFolder(home);
+  try {
+    makeFolder(home);
+  } catch (error) {
+    throw fileError(home, error);
+  }
   const { mode, uid } = statSync(home);
   if ((mode & 0o022) === 0 || isGroupShared(home)) return;
   const instructions = [`chmod go-w ${home}`, 'To share the home with a group: tpu init-lab group=NAME'];

@@ -76,8 +76,7 @@ export function line(options: TextOptions = {}): Kind<string> {
   return refined(text(options), (value, fail) => {
     const trimmed = value.trim();
     if (trimmed === '') return fail('is empty');
-    // oxlint-disable-next-line no-control-regex -- The expression rejects control characters.
-    if (/[\u0000-\u001f\u007f]/.test(trimmed)) return fail('must be one line without control characters');
+    if (/[\p{Cc}\u202a-\u202e\u2066-\u2069]/u.test(trimmed)) return fail('must be one line without control characters');
     return trimmed;
   });
 }

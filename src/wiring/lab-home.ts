@@ -38,7 +38,11 @@ export function createLabHome(home: string): LabHome {
         );
       }
       // A new home is private to its owner until all modes are right.
-      makeFolder(home, 0o700);
+      try {
+        makeFolder(home, 0o700);
+      } catch (error) {
+        throw fileError(home, error);
+      }
       const entries = listHome(home);
       try {
         // From the inside out, so that the home opens last.

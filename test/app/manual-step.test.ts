@@ -47,6 +47,7 @@ test('each refusal has a reason and a remedy', () => {
     );
   const runs = withAttempts(withSteps, [readyAllocation], [runningAttempt]);
   assertRefused(runs, 'ssh', 'eve', /belongs to ada; only its owner may run a setup step\.$/);
+  assertRefused(runs, 'missing', 'eve', /belongs to ada; only its owner may run a setup step\.$/);
   assertRefused(
     runs,
     'venv',

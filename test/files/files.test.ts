@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { removeFolder } from '../../src/files/job-folders.ts';
-import { makeFolder } from '../../src/files/files.ts';
+import { makeFolder, makeHome } from '../../src/files/files.ts';
 
 /** Creates a folder in each round, below the same missing parents as the others, at the same time. */
 const maker = `
@@ -54,6 +54,13 @@ test('a link to a missing folder is named', () => {
   } finally {
     rmSync(base, { recursive: true });
   }
+});
+
+test('a home that cannot be created is reported with its path, not as a bug', () => {
+  assert.throws(() => makeHome('/dev/null/home'), {
+    kind: 'broken',
+    message: /^\/dev\/null\/home cannot be used: ENOTDIR/,
+  });
 });
 
 test('a folder with paths beyond the path limit can be removed', async () => {

@@ -40,6 +40,7 @@ test('each mistake has its position and the way to correct it', () => {
     '  to: ["mail:ada@example.com, eve@example.com"]\n': /4:8 notify\.to\[0\]: .* is not one mail address/,
     '  to: ["mail:ada@example.com\\nBcc: eve@example.com"]\n':
       /4:8 notify\.to\[0\]: must be one line without control characters/,
+    '  to: ["slack\\u202e"]\n': /4:8 notify\.to\[0\]: must be one line without control characters/,
     '  to: ["mail: ada@example.com"]\n': /is not one mail address.*\(did you mean "mail:ada@example\.com"\?\)/,
     '  to: [https://hooks.example.com/secret]\n': /is neither mail:ADDRESS nor the name of a channel/,
     '  to: {mail: ada@example.com}\n': /^cfg\.yaml:4:7 notify\.to/,

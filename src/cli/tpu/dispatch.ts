@@ -1,6 +1,7 @@
 // Finds and runs the command of a line.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { requireGeneral } from '../../app/require-permission.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabStore } from '../../lab/lab-store.ts';
 import { reportError, createCli, refuseJson, wantsJson } from '../context.ts';
@@ -12,7 +13,7 @@ import { escapeLine } from '../../app/format.ts';
 import type { KnownNames, TpuCli, TpuCommand } from './command.ts';
 
 import { acceptedKeys, findCommand, parseArguments } from './parse-arguments.ts';
-import { requestedInEnv } from './resolve-user.ts';
+import { clientNaming, requestedInEnv } from './resolve-user.ts';
 import { replacementHint, removedCommands, splitGlobals, table, type TpuGlobals, tpuProgram } from './table.ts';
 
 /** Returns the exit code. Throws only for bugs in jobman. */
@@ -76,9 +77,13 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
       ownKeys: acceptedKeys(row),
     };
     const command = await row.load(tpuProgram);
-    // The store detects a copied home only when it is written, and not every change writes to it. Hooks of scripts
-    // write to nothing else.
-    if (row.changes && row.takes.raw !== true) await lab.assertOriginalHome();
+    // Hooks of scripts change only jobs, which the store checks.
+    if (row.changes && row.takes.raw !== true) {
+      const client = await clientNaming(cli, args.user);
+      requireGeneral(await client.whoAmI(), 'lab', `use \`tpu ${row.names[0]}\``);
+      // The store detects a copied home only when it is written, and not every change writes to it.
+      await lab.assertOriginalHome();
+    }
     return await command(cli, args);
   } finally {
     await lab.close();

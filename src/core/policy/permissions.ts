@@ -72,6 +72,7 @@ export const permissions: Readonly<Record<JobOperation, Readonly<Record<Role, Ce
 
 /** Operations on more than one job. */
 export type GeneralOperation =
+  | 'lab'
   | 'wake'
   | 'store-files'
   | 'messages'
@@ -82,6 +83,8 @@ export type GeneralOperation =
 
 /** `own`: as far as it concerns the actor's own jobs. */
 const generalPermissions: Readonly<Record<GeneralOperation, Readonly<Record<Role, 'none' | 'own' | 'all'>>>> = {
+  // The users, TPUs and bookings of a lab, which its members manage together.
+  lab: { viewer: 'none', member: 'all', admin: 'all' },
   wake: { viewer: 'none', member: 'all', admin: 'all' },
   'store-files': { viewer: 'none', member: 'all', admin: 'all' },
   messages: { viewer: 'own', member: 'own', admin: 'all' },
