@@ -4,9 +4,8 @@
 import { int, objectMap, objectOf, refined, reportProblem, textWhere, type ValueOf } from '../schema/kinds.ts';
 import type { SettingsRule, SettingValues } from '../schema/settings.ts';
 import type { Settings } from './settings.ts';
-import { ownHost } from '../core/model/spec.ts';
+import { hostNameProblem, ownHost } from '../core/model/spec.ts';
 
-const hostName = /^(?!localhost$)[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const sshAddress = /^(?:[A-Za-z_][\w.-]*@)?(?:[A-Za-z0-9][\w.-]*|\[[\da-fA-F:.]+\])(?::(?<port>[1-9]\d{0,4}))?$/;
 
 const host = refined(
@@ -48,10 +47,7 @@ type HostSetting = ValueOf<typeof host>;
 
 export const hostsKind = objectMap(
   'an object like { "gpu1": { "ssh": "gpu1.lab", "slots": 2 } }',
-  (name) =>
-    hostName.test(name)
-      ? null
-      : 'is not a name for a host; use lower-case letters, digits and -, beginning with a letter (localhost is this machine)',
+  hostNameProblem,
   host,
 );
 

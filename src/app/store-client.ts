@@ -5,7 +5,7 @@ import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
 import { ownersLike, ownNames, type Actor, type UserName } from '../core/model/user.ts';
 import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
-import type { JobSpec } from '../core/model/spec.ts';
+import { ownHost, type JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ArchivedLogs, ClusterStore } from './cluster/objects.ts';
@@ -290,7 +290,8 @@ function createReports(
       const own = query.own === true ? ownNames(await whoAmI()) : null;
       const named = user === undefined ? null : ownersLike(user, await store.users());
       const owners = named?.filter((name) => own?.includes(name) !== false) ?? own;
-      return listJobs(store, query, owners, now());
+      const list = await listJobs(store, query, owners, now());
+      return { ...list, rows: await nameMissingHosts(list.rows, parts.pools) };
     },
 
     async activity() {
@@ -539,6 +540,18 @@ async function listJobs(
   const finished = rows.filter(({ phase }) => isFinishedPhase(phase));
   const hidden = new Set(all ? [] : finished.slice(maxFinishedShown));
   return { rows: newestFirst(rows.filter((row) => !hidden.has(row))), more: hidden.size, notes: [] };
+}
+
+/** The reason for a wait that only the settings or a cancel can end, instead of a wait for a slot. */
+async function nameMissingHosts(rows: readonly JobRow[], pools: ClientParts['pools']): Promise<readonly JobRow[]> {
+  const isConcerned = ({ phase, hosts }: JobRow): boolean => phase === 'queued' && hosts.some((one) => one !== ownHost);
+  if (!rows.some(isConcerned)) return rows;
+  const names = (await pools()).map(({ name }) => name);
+  return rows.map((row) => {
+    const missing = row.hosts.find((one) => !names.includes(one));
+    if (missing === undefined || !isConcerned(row)) return row;
+    return { ...row, message: `${missing} is not in the settings: jobman hosts add ${missing}` };
+  });
 }
 
 function newestFirst(rows: readonly JobRow[]): readonly JobRow[] {

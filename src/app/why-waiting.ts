@@ -53,7 +53,7 @@ function formatQueuePosition(job: Job, position: QueuePosition | undefined): str
 
 function nextForQueue(job: Job, position: QueuePosition | undefined): string {
   if (position?.slots === null)
-    return `An attempt starts when the host is back (jobman hosts add ${position.pool} --ssh ADDRESS) and has a free slot.`;
+    return `An attempt starts when the host is back (jobman hosts add ${position.pool} --ssh ADDRESS) and has a free slot. If it does not come back: jobman cancel ${Number(job.id)}`;
   if (position !== undefined && position.after.length > 0) return 'An attempt starts when that job has ended.';
   if (!waitsForSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
     return 'The controller starts an attempt.';

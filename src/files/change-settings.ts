@@ -33,10 +33,18 @@ export interface SettingChange {
   readonly removedChannels: readonly string[];
 }
 
+/** Called before a change that removes these hosts. It throws to refuse the change. */
+type HostsGuard = (removed: readonly string[]) => Promise<void>;
+
 /** Throws JobmanError if the value is invalid for the key. */
-export async function setSetting(files: SettingsFiles, key: string, text: string): Promise<SettingChange> {
+export async function setSetting(
+  files: SettingsFiles,
+  key: string,
+  text: string,
+  guard?: HostsGuard,
+): Promise<SettingChange> {
   const { setting, entry, names } = settingNamed(key);
-  return change(files, key, names, (content) => withKey(content, names, parseValue(setting, text, entry)));
+  return change(files, key, names, (content) => withKey(content, names, parseValue(setting, text, entry)), guard);
 }
 
 /** Adds an element to the list in the file, or to the list in force if the file has none. */
@@ -56,9 +64,9 @@ export async function addToSetting(
   });
 }
 
-export async function unsetSetting(files: SettingsFiles, key: string): Promise<SettingChange> {
+export async function unsetSetting(files: SettingsFiles, key: string, guard?: HostsGuard): Promise<SettingChange> {
   const { names } = settingNamed(key);
-  return change(files, key, names, (content) => withoutKey(content, names));
+  return change(files, key, names, (content) => withoutKey(content, names), guard);
 }
 
 function settingNamed(key: string): Target {
@@ -136,6 +144,7 @@ async function tryChange(
   key: string,
   names: readonly string[],
   edit: (content: Content) => Content,
+  guard?: HostsGuard,
 ): Promise<SettingChange | null> {
   const path = settingsFile(home);
   const templateText = template === null ? undefined : await readOptional(template);
@@ -155,6 +164,8 @@ async function tryChange(
     const messages = error.lines.map((line) => line.replace(/^.*?:\d+:\d+:? /, ''));
     throw new JobmanError(`${key} was not changed.`, exitCode.usage, messages);
   }
+  const removedHosts = removedParts(content['hosts'] ?? {}, edited['hosts'] ?? {});
+  if (removedHosts.length > 0) await guard?.(removedHosts);
   try {
     makeFolder(dirname(path));
     if (!replaceIfUnchanged(path, stored, text)) return null;

@@ -12,6 +12,7 @@ import {
   type TpuAlternative,
   type TpuSpec,
   emulatorProject,
+  hostNameProblem,
   ownHost,
 } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
@@ -71,12 +72,14 @@ function readHosts(sections: Sections, { hosts: known }: ManifestContext): reado
   for (const [index, host] of (hosts ?? []).entries()) {
     const at = ['hosts', index];
     if (hosts?.indexOf(host) !== index) sections.problem(at, `names ${host} twice; a job has one slot on each host`);
-    else if (known?.includes(host) === false)
-      sections.problem(
-        at,
-        `there is no host "${host}"; add it: jobman hosts add NAME --ssh ADDRESS`,
-        didYouMean(host, known),
-      );
+    else if (known?.includes(host) === false) {
+      const problem = hostNameProblem(host);
+      const message =
+        problem === null
+          ? `there is no host "${host}"; add it: jobman hosts add ${host} --ssh ADDRESS`
+          : `"${host}" ${problem}`;
+      sections.problem(at, message, didYouMean(host, known));
+    }
   }
   return sections.isValid('hosts') && hosts?.length !== 0 ? hosts : undefined;
 }

@@ -106,6 +106,10 @@ export function createConnector(
       return { problem: `the known host keys of ${config.host} cannot be read: ${messageOf(error)}` };
     }
     if (target.verifiesKnownHosts === true && accepted.length === 0) {
+      // A host that does not answer is the first thing to repair.
+      const socket = await openSocket(config, isUrgent ? shortTimeout : tcpTimeout);
+      if ('problem' in socket) return socket;
+      socket.stream.destroy();
       const message = `the host key of ${config.host} is not in your known_hosts, so jobman sent nothing`;
       return { problem: `${message}; connect once and compare the key: ${sshCommand(target)}` };
     }

@@ -145,8 +145,9 @@ test('hosts are names of the settings, each once', () => {
   const hosts = ['localhost', 'gpu1', 'gpu2'];
   const text = (list: string) =>
     `hosts: ${list}\ncommand: {run: ls, workdir: run, workers: [1]}\njob: {checkpoint_dir: ck}\n`;
+  assert.match(problemLines(text('[GPU_1]'), { hosts }), /"GPU_1" is not a name for a host; use lower-case letters/);
   assert.deepEqual(problemLines(text('[gpu11, gpu2, gpu2]'), { hosts }).split('\n'), [
-    'cfg.yaml:1:9 hosts[0]: there is no host "gpu11"; add it: jobman hosts add NAME --ssh ADDRESS (did you mean "gpu1"?)',
+    'cfg.yaml:1:9 hosts[0]: there is no host "gpu11"; add it: jobman hosts add gpu11 --ssh ADDRESS (did you mean "gpu1"?)',
     'cfg.yaml:1:22 hosts[2]: names gpu2 twice; a job has one slot on each host',
   ]);
   assert.match(problemLines(text('[]'), { hosts }), /hosts: is empty; write the name of a host/);

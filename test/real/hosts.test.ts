@@ -27,7 +27,8 @@ async function openHosts(t: TestContext): Promise<HostsWorld | undefined> {
   const known = join(gpu1.world.folder, 'known_hosts');
   const config = join(gpu1.world.folder, 'ssh_config');
   mkdirSync(bin);
-  const blocks = hosts.map(
+  // No server listens on the port of gpu3.
+  const blocks = [gpu1, gpu2, { ...gpu1, port: 1 }].map(
     ({ host, port, user, keyFile }, index) => `Host gpu${index + 1}
   HostName ${host}
   Port ${port}
@@ -94,7 +95,9 @@ count=0
 while [ ! -e "$HOME/fail" ]; do count=$((count + 1)); echo "count $count"; sleep 0.2; done
 exit 3`;
   const id = await world.create(jobOn(world, ['gpu1', 'gpu2'], program));
-  // Nothing is sent to a host without a verified key.
+  // A host that does not answer is reported first. Nothing is sent to a host without a verified key.
+  await world.runOk(['hosts', 'add', 'gpu3', '--ssh', 'gpu3']);
+  assert.match((await world.jobman(['doctor'])).stdout, /gpu3 cannot be reached: 127\.0\.0\.1:1 refuses connections/);
   const refusal = await eventually(async () => {
     const { stdout } = await world.jobman(['why', id]);
     return /not in your known_hosts.* connect once and compare the key: ssh gpu[12]/su.test(stdout) && stdout;
@@ -155,16 +158,23 @@ test('jobs on one host get slots with GPUs of their own and wait for one, and a 
     'the third job does not wait',
   );
   assert.match(await world.output('queue'), /^gpu1: 2 of 2 slots used, 1 job waiting\.$/m);
-  await world.runRefused(4, /gpu1 has 3 jobs/, ['hosts', 'remove', 'gpu1']);
+  for (const args of [
+    ['hosts', 'remove', 'gpu1'],
+    ['settings', 'unset', 'hosts.gpu1'],
+    ['settings', 'set', 'hosts', '{"gpu2": {"ssh": "gpu2"}}'],
+  ])
+    await world.runRefused(4, /gpu1 has 3 jobs/, args);
 
-  // The host leaves the settings in another way: its jobs are observed and can be ended, and no new one begins.
-  await world.runOk(['settings', 'set', 'hosts', '{"gpu2": {"ssh": "gpu2"}}']);
+  // A user edits the file: the host's jobs are observed and can be ended, and no new one begins.
+  writeFileSync(join(world.home, 'settings.json'), '{"hosts": {"gpu2": {"ssh": "gpu2"}}}');
+  await world.runOk(['settings', 'unset', 'local.slots']);
   assert.ok(await eventually(async () => (await world.output('why', first)).includes('no longer name the host gpu1')));
   assert.equal((await world.show(first)).phase, 'running');
   await world.runRefused(2, /there is no host "gpu1".*did you mean "gpu2"/, ['create', manifest]);
   await world.runOk(['cancel', second]);
   await world.waitForPhase(second, 'cancelled');
-  assert.match(await world.output('why', third), /the settings no longer name its host gpu1/);
+  assert.match(await world.output('why', third), /the settings no longer name its host gpu1.*jobman cancel/s);
+  assert.match(await world.output('list'), /gpu1 is not in the settings: jobman hosts add gpu1/);
 
   // The host is back: the third job gets the slot, and its owner's variable wins.
   await world.runOk(['hosts', 'add', 'gpu1', '--ssh', 'gpu1', '--gpus', '4', '--slots', '2']);

@@ -76,16 +76,8 @@ export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promi
       near === undefined ? 'List them: jobman hosts' : `Did you mean ${near}?`,
     ]);
   }
-  const client = await cli.services.client();
-  const { rows } = await client.list({ phases: unfinished });
-  const users = rows.filter(({ hosts }) => hosts.includes(name));
-  if (users.length > 0)
-    throw new JobmanError(
-      `${name} has ${pluralize(users.length, 'job')}: ${formatList(users.map(({ id }) => id))}. It was not removed.`,
-      exitCode.conflict,
-      [`End them first: jobman cancel ${users.map(({ id }) => Number(id)).join(' ')}`],
-    );
-  const { changed } = await unsetSetting(cli.services.settingsFiles(), `hosts.${name}`);
+  const guard = (removed: readonly string[]) => requireUnused(cli, removed);
+  const { changed } = await unsetSetting(cli.services.settingsFiles(), `hosts.${name}`, guard);
   if (!changed)
     throw new JobmanError(`${name} is not in settings.json, but in another file of settings.`, exitCode.conflict, [
       'Show the file: jobman settings get hosts --json',
@@ -93,4 +85,18 @@ export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promi
   const message = `Removed host ${name}.`;
   cli.printResult({ host: name, message }, message);
   return exitCode.ok;
+}
+
+/** Throws JobmanError (4) if a job uses one of these hosts. */
+export async function requireUnused(cli: Cli, names: readonly string[]): Promise<void> {
+  const { rows } = await (await cli.services.client()).list({ phases: unfinished });
+  for (const name of names) {
+    const users = rows.filter(({ hosts }) => hosts.includes(name));
+    if (users.length === 0) continue;
+    throw new JobmanError(
+      `${name} has ${pluralize(users.length, 'job')}: ${formatList(users.map(({ id }) => id))}. It was not removed.`,
+      exitCode.conflict,
+      [`End them first: jobman cancel ${users.map(({ id }) => Number(id)).join(' ')}`],
+    );
+  }
 }

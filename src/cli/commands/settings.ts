@@ -65,7 +65,7 @@ function entryOf(row: Row, key: string): readonly Row[] {
 
 async function set(cli: Cli, key: string, value: string): Promise<number> {
   const { setSetting } = await import('../../files/change-settings.ts');
-  const change = await setSetting(cli.services.settingsFiles(), key, value);
+  const change = await setSetting(cli.services.settingsFiles(), key, value, (hosts) => requireUnused(cli, hosts));
   await printChange(cli, key, `Set ${key}.`, change);
   if (change.removed.length > 0) {
     const isList = change.removed.some((one) => /^["[{]/.test(one));
@@ -77,6 +77,10 @@ async function set(cli: Cli, key: string, value: string): Promise<number> {
   return exitCode.ok;
 }
 
+async function requireUnused(cli: Cli, hosts: readonly string[]): Promise<void> {
+  return (await import('./hosts.ts')).requireUnused(cli, hosts);
+}
+
 async function add(cli: Cli, key: string, value: string): Promise<number> {
   const [{ addToSetting }, rows] = await Promise.all([import('../../files/change-settings.ts'), allRows(cli)]);
   const inForce = rows.find((one) => one.key === key)?.value;
@@ -86,7 +90,7 @@ async function add(cli: Cli, key: string, value: string): Promise<number> {
 
 async function unset(cli: Cli, key: string): Promise<number> {
   const { unsetSetting } = await import('../../files/change-settings.ts');
-  const change = await unsetSetting(cli.services.settingsFiles(), key);
+  const change = await unsetSetting(cli.services.settingsFiles(), key, (hosts) => requireUnused(cli, hosts));
   const isSetting = settingKeys.some((one) => one.key === key);
   const sentence = isSetting ? `${key} has its default value again.` : `Removed ${key}.`;
   return printChange(cli, key, change.changed ? sentence : `${key} was not set in the file.`, change);

@@ -54,6 +54,13 @@ export type HostName = string;
 /** The machine of the controller, whose slots are the setting `local.slots`. */
 export const ownHost: HostName = 'localhost';
 
+/** The problem with the name of another machine for the settings; null without one. */
+export function hostNameProblem(name: string): string | null {
+  return name !== ownHost && /^[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(name)
+    ? null
+    : 'is not a name for a host; use lower-case letters, digits and -, beginning with a letter (localhost is this machine)';
+}
+
 export interface HostsSpec {
   readonly kind: 'hosts';
   /** The machines exist before and after the job. */
