@@ -6,9 +6,11 @@ import type { JobSpec } from '../core/model/spec.ts';
 import { nameInHistory, ownNames, type Actor } from '../core/model/user.ts';
 import { loginEffects } from './controller-login.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
+import { specProblems } from '../manifest/spec-problems.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
 import { endRequests, reportEnds } from './commit-command.ts';
-import { StoreError, usageError } from './errors.ts';
+import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
+import { pluralize } from './format.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
 import type { JobDraft, StoredJob } from './ports.ts';
@@ -26,6 +28,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const { manifest, onBehalfOf } = request;
   const [owner, by] = [onBehalfOf ?? actor.user, nameInHistory(actor)];
   requirePermission({ owner, spec: request.spec }, 'create', actor, onBehalfOf);
+  await requireValidSpec(parts, request.spec);
   const checkSecrets = () => requireJobSecrets(parts, actor, { owner, spec: request.spec });
   await checkSecrets();
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
@@ -81,6 +84,20 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
     ...loginEffects(spec, await parts.controllerLogin().catch(() => null)),
   ];
   return { kind: 'created', id: job.id, row: jobRow(job, now()), warnings };
+}
+
+/** Throws JobmanError (2) with every problem of a spec that no manifest could have given. */
+export async function requireValidSpec({ pools }: Pick<ClientParts, 'pools'>, spec: JobSpec): Promise<void> {
+  const { version }: { readonly version: number } = spec;
+  // A program of a later version may be the client of this one.
+  if (version !== 2) throw usageError(`This jobman creates jobs from specs of version 2, and not ${version}.`);
+  const hosts = (await pools()).map(({ name }) => name);
+  const problems = specProblems(spec, hosts);
+  if (problems.length === 0) return;
+  const count = pluralize(problems.length, 'problem');
+  throw new JobmanError(`Nothing was created: the spec has ${count}.`, exitCode.usage, problems, {
+    errorCode: 'invalid_manifest',
+  });
 }
 
 /** They stay for a day, and as long as a job needs them. */

@@ -100,13 +100,12 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 
     async create(request) {
       const { createJob } = await import('./create.ts');
-      await requireKnownVersion(request.spec);
       return createJob(parts, await whoAmI(), request);
     },
 
     async plan(spec, workdir) {
-      const { planRequest } = await import('./plan.ts');
-      await requireKnownVersion(spec);
+      const [{ planRequest }, { requireValidSpec }] = await Promise.all([import('./plan.ts'), import('./create.ts')]);
+      await requireValidSpec(parts, spec);
       return planRequest(parts, spec, workdir, async () => (await whoAmI()).user);
     },
 
@@ -145,14 +144,6 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 }
 
 export type WhoAmI = () => Promise<Actor>;
-
-/** A program of a later version may be the client of this one. Throws JobmanError (2). */
-async function requireKnownVersion({ version }: { readonly version: number }): Promise<void> {
-  const { isKnownVersion } = await import('../core/model/spec-version.ts');
-  if (isKnownVersion(version)) return;
-  const { usageError } = await import('./errors.ts');
-  throw usageError(`This jobman does not know specs of version ${version}: it is older than the client.`);
-}
 
 /** Throws JobmanError (2). */
 async function requireCount(count: number, what: string): Promise<void> {

@@ -161,7 +161,8 @@ function checkRunsOn(sections: Sections, runsOn: CommandSpec['runsOn'], choice: 
   }
 }
 
-function readWorkers(
+/** Reports those that the capacity does not have. */
+export function readWorkers(
   sections: Sections,
   workers: 'all' | readonly number[],
   capacity: CapacitySpec | undefined,
@@ -298,7 +299,7 @@ function commandPath(
 }
 
 /** Some programs read and write a bucket without a mount, so jobman does not interpret such an address. */
-function isUrl(path: string): boolean {
+export function isUrl(path: string): boolean {
   return /^[a-z][a-z0-9]+:\/\//.test(path);
 }
 

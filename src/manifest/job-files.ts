@@ -166,7 +166,7 @@ export function secretSources(
 }
 
 /** `secretNames` of the context are those of the store. */
-function checkSecretName(sections: Sections, at: Path, name: string, { secretNames }: ManifestContext): void {
+export function checkSecretName(sections: Sections, at: Path, name: string, { secretNames }: ManifestContext): void {
   if (!secretNamePattern.test(name)) {
     sections.problem(at, 'must be `secret:NAME` with the name of a secret: letters, digits, _, . and -');
   } else if (secretNames?.includes(name) === false) {

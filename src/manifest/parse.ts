@@ -10,6 +10,7 @@ import { misspelledKeys, reportUnknownKeys } from './kinds.ts';
 import { overridesOf, storedTextOf, type SetArgument } from './overrides.ts';
 import type { Path } from '../schema/kinds.ts';
 import { newFindings, toProblems, toProblem, fileProblem, type Problem } from '../schema/problems.ts';
+import { createInterpolator } from './interpolate.ts';
 import { openSections } from './sections.ts';
 import { parseText } from './yaml.ts';
 import type { Mapping } from '../schema/tree.ts';
@@ -65,13 +66,9 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   if (tree === undefined) return problemResult();
 
   reportUnknownKeys(tree, manifest, [], findings);
-  const sections = openSections(
-    withCorrectedSections(tree),
-    input.env,
-    defaultNameOf(input.file),
-    input.purpose,
-    findings,
-  );
+  const corrected = withCorrectedSections(tree);
+  const values = createInterpolator(corrected, input.env, defaultNameOf(input.file));
+  const sections = openSections(corrected, values, input.purpose, findings);
   const context = { ...input, folder: dirname(input.file) };
   const problemAt: ProblemAt = (path, message) => toProblem({ ...sections.positionOf(path), message }, linePos);
   if (sections.isPresent('kubernetes')) {

@@ -1,7 +1,6 @@
 // Sections: reads the sections of a manifest one at a time. Unused sections are checked for their form only.
 
 import { manifest, usedName, type Section, type SectionName } from './keys.ts';
-import { createInterpolator } from './interpolate.ts';
 import { notGiven, readIfGiven, type Path } from '../schema/kinds.ts';
 import { formatPath, newFindings, type SourcePosition, type Report } from '../schema/problems.ts';
 import { childOf, isNull, treeAt, type Mapping, type Tree } from '../schema/tree.ts';
@@ -26,10 +25,10 @@ export interface Sections {
   readonly missingHere: (path: Path, message: string, suggestion?: string) => void;
 }
 
+/** `values`: the section of that name, with its references replaced. */
 export function openSections(
   tree: Mapping,
-  env: Readonly<Record<string, string | undefined>>,
-  defaultName: string,
+  values: (name: string, report: Report) => Tree | undefined,
   purpose: 'create' | 'check',
   findings: Report,
 ): Sections {
@@ -41,7 +40,6 @@ export function openSections(
     },
     warning: (finding) => findings.warning(finding),
   };
-  const values = createInterpolator(tree, env, defaultName);
   const resolved = new Map<string, Tree>();
 
   const positionOf: Sections['positionOf'] = (path) => {

@@ -45,7 +45,8 @@ function treeWithoutPositions(text: string): Tree | undefined {
   }
 }
 
-function treeOf(value: unknown, depth: number, onName: () => void): Tree {
+/** Of a value that JSON.parse has returned. Throws RangeError for one that is nested too deep. */
+export function treeOf(value: unknown, depth = 0, onName: () => void = () => undefined): Tree {
   if (depth > maxDepth) throw new RangeError('nested too deep');
   const position: SourcePosition = { in: 'file', offset: 0 };
   if (Array.isArray(value)) {

@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { Client, Cursor, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import type { JobSpec, SecretRef } from '../../src/core/model/spec.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import { aJob, localSpec, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
 import { aClusterJob, anArchivedJob } from '../support/cluster-builders.ts';
@@ -51,6 +52,24 @@ const firstOf = async (values: AsyncIterable<unknown>): Promise<unknown> => {
   for await (const value of values) return value;
   return undefined;
 };
+/** No manifest gives them: test/manifest/spec-problems.test.ts has the messages. */
+const impossibleSpecs: readonly (readonly [string, JobSpec])[] = [
+  ['a name with control characters', localSpec({ name: 'a\u001b[2J' })],
+  ['a name with a slash', localSpec({ name: '../a' })],
+  ['a negative duration', localSpec({ stop: { signal: 'TERM', graceMs: -1 } })],
+  ['an unknown host', localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu9'] } })],
+  ['a shell in a type', tpuSpec({}, { accelerator: 'v4-8;reboot' })],
+  ...(['/root/.ssh/id_ed25519', 'key.pem'] as const).map((path): readonly [string, JobSpec] => [
+    `the file ${path} of the controller's machine`,
+    withSecret({ kind: 'localFile', path }),
+  ]),
+  ['a path instead of a secret', withSecret({ kind: 'job', secret: '../../a' })],
+];
+
+function withSecret(ref: SecretRef): JobSpec {
+  return localSpec({ command: { ...localSpec().command, secrets: { KEY: ref } } });
+}
+
 const untyped = <T>(value: unknown): T => value as T;
 
 const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
@@ -169,9 +188,13 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     refused('a spec of a later version', usage, (client) =>
       client.create({ spec: untyped({ ...localSpec(), version: 99 }), manifest: '' }),
     ),
+    ...impossibleSpecs.map(([what, spec]) =>
+      refused(what, usage, (client) => client.create({ spec, manifest: '', secrets: { '../../a': 'YQ==' } })),
+    ),
   ],
   plan: [
     refused('a spec of a later version', usage, (client) => client.plan(untyped({ ...localSpec(), version: 99 }))),
+    ...impossibleSpecs.map(([what, spec]) => refused(what, usage, (client) => client.plan(spec))),
   ],
   list: [
     harmless('an unknown phase', { rows: [], more: 0, notes: [] }, (client) =>

@@ -832,7 +832,8 @@ export function clientSuite(implementation: OpenClient): void {
       removeRunFolders: async () => kept.shift() ?? assert.fail('it was called too often'),
       login: () => assert.fail('a clean needs no login'),
     });
-    const fixture = openFixture(t, { workerRoutes });
+    const pools = async () => [{ name: 'gpu1', slots: 1, gpus: null }];
+    const fixture = openFixture(t, { workerRoutes, pools });
     const id = await fixture.create(
       localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } }),
     );

@@ -29,7 +29,7 @@ const shared = tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' });
 const saving = localSpec();
 const named: JobSpec = {
   ...saving,
-  command: { ...saving.command, checkpointDir: '~/b', checkpoints: 'named', checkpointStorage: 'gs://b' },
+  command: { ...saving.command, checkpointDir: '/b', checkpoints: 'named', checkpointStorage: 'gs://b' },
 };
 
 interface Case {

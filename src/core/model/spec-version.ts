@@ -43,10 +43,6 @@ type StepFileOfVersion1 =
   | Exclude<StepFile, { readonly kind: 'secret' }>
   | { readonly kind: 'local'; readonly from: string; readonly to: string; readonly mode: number };
 
-export function isKnownVersion(version: number): boolean {
-  return version === 1 || version === 2;
-}
-
 /** The same job in the format of this version. */
 export function upgradeSpec(stored: StoredSpec): JobSpec {
   if (stored.version !== 1) return stored;
