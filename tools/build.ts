@@ -64,7 +64,7 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
     'store',
     [
       'src/wiring/client.ts',
-      'src/wiring/cluster-archive.ts',
+      'src/wiring/cluster-submissions.ts',
       'src/wiring/controller-service.ts',
       // Each command that reads one job checks the permission.
       'src/app/require-permission.ts',

@@ -1,7 +1,7 @@
 // Archive client: the methods of Client about the archive of clusters, over the store and the copies of logs.
 
 import type { JobOperation } from '../core/policy/permissions.ts';
-import type { Client } from './client.ts';
+import type { Client, OnBehalf } from './client.ts';
 import type { ClientParts, WhoAmI } from './store-client.ts';
 import type { ArchivedJob } from './cluster/objects.ts';
 
@@ -27,7 +27,8 @@ export function createArchiveClient(
       import('./cluster/job-object.ts'),
     ]);
     const owners = ownerLabels(actor);
-    return ({ job }: ArchivedJob, operation: JobOperation) => checkCopyPermission(job, operation, actor, owners);
+    return ({ job }: ArchivedJob, operation: JobOperation, onBehalfOf?: string) =>
+      checkCopyPermission(job, operation, actor, owners, onBehalfOf);
   }
   async function readable(found: readonly ArchivedJob[]): Promise<readonly ArchivedJob[]> {
     if (found.length === 0) return found;
@@ -39,10 +40,15 @@ export function createArchiveClient(
     return found === undefined ? null : ((await readable([found]))[0] ?? null);
   }
   /** Does nothing without a copy: the cluster may have jobs of other installations. */
-  async function change(uid: string, operation: JobOperation, act: (job: ArchivedJob) => Promise<void>): Promise<void> {
+  async function change(
+    uid: string,
+    operation: JobOperation,
+    { onBehalfOf }: OnBehalf,
+    act: (job: ArchivedJob) => Promise<void>,
+  ): Promise<void> {
     const found = await clusters.job(uid);
     if (found === undefined) return;
-    const checked = (await check())(found, operation);
+    const checked = (await check())(found, operation, onBehalfOf);
     if (checked.answer === 'allow') return act(found);
     const { forbiddenError } = await import('./require-permission.ts');
     throw forbiddenError(checked.message);
@@ -72,13 +78,13 @@ export function createArchiveClient(
       throw new JobmanError(`The archive has no log of ${container} in pod ${pod}.`, exitCode.notFound);
     },
     recordClusterDeletion: (uid) =>
-      change(uid, 'read', async () => {
+      change(uid, 'read', {}, async () => {
         const [{ user }, { deletedEvent }] = await Promise.all([whoAmI(), import('./cluster/archive.ts')]);
         await clusters.archiveEvent(uid, deletedEvent(now(), user));
       }),
-    hideArchivedJob: (uid) => change(uid, 'delete', () => clusters.hide(uid)),
-    removeArchivedJob: (uid) =>
-      change(uid, 'clean', async (job) => {
+    hideArchivedJob: (uid, options = {}) => change(uid, 'delete', options, () => clusters.hide(uid)),
+    removeArchivedJob: (uid, options = {}) =>
+      change(uid, 'clean', options, async (job) => {
         const { cleanProblem } = await import('./cluster/archive.ts');
         const problem = cleanProblem(job);
         if (problem !== null) {

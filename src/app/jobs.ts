@@ -36,7 +36,7 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
       return await (await store()).find(reference, purpose);
     } catch (error) {
       if (!isNotFoundError(error)) throw error;
-      if ((await usesCluster()) || (await parts.clusterArchive()).isUsed) return null;
+      if ((await usesCluster()) || (await parts.clusterSubmissions()).isUsed) return null;
       throw error;
     }
   }
@@ -62,7 +62,8 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
     },
 
     async list(query) {
-      const includesCluster = (await usesCluster()) || (query.all === true && (await parts.clusterArchive()).isUsed);
+      const includesCluster =
+        (await usesCluster()) || (query.all === true && (await parts.clusterSubmissions()).isUsed);
       const [own, others] = await Promise.all([
         store().then((stored) => stored.list(query)),
         includesCluster ? cluster().then((clustered) => clustered.list(query)) : noJobs,
@@ -78,9 +79,9 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
 
     async select(command, own) {
       if (command === 'clean') {
-        const archive = await parts.clusterArchive();
+        const submissions = await parts.clusterSubmissions();
         const groups = [...(await (await store()).select(command, own))];
-        if (archive.isUsed) groups.push(...(await (await cluster()).select(command, own)));
+        if (submissions.isUsed) groups.push(...(await (await cluster()).select(command, own)));
         const [jobs, rows] = [groups.flatMap((one) => one.jobs), groups.flatMap((one) => one.rows)];
         return [{ jobs, rows, description: pluralize(jobs.length, 'finished job'), nothing: 'Nothing to clean.' }];
       }
@@ -166,10 +167,10 @@ async function joinLists(own: JobList, others: JobList): Promise<JobList> {
 }
 
 async function findElsewhere(
-  parts: Pick<Services, 'client' | 'clusterArchive'>,
+  parts: Pick<Services, 'client' | 'clusterSubmissions'>,
   rows: readonly JobRow[],
 ): Promise<NonNullable<JobList['elsewhere']>> {
-  if (!(await parts.clusterArchive()).isUsed) return [];
+  if (!(await parts.clusterSubmissions()).isUsed) return [];
   const { countSubmitted, splitZone } = await import('./cluster/job-list.ts');
   const shown = new Set(rows.map(({ zone }) => zone));
   return [...(await countSubmitted(parts))].flatMap(([zone, jobs]) =>

@@ -6,7 +6,7 @@ import type { WorkerAccess } from './worker-access.ts';
 import type { Client, Ref } from './client.ts';
 import type { CheckResult } from './doctor.ts';
 import type { HeldTpus } from './held-tpus.ts';
-import type { ClusterArchive } from './cluster/commands.ts';
+import type { ClusterSubmissions } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
@@ -151,7 +151,7 @@ export interface Services {
   isClusterConfigured(): Promise<boolean>;
   hasSubmitted(): boolean;
   /** Opens no file yet. */
-  clusterArchive(): Promise<ClusterArchive>;
+  clusterSubmissions(): Promise<ClusterSubmissions>;
   /** A sentence about a newer version already found, or null. Starts a due check in a separate process. */
   newerVersion(): Promise<string | null>;
   /** The body of that separate process: checks the configured source and stores the result. */

@@ -145,6 +145,17 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 
 export type WhoAmI = () => Promise<Actor>;
 
+/** An amount that a manifest could have. Throws JobmanError (2). */
+async function requireDollars(amount: number | undefined): Promise<void> {
+  if (amount === undefined) return;
+  const [{ parseDollars }, { usageError }] = await Promise.all([
+    import('../manifest/dollars.ts'),
+    import('./errors.ts'),
+  ]);
+  if (parseDollars(`${amount} USD`) === undefined)
+    throw usageError(`A budget is more than 0 US dollars, with at most 9 digits and 2 decimals, and not ${amount}.`);
+}
+
 /** Throws JobmanError (2). */
 async function requireCount(count: number, what: string): Promise<void> {
   if (Number.isSafeInteger(count) && count >= 0) return;
@@ -348,6 +359,7 @@ function createCommands(
         import('./commit-command.ts'),
         import('./secrets.ts'),
       ]);
+      await requireDollars(options.budgetUsd);
       const actor = await whoAmI();
       const checkSecrets = () => requireSecretsAtStart(parts, stored.job);
       // Check first: do not store or copy anything for a job that no controller could run.

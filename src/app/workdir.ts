@@ -5,7 +5,7 @@ import { workdirCopyOf, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Blobs, JobFiles, WorkdirFiles } from './ports.ts';
 import type { WorkdirCopyView } from './client.ts';
-import { exitCode, JobmanError, usageError } from './errors.ts';
+import { usageError, type JobmanError } from './errors.ts';
 import { isFile, isLink, nameOf, readTree, type TreeEntry, type TreeFile } from './tree.ts';
 
 export interface FrozenWorkdir {
@@ -76,10 +76,11 @@ export function workdirViews({ workdirs }: JobFiles, job: Job): readonly Workdir
 export function nextWorkdirCopy(job: Job): number {
   const last = workdirCopyOf(job);
   if (last !== undefined) return last + 1;
-  throw new JobmanError(
-    `Job ${job.id} (${job.spec.name}) has no working directory to copy: its manifest has no job.workdir.`,
-    exitCode.usage,
-  );
+  throw noWorkdirError(job.id, job.spec.name);
+}
+
+export function noWorkdirError(id: string, name: string): JobmanError {
+  return usageError(`Job ${id} (${name}) has no working directory to copy: its manifest has no job.workdir.`);
 }
 
 export async function filesByPath({ entries }: WorkdirTree): Promise<WorkdirFiles> {

@@ -1,7 +1,7 @@
 // Workdir copies: reads the copies of working directories. Their files are blobs; those of version 1 are in the job's folder.
 
 import { readFileSync } from 'node:fs';
-import { lstat, readFile, readdir, readlink } from 'node:fs/promises';
+import { lstat, readFile, readlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { mapConcurrent } from '../app/concurrency.ts';
@@ -12,6 +12,7 @@ import type { FrozenWorkdir, WorkdirTree } from '../app/workdir.ts';
 import { workdirCopyOf, workdirTreeOf, type Job } from '../core/model/job.ts';
 import { readRegularFile } from './files.ts';
 import { folderOf, workdirAbout, workdirDiff, workdirFolder } from './job-folder.ts';
+import { bytesOf, listFolder } from './workdir-paths.ts';
 
 /** Larger than any file that describes a copy. */
 const maxChangesBytes = 64 * 1024 * 1024;
@@ -68,27 +69,4 @@ async function openFolder(folder: string): Promise<WorkdirTree | null> {
     return { path, mode: stats.mode & 0o7777, size: content.length, changedAtSeconds, digest: digestOf(content) };
   });
   return { key: folder, folder, entries, read };
-}
-
-/** The paths (latin1) of what is below the folder, except for folders. */
-export async function listFolder(
-  top: string,
-  below: string,
-  { ignored = new Set(), max = Number.POSITIVE_INFINITY }: { ignored?: ReadonlySet<string>; max?: number } = {},
-): Promise<readonly string[]> {
-  const folder = below === '' ? top : bytesOf(top, below);
-  const paths: string[] = [];
-  for (const entry of await readdir(folder, { withFileTypes: true, encoding: 'latin1' })) {
-    if (ignored.has(entry.name)) continue;
-    const path = below === '' ? entry.name : `${below}/${entry.name}`;
-    if (entry.isDirectory()) paths.push(...(await listFolder(top, path, { ignored, max })));
-    else paths.push(path);
-    if (paths.length > max) break;
-  }
-  return paths;
-}
-
-/** A path (latin1) as the system takes it. */
-export function bytesOf(top: string, path: string): Buffer {
-  return Buffer.concat([Buffer.from(`${top}/`), Buffer.from(path, 'latin1')]);
 }

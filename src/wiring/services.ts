@@ -69,14 +69,14 @@ export function createServices(io: Io): LabServices {
     cluster: (options) => import('./cluster.ts').then(({ openCluster }) => openCluster(services, options)),
 
     hasSubmitted: () => existsSync(submittedMarker(home)),
-    isClusterConfigured: () => import('./cluster-archive.ts').then(({ usesCluster }) => usesCluster(services)),
+    isClusterConfigured: () => import('./cluster-submissions.ts').then(({ usesCluster }) => usesCluster(services)),
 
     newerVersion: () => import('./version-check.ts').then(({ newerVersion }) => newerVersion(services)),
 
     checkVersion: () => import('./version-check.ts').then(({ checkVersion }) => checkVersion(services)),
 
-    clusterArchive: () =>
-      import('./cluster-archive.ts').then(({ createClusterArchive }) => createClusterArchive(services)),
+    clusterSubmissions: () =>
+      import('./cluster-submissions.ts').then(({ createClusterSubmissions }) => createClusterSubmissions(services)),
 
     lab: () => (lab ??= import('./lab.ts').then(({ openLab }) => openLab(services))),
 

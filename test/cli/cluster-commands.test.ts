@@ -163,7 +163,7 @@ suite('a user who leaves', () => {
     const world = createCliHarness({
       services: {
         cluster: async () => cluster,
-        clusterArchive: async () => archive,
+        clusterSubmissions: async () => archive,
       },
     });
     const flavor = '{"name":"small","resources":{"requests":{"cpu":"1"}}}';

@@ -151,7 +151,7 @@ const worlds: Readonly<Record<string, Partial<Services>>> = {
     workers: refusal,
     controller: refusal,
     emulator: refusal,
-    clusterArchive: async () => ({ ...noSubmissions, isUsed: true }),
+    clusterSubmissions: async () => ({ ...noSubmissions, isUsed: true }),
   },
   'workers that print it': { workers: async () => workers },
 };

@@ -114,7 +114,12 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     ...forEachRef((client, ref) => client.readStepFile(ref, '~/notes')),
     refused('a file of no step', notFound, (client) => client.readStepFile(known, '/etc/passwd')),
   ],
-  sendCommand: forEachRef((client, ref) => client.sendCommand(ref, 'stop', {})),
+  sendCommand: [
+    ...forEachRef((client, ref) => client.sendCommand(ref, 'stop', {})),
+    ...[-5, 0, 1e21].map((budgetUsd) =>
+      refused(`a budget of ${budgetUsd}`, usage, (client) => client.sendCommand(known, 'resume', { budgetUsd })),
+    ),
+  ],
   workerTicket: forEachRef((client, ref) => client.workerTicket(ref, { logins: true })),
   workerFigures: forEachRef((client, ref) => client.workerFigures(ref, { worker: 0, attempt: 1 })),
   runStep: [

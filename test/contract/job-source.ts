@@ -58,7 +58,7 @@ function openSources(client: Client) {
       ...services,
       client: async () => ({ ...client, ...archive }),
       cluster: async () => cluster,
-      clusterArchive: async () => ({ ...noSubmissions, isUsed: true }),
+      clusterSubmissions: async () => ({ ...noSubmissions, isUsed: true }),
       isClusterConfigured: async () => true,
     },
     {},

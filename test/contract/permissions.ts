@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { suite, test, type TestContext } from 'node:test';
 import { metricsResult } from '../../src/app/job-source.ts';
-import type { Change, Client, Ref } from '../../src/app/client.ts';
+import type { Change, Client, OnBehalf, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Orphan } from '../../src/app/ports.ts';
 import { noQuotaCache } from '../../src/app/quota.ts';
@@ -114,9 +114,11 @@ const uidOf = (ref: Ref): string => `uid-${ref}`;
 const archivedUid = uidOf('000001');
 function ofCopy(operation: 'read' | 'delete' | 'clean', call: ChangeCall['call']): Proof {
   const permission = (actor: Actor): Permission =>
-    permissions[operation][actor.role][owns(actor, 'ada') ? 'own' : 'other'] === 'allow' ? 'allow' : 'deny';
-  return { kind: 'change', calls: [{ operation, life: running, names: [undefined], permission, call }] };
+    permissions[operation][actor.role][owns(actor, 'ada') ? 'own' : 'other'];
+  return { kind: 'change', calls: [{ operation, life: running, permission, call }] };
 }
+
+const onBehalf = (user: UserName | undefined): OnBehalf => (user === undefined ? {} : { onBehalfOf: user });
 
 const proofs: { readonly [Method in keyof Client]: Proof } = {
   sendCommand: {
@@ -325,8 +327,8 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
     },
   },
   recordClusterDeletion: ofCopy('read', (client, ref) => client.recordClusterDeletion(uidOf(ref))),
-  hideArchivedJob: ofCopy('delete', (client, ref) => client.hideArchivedJob(uidOf(ref))),
-  removeArchivedJob: ofCopy('clean', (client, ref) => client.removeArchivedJob(uidOf(ref))),
+  hideArchivedJob: ofCopy('delete', (client, ref, owner) => client.hideArchivedJob(uidOf(ref), onBehalf(owner))),
+  removeArchivedJob: ofCopy('clean', (client, ref, owner) => client.removeArchivedJob(uidOf(ref), onBehalf(owner))),
 
   // The settings name owners, but no job.
   recipients: { kind: 'none', because: 'the settings name them' },

@@ -35,7 +35,7 @@ export function watchActivity(parts: ClusterParts, { context, namespace }: JobSc
       opened ??= parts.cluster(omitUndefined({ context, namespace, quiet: true }));
       jobs = await readActivity(
         await opened,
-        (await parts.clusterArchive()).isUsed ? await parts.client() : null,
+        (await parts.clusterSubmissions()).isUsed ? await parts.client() : null,
         io.now(),
         AbortSignal.any([end, AbortSignal.timeout(answerTimeout)]),
       );

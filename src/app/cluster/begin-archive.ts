@@ -1,7 +1,7 @@
 import { JobmanError } from '../errors.ts';
 import type { Services } from '../services.ts';
 import type { ClusterContext } from './cluster.ts';
-import type { ClusterArchive } from './commands.ts';
+import type { ClusterSubmissions } from './commands.ts';
 
 /** A pipe of a shell among the paths of KUBECONFIG. */
 const pipePath = /(?:^|:)\/(?:dev|proc\/self)\/fd\/\d+(?::|$)/;
@@ -9,7 +9,7 @@ const pipePath = /(?:^|:)\/(?:dev|proc\/self)\/fd\/\d+(?::|$)/;
 /** The installation id for the job's label, and a note for the user. Submitting works even with a read-only home. */
 export async function beginArchive(
   { io, clusterSettings, client }: Pick<Services, 'io' | 'clusterSettings' | 'client'>,
-  archive: ClusterArchive,
+  submissions: ClusterSubmissions,
   context: ClusterContext,
 ): Promise<{ readonly installation: string | null; readonly isArchived: boolean; readonly note: string | null }> {
   const { settings } = await clusterSettings();
@@ -21,7 +21,7 @@ export async function beginArchive(
     return { installation: await (await client()).installationId(), isArchived: false, note: isNoted ? note : null };
   }
   try {
-    return { installation: await archive.registerContext(context), isArchived: true, note: null };
+    return { installation: await submissions.registerContext(context), isArchived: true, note: null };
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     return { installation: null, isArchived: false, note: `Logs and history will not be kept. ${error.message}` };

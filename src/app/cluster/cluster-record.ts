@@ -8,15 +8,15 @@ import type { Cluster } from './cluster.ts';
 
 export type ClusterParts = Pick<
   Services,
-  'io' | 'client' | 'cluster' | 'clusterArchive' | 'clusterSettings' | 'namedSecret'
+  'io' | 'client' | 'cluster' | 'clusterSubmissions' | 'clusterSettings' | 'namedSecret'
 >;
 
 /** Newest first. Opens no database if no job was submitted from here. */
 export async function archivedJobs(
-  { clusterArchive, client }: Pick<Services, 'clusterArchive' | 'client'>,
+  { clusterSubmissions, client }: Pick<Services, 'clusterSubmissions' | 'client'>,
   query: ArchiveQuery,
 ): Promise<readonly ArchivedJob[]> {
-  return (await clusterArchive()).isUsed ? (await client()).archivedJobs(query) : [];
+  return (await clusterSubmissions()).isUsed ? (await client()).archivedJobs(query) : [];
 }
 
 export interface ClusterRecord {

@@ -10,7 +10,7 @@ import { ownLabels, type Submitter, withoutClusterKeys } from './job-object.ts';
 import { clusterPhase } from './job-result.ts';
 
 /** The submissions with the user's kubeconfig. Every method may throw StoreError. */
-export interface ClusterArchive {
+export interface ClusterSubmissions {
   /** True if a job was ever submitted from here; otherwise the archive has no job. Reads one file. */
   readonly isUsed: boolean;
   /** Call it before a submission; the database then stays open until `recordSubmitted` or `close`. */

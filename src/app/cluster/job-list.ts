@@ -16,7 +16,7 @@ import { archivedJobs } from './cluster-record.ts';
 import { clusterPhase, clusterReason, clusterSummary, type ClusterResult } from './job-result.ts';
 import { formatAmounts } from './missing-resources.ts';
 
-type ListParts = Pick<Services, 'io' | 'client' | 'cluster' | 'clusterArchive'>;
+type ListParts = Pick<Services, 'io' | 'client' | 'cluster' | 'clusterSubmissions'>;
 
 /** Limit for the cluster's answer to a list: the user may not want its jobs at all. */
 export const clusterTimeout: Duration = 2 * second;

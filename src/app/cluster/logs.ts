@@ -17,7 +17,7 @@ import { clusterPhase, clusterResult, formatRestarted, isClusterFinished } from 
 import { chooseContainer, mainContainer, observeJob, podsOf } from './observe-job.ts';
 
 /** The logs of one source. `readLog` knows the logs that `logs` has named. */
-export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'client' | 'clusterArchive'>) {
+export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'client' | 'clusterSubmissions'>) {
   const readers = new Map<string, LogReader>();
 
   async function* logs(
@@ -42,7 +42,7 @@ export function createClusterLogs(parts: Pick<ClusterParts, 'io' | 'client' | 'c
       query,
       now: () => parts.io.now(),
       signal,
-      copies: createCopies(await parts.client(), (await parts.clusterArchive()).isUsed, job, query, !isLive),
+      copies: createCopies(await parts.client(), (await parts.clusterSubmissions()).isUsed, job, query, !isLive),
       open(pod, container, pieces, options) {
         const id = `${pod.name}/${container}`;
         const reader = createReader(pieces, options);

@@ -10,7 +10,7 @@ import { createClusterLogs } from './logs.ts';
 
 /** Read each log before the next one. Throws JobmanError (3) for an attempt without a log. */
 export async function* podLogs(
-  parts: Pick<ClusterParts, 'io' | 'client' | 'clusterArchive'>,
+  parts: Pick<ClusterParts, 'io' | 'client' | 'clusterSubmissions'>,
   record: ClusterRecord,
   { worker = 0, attempt: wanted }: MetricsQuery,
 ): AsyncIterable<PodLog> {

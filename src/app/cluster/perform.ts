@@ -14,7 +14,7 @@ import { cleanProblem } from './archive.ts';
 import type { Cluster, ClusterRemoval } from './cluster.ts';
 import {
   checkClusterCommand,
-  type ClusterArchive,
+  type ClusterSubmissions,
   type ClusterCommandCheck,
   rerunNames,
   rerunObject,
@@ -32,7 +32,7 @@ type Steps = AsyncGenerator<CommandStep, void>;
 
 interface Target {
   readonly parts: ClusterParts;
-  readonly archive: ClusterArchive;
+  readonly submissions: ClusterSubmissions;
   readonly record: ClusterRecord;
   readonly signal: AbortSignal | undefined;
 }
@@ -46,8 +46,8 @@ export async function* performOnCluster(
   const { name } = record.job;
   if (budgetUsd !== undefined)
     throw usageError(`Job ${name} runs in a cluster, where jobman enforces no budget. Remove --budget.`);
-  const archive = await parts.clusterArchive();
-  const target: Target = { parts, archive, record, signal };
+  const submissions = await parts.clusterSubmissions();
+  const target: Target = { parts, submissions, record, signal };
   if (record.archived !== null) return yield* performOnCopy(target, command);
   const { cluster, job } = record;
   if (cluster === null) throw new Error(`job ${name} was found without a cluster`);
@@ -140,11 +140,11 @@ async function* waitForStoppedPods(
   }
 }
 
-async function* rerun({ parts, archive }: Target, cluster: Cluster, object: V1Job): Steps {
+async function* rerun({ parts, submissions }: Target, cluster: Cluster, object: V1Job): Steps {
   const context = cluster.context();
   const before = object.metadata?.name ?? '';
   try {
-    const { installation, isArchived, note } = await beginArchive(parts, archive, context);
+    const { installation, isArchived, note } = await beginArchive(parts, submissions, context);
     if (note !== null) yield progress(note);
     const [owner = ''] = ownerLabels(await (await parts.client()).whoAmI());
     const secrets = jobSecretsOf(object);
@@ -164,12 +164,12 @@ async function* rerun({ parts, archive }: Target, cluster: Cluster, object: V1Jo
       const made = await createWithSecrets(cluster, asked, data);
       const where = `${context.context}/${context.namespace}`;
       yield done(name, `Job ${name} runs what ${before} ran, from the beginning, in ${where}.`);
-      if (isArchived) yield* reportStart(archive.recordSubmitted(context, made));
+      if (isArchived) yield* reportStart(submissions.recordSubmitted(context, made));
       return;
     }
     yield refused(before, `${before} was run again so often that its names are used up; submit it under another.`);
   } finally {
-    await archive.close();
+    await submissions.close();
   }
 }
 
@@ -195,7 +195,7 @@ async function* removeJob(target: Target, cluster: Cluster, verb: 'cancel' | 'de
     const next = `See: jobman why ${name}`;
     return yield interrupted(name, `Interrupted before ${name} was deleted; the deletion continues. ${next}`);
   }
-  if ((await parts.clusterArchive()).isUsed) await noteRemoval(await parts.client(), record.job, removal, verb);
+  if ((await parts.clusterSubmissions()).isUsed) await noteRemoval(await parts.client(), record.job, removal, verb);
   if (removal === 'absent') return yield done(name, `Job ${name} is no longer in ${context}/${namespace}.`);
   const kept = isArchived ? '; its logs and history are kept' : '';
   const subject = verb === 'cancel' ? `Job ${name} is cancelled: it` : `Job ${name}`;
@@ -232,11 +232,11 @@ async function logsNotCopied({ parts, record: { job }, signal }: Target, cluster
 }
 
 /** False if the controller cannot archive the result: the command continues without it. */
-async function* wakeForArchive({ parts, archive, record: { job } }: Target): AsyncGenerator<CommandStep, boolean> {
-  if (!archive.isUsed || job.installation === null) return false;
+async function* wakeForArchive({ parts, submissions, record: { job } }: Target): AsyncGenerator<CommandStep, boolean> {
+  if (!submissions.isUsed || job.installation === null) return false;
   if (job.installation !== (await (await parts.client()).installationId())) return false;
   const { settings } = await parts.clusterSettings();
-  return settings.kubernetes.keepLogs && (yield* reportStart(archive.wake()));
+  return settings.kubernetes.keepLogs && (yield* reportStart(submissions.wake()));
 }
 
 async function* reportStart(message: Promise<string | null>): AsyncGenerator<CommandStep, boolean> {

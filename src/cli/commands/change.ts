@@ -44,8 +44,10 @@ export const rerun = createCommand('rerun', ({ budget }: BudgetFlags) => omitUnd
 
 async function copyWorkdirAgain({ services }: Cli, id: string): Promise<UploadedWorkdir> {
   const { spec, name, workdirCopies } = await (await services.client()).show(id);
-  if (spec.workdir === undefined)
-    throw usageError(`Job ${id} (${name}) has no working directory to copy: its manifest has no job.workdir.`);
+  if (spec.workdir === undefined) {
+    const { noWorkdirError } = await import('../../app/workdir.ts');
+    throw noWorkdirError(id, name);
+  }
   const last = workdirCopies.at(-1);
   if (last === undefined)
     throw usageError(`This machine does not know which folder is the working directory of job ${id} (${name}).`, [

@@ -15,7 +15,7 @@ import {
   replacedResources,
   type Submitter,
 } from '../../app/cluster/job-object.ts';
-import type { ClusterArchive } from '../../app/cluster/commands.ts';
+import type { ClusterSubmissions } from '../../app/cluster/commands.ts';
 import { replacedResourcesAnnotation } from '../../app/cluster/job-view.ts';
 import type { Cluster, ClusterContext } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
@@ -334,7 +334,7 @@ async function create(
   const { context, namespace, jobSecrets } = request;
   const data = jobSecrets === undefined ? null : await readJobSecrets(cli, jobSecrets);
   const cluster = await cli.services.cluster(omitUndefined({ context, namespace }));
-  let archive: ClusterArchive | undefined;
+  let submissions: ClusterSubmissions | undefined;
   let leave: ReturnType<typeof abortOnSignal> | undefined;
   let jobs: Jobs | undefined;
   const late = new AbortController();
@@ -345,13 +345,13 @@ async function create(
     const group = Number(ofUser?.['ceph.gid'] ?? Number.NaN);
     const groups = Number.isSafeInteger(group) ? [group] : [];
     const target = cluster.context();
-    archive = await cli.services.clusterArchive();
-    const { installation, isArchived, note } = await beginArchive(cli.services, archive, target);
+    submissions = await cli.services.clusterSubmissions();
+    const { installation, isArchived, note } = await beginArchive(cli.services, submissions, target);
     if (note !== null) cli.note(note);
     const asked = request.object({ ...submitter, installation, groups });
     const [made] = await Promise.all([
       createJob(cluster, asked, data, late.signal),
-      isArchived ? archive.preload() : undefined,
+      isArchived ? submissions.preload() : undefined,
     ]);
     clearTimeout(timer);
     // From now on Ctrl-C leaves, even while the controller starts.
@@ -373,7 +373,7 @@ async function create(
       cli.note('Kueue did not suspend the job: it runs at once, without waiting in its queue.');
     }
     const { note: startNote } = isArchived
-      ? await reportArchiveStart(archive.recordSubmitted(target, made))
+      ? await reportArchiveStart(submissions.recordSubmitted(target, made))
       : { note: null };
     if (startNote !== null) cli.note(startNote);
     if (mode.wait === true) {
@@ -395,7 +395,7 @@ async function create(
     await jobs?.close();
     clearTimeout(timer);
     leave?.release();
-    await archive?.close();
+    await submissions?.close();
     await cluster.close();
   }
 }

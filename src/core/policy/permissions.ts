@@ -179,17 +179,18 @@ export function checkPermission(
 
 /**
  * For jobman's copy of a job that its cluster no longer has. In the cluster, its own permissions decide. A job that another
- * tool made has no owner. `owners`: the labels of the actor's own jobs.
+ * tool made has no owner. `owners`: the labels of the actor's own jobs. `onBehalfOf`: the label of the owner.
  */
 export function checkCopyPermission(
   { name, owner }: { readonly name: string; readonly owner: string | null },
   operation: JobOperation,
   actor: Actor,
   owners: readonly string[],
+  onBehalfOf?: string,
 ): ActionAnswer {
   const relation = owner === null || owners.includes(owner) ? 'own' : 'other';
   const answer = permissions[operation][actor.role][relation];
-  if (answer === 'allow') return allowed;
+  if (answer === 'allow' || (answer === 'confirm' && onBehalfOf === owner)) return allowed;
   const message =
     relation === 'own' ? roleMessage(actor, operation) : `job ${name} belongs to ${owner}; ${onlyItsOwner(operation)}`;
   return { answer, cause: 'permission', message };

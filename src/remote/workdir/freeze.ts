@@ -11,7 +11,7 @@ import { pluralize } from '../../app/format.ts';
 import { encodeTree, type TreeEntry } from '../../app/tree.ts';
 import { upload } from '../../app/upload.ts';
 import type { UploadedWorkdir } from '../../app/workdir.ts';
-import { bytesOf, listFolder } from '../../files/workdir-copies.ts';
+import { bytesOf, listFolder } from '../../files/workdir-paths.ts';
 import { openWorkdirIndex, type WorkdirIndex } from '../../files/workdir-index.ts';
 import { minute, type Instant } from '../../core/model/time.ts';
 import { runProcess } from '../process.ts';

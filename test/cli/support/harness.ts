@@ -24,7 +24,7 @@ import type {
   MetricsStep,
   MetricsView,
 } from '../../../src/app/client.ts';
-import type { ClusterArchive } from '../../../src/app/cluster/commands.ts';
+import type { ClusterSubmissions } from '../../../src/app/cluster/commands.ts';
 import type { Cluster } from '../../../src/app/cluster/cluster.ts';
 import { clusterSettingsOf } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
@@ -130,7 +130,7 @@ export interface CliHarness {
 export const now = Date.UTC(2026, 10, 21, 8, 20, 14);
 
 /** Of a home from which nothing was submitted to a cluster. */
-export const noSubmissions: ClusterArchive = {
+export const noSubmissions: ClusterSubmissions = {
   isUsed: false,
   registerContext: async () => 'abc123',
   preload: async () => undefined,
@@ -404,7 +404,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     cluster: unavailable('cluster'),
     isClusterConfigured: async () => false,
     hasSubmitted: () => false,
-    clusterArchive: async () => ({ ...noSubmissions, isUsed: options.archive !== undefined }),
+    clusterSubmissions: async () => ({ ...noSubmissions, isUsed: options.archive !== undefined }),
     newerVersion: async () => null,
     checkVersion: unavailable('newer version'),
     client: async () => overJson(client),

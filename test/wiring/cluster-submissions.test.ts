@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { test, suite, type TestContext } from 'node:test';
 import type { Io, Services } from '../../src/app/services.ts';
 import { openStore } from '../../src/store/store.ts';
-import { createClusterArchive } from '../../src/wiring/cluster-archive.ts';
+import { createClusterSubmissions } from '../../src/wiring/cluster-submissions.ts';
 import { createServices } from '../../src/wiring/services.ts';
 import { noon } from '../support/cluster-builders.ts';
 import { openWorld } from '../support/world.ts';
@@ -36,7 +36,7 @@ function begin(t: TestContext) {
     }),
     controller: async () => ({ start: async () => ((starts += 1), { started: false, pid: 1 }) }),
   } as unknown as Services;
-  return { archive: createClusterArchive(services), others, file, home: world.home, starts: () => starts };
+  return { archive: createClusterSubmissions(services), others, file, home: world.home, starts: () => starts };
 }
 
 test('a submission opens the database once, does not lock it while the cluster answers, and closes it', async (t) => {
@@ -108,7 +108,7 @@ function using(t: TestContext) {
     env,
     settings: (text: string) => writeFileSync(join(folder, 'home/settings.json'), text),
     uses: async (): Promise<boolean> => {
-      const { usesCluster } = await import('../../src/wiring/cluster-archive.ts');
+      const { usesCluster } = await import('../../src/wiring/cluster-submissions.ts');
       return usesCluster(services());
     },
     parsed: () => parsed,

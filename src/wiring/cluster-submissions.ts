@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { ClusterArchive } from '../app/cluster/commands.ts';
+import type { ClusterSubmissions } from '../app/cluster/commands.ts';
 import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import { settingsFile } from '../files/files.ts';
@@ -11,7 +11,7 @@ import type { JobmanStore } from '../store/store.ts';
 import { submittedMarker, databaseOf, hasDatabase } from './paths.ts';
 
 /** Opens nothing before first use. */
-export function createClusterArchive(services: Services): ClusterArchive {
+export function createClusterSubmissions(services: Services): ClusterSubmissions {
   const { io, home } = services;
   const database = databaseOf(services);
   const isUsed = existsSync(submittedMarker(home)) && hasDatabase(database);
