@@ -22,6 +22,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { CommandResult, CommandOptions, ConfirmationNeeded } from './client.ts';
 import { checkRequest, type GuardParts } from './confirmation.ts';
 import { formatCapacityCost } from './phrases.ts';
+import { capacityTraits } from '../core/decide/allocate.ts';
 import { exitCode, StoreError } from './errors.ts';
 import type { LabRestart } from './lab-job.ts';
 import type { Commit, LogFiles, Store, StoredJob } from './ports.ts';
@@ -172,9 +173,12 @@ function formatLeftProgram(job: Job): string {
   const home = openAttempt(job)?.home;
   if (home !== undefined && (who === 'home' || who === 'machine'))
     return ` Its program may still run in ${home.path} on ${home.machine}. jobman does not end it.`;
-  return allocation?.unreachableWho === 'worker'
-    ? ` Its program may still run on ${allocation.name}, which does not answer. When it answers again, find the program there before the next job: grep -ls JOBMAN_RUN=${job.installation}/${job.id}/ /proc/[0-9]*/environ`
-    : ' Its program is being ended.';
+  if (allocation?.unreachableWho !== 'worker') return ' Its program is being ended.';
+  const { name } = allocation;
+  const mayRun = ` Its program may still run on ${name}, which does not answer.`;
+  return capacityTraits(job.spec.capacity).givenUpWhenSilent
+    ? `${mayRun} When it answers again, find the program there before the next job: grep -ls JOBMAN_RUN=${job.installation}/${job.id}/ /proc/[0-9]*/environ`
+    : `${mayRun} It keeps its slots: when the machine answers again, jobman ends it before another job starts. If the machine is gone for good: jobman hosts remove NAME`;
 }
 
 function formatNewBudget(job: Job): string {

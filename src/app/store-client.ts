@@ -4,7 +4,7 @@ import type { Pool } from '../core/policy/admission.ts';
 import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
 import { ownersLike, ownNames, type Actor, type UserName } from '../core/model/user.ts';
-import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
+import { isFinishedPhase, phaseOf, type Phase } from '../core/decide/phase.ts';
 import { ownHost, type JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -545,9 +545,12 @@ async function listJobs(
   return { rows: newestFirst(rows.filter((row) => !hidden.has(row))), more: hidden.size, notes: [] };
 }
 
-/** The reason for a wait that only the settings or a cancel can end, instead of a wait for a slot. */
+const beforeStart: readonly Phase[] = ['queued', 'setup', 'recovering'];
+
+/** A host that left the settings is the reason for the wait, which only its return or a cancel ends. */
 async function nameMissingHosts(rows: readonly JobRow[], pools: ClientParts['pools']): Promise<readonly JobRow[]> {
-  const isConcerned = ({ phase, hosts }: JobRow): boolean => phase === 'queued' && hosts.some((one) => one !== ownHost);
+  const isConcerned = ({ phase, hosts }: JobRow): boolean =>
+    beforeStart.includes(phase) && hosts.some((one) => one !== ownHost);
   if (!rows.some(isConcerned)) return rows;
   const names = (await pools()).map(({ name }) => name);
   return rows.map((row) => {

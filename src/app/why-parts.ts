@@ -88,7 +88,8 @@ export function outageOf({ job, events, now }: WhyRequest): Outage | null {
   if (isElsewhere || (isCloud && !phrasesOf(job).hasCloud))
     return {
       since,
-      clause: detail || `its hosts have been unknown for ${length}`,
+      clause:
+        detail || (isElsewhere ? `its host has been unknown for ${length}` : 'its hosts are not as in the settings'),
       isCloud,
       isLoginMissing,
       isElsewhere,

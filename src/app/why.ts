@@ -2,6 +2,7 @@
 // database only and observes nothing.
 
 import { phaseOf } from '../core/decide/phase.ts';
+import { phrasesOf } from './phrases.ts';
 import { situations } from '../core/decide/situations.ts';
 import { allocationOf, lastAllocation, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -106,6 +107,9 @@ function hasCapacity(job: Job, attempt: Attempt): boolean {
 
 /** While the cloud does not answer, nothing else is certain. */
 function whyUnknown({ job, now }: WhyRequest, { clause, evidence, isLoginMissing }: Outage): WhyAnswer {
+  const hint = phrasesOf(job).hasCloud
+    ? ''
+    : ` Add the host again: jobman hosts add NAME --ssh ADDRESS. Or cancel: jobman cancel ${Number(job.id)}`;
   const phase = phaseOf(job);
   const ending = phase === 'recovering' ? lastEnding(job) : null;
   const after = ending === null ? '' : ` (${reasonPhrases[ending.reason]} at ${formatTime(ending.startedAt, now)})`;
@@ -114,6 +118,6 @@ function whyUnknown({ job, now }: WhyRequest, { clause, evidence, isLoginMissing
     evidence,
     next: isLoginMissing
       ? 'The job continues after you log in.'
-      : 'The controller keeps checking without a time limit and changes nothing until then.',
+      : `The controller keeps checking without a time limit and changes nothing until then.${hint}`,
   };
 }

@@ -80,9 +80,12 @@ suite('capacity', () => {
     assert.deepEqual(other?.kind === 'known' && other.value.hosts, addresses);
   });
 
-  test('a host that has left the settings or has another address is unknown, never absent', async () => {
+  test('a host that has left the settings or has another address is unknown, and absent only after a forced delete', async () => {
     const gone = await observed(capacityWith(), jobOn('gpu1'));
     assert.equal(gone?.kind === 'unknown' && gone.reason, 'the settings no longer name the host gpu1');
+    // After a forced delete the user has given up the machine.
+    const removed = await observed(capacityWith(), { ...jobOn('gpu1'), removed: true });
+    assert.equal(removed?.kind === 'known' && removed.value.state, 'absent');
     const world = new World(spec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } }));
     world.runUntilIdle();
     const moved = await observed(capacityWith({ ...gpu1!, ssh: 'gpu9' }), world.job, { hosts: addresses });

@@ -830,11 +830,28 @@ test('a host that does not answer is waited for without limit, and the job conti
     // No other job gets its slot, and its program is still alive.
     assert.equal(holdsSlot(world.job), true);
     assert.equal(world.run(0, 1).ended, null);
-    assert.equal(holdsSlot({ ...world.job, removed: true }), false, 'a forced delete releases it');
     host(world, 0).isAnswering = true;
     world.runUntil(() => world.run(0, 1).ended !== null, hour);
     world.runUntil(() => phaseOf(world.job) === (preset === 'pre' ? 'running' : 'failed'), hour);
     assert.equal(world.job.attempts.length, preset === 'pre' ? 2 : 1);
+  }
+});
+
+test('a job that was deleted by force keeps the slot of a silent host until its program there has ended, or the host has left the settings', () => {
+  for (const returns of [true, false]) {
+    const world = running(spec({ capacity: local, steps: [] }));
+    host(world, 0).isAnswering = false;
+    world.runUntilIdle();
+    world.command('delete', { force: true });
+    world.runUntil(() => false, 30 * hour);
+    assert.equal(holdsSlot(world.job), true);
+    if (returns) host(world, 0).isAnswering = true;
+    // The backend reports a host of a removed job that the settings do not name as absent.
+    else world.node.state = 'absent';
+    world.runUntil(() => !holdsSlot(world.job), hour);
+    assert.equal(world.run(0, 1).ended !== null, returns);
+    world.runUntil(() => false, hour);
+    assert.deepEqual([world.decision?.actions, world.decision?.wakeAt], [[], undefined]);
   }
 });
 

@@ -210,13 +210,30 @@ test('a host that does not answer keeps its slot for its job, whose files there 
   assert.deepEqual(reasonsOf(await world.waitForFinish(first, 1)), ['unreachable']);
   assert.ok(await prints(world, second, 'up'));
   assert.equal(runningPrograms(gpu2), 1);
+
+  // The program of a job that was deleted meanwhile is ended before the next one starts.
+  sendSignal(gpu2.pid, 'SIGSTOP');
+  await dropConnections(gpu2);
+  assert.ok(
+    await eventually(async () => /slot stays held/.test(await world.output('why', second)), { withinMs: 60_000 }),
+  );
+  assert.match(
+    (await world.runOk(['delete', second, '--force'])).stdout,
+    /may still run on gpu2, .* jobman ends it before another job starts/,
+  );
+  const third = await world.create(jobOn(world, ['gpu2'], 'echo alone; sleep 600'));
+  assert.match(await world.output('hosts'), new RegExp(`^gpu2 .* ${second} deleted`, 'm'));
+  assert.ok(await eventually(async () => (await world.output('why', third)).includes('1 of 1 slot on gpu2 in use')));
+  sendSignal(gpu2.pid, 'SIGCONT');
+  assert.ok(await prints(world, third, 'alone'));
+  assert.equal(runningPrograms(gpu2), 1);
   const runs = join(gpu2.home, '.jobman/runs');
   const foldersOf = (id: string) => readdirSync(runs, { recursive: true }).filter((path) => String(path).endsWith(id));
   assert.equal(foldersOf(first).length, 1);
   await world.runOk(['clean', first]);
   assert.equal(foldersOf(first).length, 0);
-  await world.runOk(['cancel', second]);
-  await world.waitForPhase(second, 'cancelled');
+  await world.runOk(['cancel', third]);
+  await world.waitForPhase(third, 'cancelled');
 });
 
 test('a host that reboots ends the attempt as unreachable, and the next one runs there after its setup', async (t) => {

@@ -73,7 +73,10 @@ export function createHostRoutes({ home, pool }: { readonly home: string; readon
   };
 }
 
-/** Hosts always exist. A host that the settings do not name, or with another address, is unknown: nothing starts there. */
+/**
+ * Hosts always exist. A host that the settings do not name, or with another address, is unknown: nothing starts there. For a
+ * job that was deleted by force it is absent, because its user has given up the machine.
+ */
 export function createHostsCapacity(options: {
   readonly hosts: readonly Host[];
   /** The host name behind an address, of the user's ssh_config. */
@@ -91,12 +94,14 @@ export function createHostsCapacity(options: {
     const attempt = openAttempt(job);
     const isStarted = attempt !== undefined && attempt.startedAt !== null && attempt.allocation === allocation.ordinal;
     const hosts: Addresses[] = [];
+    const unusable = (reason: string): Observed<AllocationStatus> =>
+      job.removed ? known({ state: 'absent', detail: reason }, now()) : unknown(reason, now());
     for (const [worker, name] of names.entries()) {
       const host = options.hosts.find((one) => one.name === name);
-      if (host === undefined) return unknown(`the settings no longer name the host ${name}`, now());
+      if (host === undefined) return unusable(`the settings no longer name the host ${name}`);
       const recorded = allocation.hosts?.[worker];
       if (isStarted && recorded !== undefined && recorded.externalIp !== host.ssh)
-        return unknown(`the settings give the host ${name} another address than ${recorded.externalIp}`, now());
+        return unusable(`the settings give the host ${name} another address than ${recorded.externalIp}`);
       hosts.push({
         internalIp: host.ssh === null ? hostname() : await options.resolve(host.ssh),
         externalIp: host.ssh,

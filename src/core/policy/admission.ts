@@ -117,13 +117,13 @@ export function usesPersistentTpu(job: Job): boolean {
 
 /**
  * True from the first attempt until the job finishes, except in a long backoff: slots are for programs that run. A job
- * keeps its persistent TPU in a backoff, too. A forced delete releases the slots on hosts that do not answer. A program
- * on the machine of another controller uses no slot of this one.
+ * keeps its persistent TPU in a backoff, too. After a forced delete it keeps the slots until its hosts answer and its
+ * program has ended, because the next job would share the GPUs. A program on the machine of another controller uses no slot
+ * of this one.
  */
 export function holdsSlot(job: Job): boolean {
   if (job.spec.capacity.kind === 'tpu') return usesPersistentTpu(job);
   if (!needsSlot(job) || job.finish !== null || openAttempt(job) === undefined) return false;
-  if (job.removed && lastAllocation(job)?.unreachableAt !== null) return false;
   if (lastAllocation(job)?.unreachableWho === 'machine' && isOnThisMachine(job.spec)) return false;
   return longBackoffEnd(job) === undefined;
 }
