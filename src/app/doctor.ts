@@ -67,14 +67,11 @@ gpus=$(nvidia-smi --list-gpus 2>/dev/null) && printf 'gpus %s\\n' "$(printf '%s\
 export function checkHost(
   { name, ssh, gpus, command }: Pick<Host, 'name' | 'gpus'> & { readonly ssh: string; readonly command: string },
   answer:
-    | { readonly kind: 'no_answer'; readonly reason: string }
+    | { readonly kind: 'no_answer'; readonly reason: string; readonly remedy?: string }
     | { readonly kind: 'ended'; readonly stdout: Uint8Array },
 ): Outcome {
   if (answer.kind === 'no_answer')
-    return problem(
-      `${name} cannot be reached: ${answer.reason}`,
-      answer.reason.includes('ssh-add') ? 'ssh-add' : command,
-    );
+    return problem(`${name} cannot be reached: ${answer.reason}`, answer.remedy ?? command);
   const printed = new TextDecoder().decode(answer.stdout);
   if (!printed.includes('proc\n'))
     return problem(`${name} has no /proc, in which jobman finds the processes of a job: it must run Linux`, null);

@@ -53,6 +53,8 @@ const hostKeyTypes: readonly ServerHostKeyAlgorithm[] = [
 
 export interface Problem {
   readonly problem: string;
+  /** The command that repairs it. Absent: not known. */
+  readonly remedy?: string;
 }
 
 export interface Connection {
@@ -90,7 +92,7 @@ export function createConnector(
     const login = await loginMethods(target, config, ssh2, options.userHome);
     if (login.methods.length === 0) {
       const notes = [login.notes.join('; ') || 'no key file and no agent', ...howToAddKey(target)];
-      return { problem: `there is no SSH key for ${config.host}: ${notes.join('; ')}` };
+      return { problem: `there is no SSH key for ${config.host}: ${notes.join('; ')}`, ...remedyOf(login) };
     }
     let pinned: string | undefined;
     let accepted: readonly string[];
@@ -119,7 +121,7 @@ export function createConnector(
       const rest = { ...login, methods: login.methods.slice(from) };
       const opened = await attempt({ ssh2, target, config, login: rest, pinned, accepted, isUrgent, began });
       if (!('offered' in opened) || opened.offered === 0 || from + opened.offered >= login.methods.length) {
-        return 'offered' in opened ? { problem: refusal(target, config, login) } : opened;
+        return 'offered' in opened ? { problem: refusal(target, config, login), ...remedyOf(login) } : opened;
       }
       from += opened.offered;
     }
@@ -304,6 +306,12 @@ interface Login {
   readonly methods: readonly AnyAuthMethod[];
   readonly names: readonly string[];
   readonly notes: string[];
+  /** A key that cannot be used without an agent. */
+  readonly needsAgent: boolean;
+}
+
+function remedyOf({ needsAgent }: Login): Pick<Problem, 'remedy'> {
+  return needsAgent ? { remedy: 'ssh-add' } : {};
 }
 
 /**
@@ -344,6 +352,7 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, us
   const methods: AnyAuthMethod[] = [];
   const names: string[] = [];
   const notes: string[] = [];
+  let needsAgent = config.certificates.length > 0;
   for (const file of keyFilesOf(target, config, userHome)) {
     const loaded = await loadKey(file, (text) => {
       const parsed = ssh2.utils.parseKey(text);
@@ -351,8 +360,10 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, us
     });
     if (loaded === undefined) {
       if (file === target.keyFile) notes.push(`the key file ${file} does not exist`);
-    } else if ('problem' in loaded) notes.push(loaded.problem);
-    else {
+    } else if ('problem' in loaded) {
+      notes.push(loaded.problem);
+      needsAgent ||= loaded.needsAgent === true;
+    } else {
       methods.push({ type: 'publickey', username: config.user, key: loaded.key });
       names.push(file);
     }
@@ -364,7 +375,7 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, us
     methods.push({ type: 'agent', username: config.user, agent: config.agent });
     names.push('the SSH agent');
   }
-  return { methods, names, notes };
+  return { methods, names, notes, needsAgent };
 }
 
 interface Socket {

@@ -50,7 +50,8 @@ export async function ensureOwnKey(home: string): Promise<OwnKey> {
   return { file, publicKey };
 }
 
-export type LoadedKey = { readonly key: ParsedKey } | { readonly problem: string };
+/** `needsAgent`: `ssh-add` makes it usable. */
+export type LoadedKey = { readonly key: ParsedKey } | { readonly problem: string; readonly needsAgent?: true };
 
 /** Undefined when there is no file. `parse` is ssh2's. */
 export async function loadKey(
@@ -66,13 +67,15 @@ export async function loadKey(
   }
   // The file of a security key holds only a handle; its type is in the public part, in base64 with a length in front.
   if (Buffer.from(text.toString('latin1').replaceAll(/-----.*-----|\s/gu, ''), 'base64').includes('sk-')) {
-    return { problem: `the key ${file} is on a security key, which requires an SSH agent: add it with ssh-add` };
+    const problem = `the key ${file} is on a security key, which requires an SSH agent: add it with ssh-add`;
+    return { problem, needsAgent: true };
   }
   const key = parse(text);
   if (key instanceof Error) {
     return /encrypted/iu.test(key.message)
       ? {
           problem: `the key ${file} is protected by a passphrase: add it to your agent with ssh-add ${file}; a controller finds an agent that is newer than itself after jobman controller restart`,
+          needsAgent: true,
         }
       : { problem: `the key ${file} cannot be used: ${key.message}` };
   }

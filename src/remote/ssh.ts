@@ -261,7 +261,8 @@ async function runScript(host: string, openShell: OpenShell, request: RunRequest
       const shell = await openShell();
       if ('problem' in shell) {
         // A script that was already sent over the silent connection may have run.
-        finish({ kind: 'no_answer', reason: shell.problem, sent, timedOut: false });
+        const { problem: reason, ...remedy } = shell;
+        finish({ kind: 'no_answer', reason, ...remedy, sent, timedOut: false });
         return;
       }
       if (isOver) {

@@ -23,8 +23,17 @@ export type RunResult =
       readonly stderr: Uint8Array;
       readonly truncated: boolean;
     }
-  /** No answer. `sent` is false when the script cannot have reached the machine, true when it may have run. */
-  | { readonly kind: 'no_answer'; readonly reason: string; readonly sent: boolean; readonly timedOut: boolean };
+  /**
+   * No answer. `sent` is false when the script cannot have reached the machine, true when it may have run. `remedy`: the
+   * command that repairs it, if it is known.
+   */
+  | {
+      readonly kind: 'no_answer';
+      readonly reason: string;
+      readonly remedy?: string;
+      readonly sent: boolean;
+      readonly timedOut: boolean;
+    };
 
 export type StreamEnd =
   | { readonly kind: 'ended'; readonly exitCode: number; readonly stderr: string }

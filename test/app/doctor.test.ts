@@ -9,6 +9,7 @@ import {
   checkDisk,
   checkEndpoints,
   checkHome,
+  checkHost,
   checkLogin,
   checkNotifications,
   checkPermissions,
@@ -61,6 +62,16 @@ suite('the doctor', () => {
       ['one first', 'two second', 'two third'],
     );
     assert.deepEqual(changes, ['one two', 'one', '']);
+  });
+
+  test('names the remedy of the connection to a host, else the command that shows the problem', () => {
+    const host = { name: 'gpu1', gpus: null, ssh: 'gpu1.lab', command: 'ssh gpu1.lab' };
+    const silent = { kind: 'no_answer', reason: 'the key needs ssh-add' } as const;
+    const found = [checkHost(host, silent), checkHost(host, { ...silent, remedy: 'ssh-add' })];
+    assert.deepEqual(brief(found), [
+      ['problem', 'ssh gpu1.lab'],
+      ['problem', 'ssh-add'],
+    ]);
   });
 
   test('leaves a check out that needs what another one misses', async () => {

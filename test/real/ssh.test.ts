@@ -118,6 +118,11 @@ sshdTest('an unusable key is reported with its reason and a remedy', async (sshd
   const ask = async (keyFile: string): Promise<string> =>
     reason(await run(pool.transport(targetOn(sshd, { keyFile })), 'true'));
   assert.match(await ask(locked), /protected by a passphrase.*ssh-add/su);
+  const remedyOf = async (keyFile: string) => {
+    const result = await run(pool.transport(targetOn(sshd, { keyFile })), 'true');
+    return result.kind === 'no_answer' ? result.remedy : result;
+  };
+  assert.deepEqual([await remedyOf(locked), await remedyOf(`${locked}.pub`)], ['ssh-add', undefined]);
   assert.match(await ask(join(sshd.world.folder, 'nothing')), /the key file .* does not exist/u);
   assert.match(await ask(join(sshd.world.folder, 'locked.pub')), /is not a private key|cannot be used/u);
   const handle = join(sshd.world.folder, 'handle');
