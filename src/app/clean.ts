@@ -1,5 +1,5 @@
 import { capacityTraits } from '../core/decide/allocate.ts';
-import { lastAllocation, type Job } from '../core/model/job.ts';
+import { isLost, lastAllocation, type Job } from '../core/model/job.ts';
 import { isOnThisMachine } from '../core/model/spec.ts';
 import type { Actor } from '../core/model/user.ts';
 import { checkAction } from '../core/policy/permissions.ts';
@@ -12,7 +12,7 @@ import type { WorkerRoutes } from './worker-access.ts';
 
 /** Refuses a job that is unfinished, holds capacity or has another owner. Its history stays. Throws StoreError. */
 export async function cleanFiles(
-  folders: JobFolders,
+  folders: Pick<JobFolders, 'remove'>,
   routes: () => Promise<Pick<WorkerRoutes, 'removeRunFolders'>>,
   job: Job,
   actor: Actor,
@@ -21,12 +21,14 @@ export async function cleanFiles(
   const check = checkAction(job, 'clean', actor, options);
   if (check.answer !== 'allow') return refusedResult(job, check);
   const kept = await removeRunFolders(routes, job);
-  // An empty folder makes the next `clean --all` try the machines again.
-  const found = await folders.remove(job, { keepsFolder: kept.length > 0 });
+  // An empty folder makes the next `clean --all` try the hosts again. A TPU may be deleted, and its disks with it.
+  const isRepeated = !capacityTraits(job.spec.capacity).givenUpWhenSilent;
+  const found = await folders.remove(job, { keepsFolder: isRepeated && kept.length > 0 });
+  const next = isRepeated ? `Repeat: jobman clean ${Number(job.id)}` : 'They are deleted with the TPU.';
   const it = `job ${job.id} (${job.spec.name})`;
   const message =
     kept.length > 0
-      ? `Removed the files of ${it} here, but not those on ${kept.join('; ')}. Repeat: jobman clean ${Number(job.id)}`
+      ? `Removed the files of ${it} here, but not those on ${kept.join('; ')}. ${next}`
       : found
         ? `Removed the files of ${it}.`
         : `${capitalize(it)} has no files left.`;
@@ -39,7 +41,8 @@ async function removeRunFolders(
   job: Job,
 ): Promise<readonly string[]> {
   const allocation = lastAllocation(job);
-  if (allocation === undefined || isOnThisMachine(job.spec) || capacityTraits(job.spec.capacity).replaceable) return [];
+  if (allocation === undefined || isOnThisMachine(job.spec)) return [];
+  if (allocation.ownership === 'ephemeral' || isLost(allocation)) return [];
   return (await routes()).removeRunFolders({ job, allocation });
 }
 

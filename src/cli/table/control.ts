@@ -135,7 +135,7 @@ export const control = grouped('Control', [
     usage: '<job>... | --all',
     about:
       '--all lists the jobs and asks first; without a terminal it needs --yes. If the cluster has deleted the Job, the history is ' +
-      'removed too. Files on your own machines (`hosts`) are removed if the machine answers.',
+      'removed too. Files on your own machines (`hosts`) and on TPUs that are kept are removed if the machine answers.',
     examples: [
       ['jobman clean 42', 'remove its logs and copies; keep its history'],
       ['jobman clean --all --yes', 'the files of all your finished jobs'],
