@@ -49,7 +49,8 @@ export function checkCommandsTakeEffect({ world: { timeline }, checker }: RestCo
 export function isAtRest(parts: RestContext, job: Job): boolean {
   const { world, checker } = parts;
   const { timeline } = world;
-  if (job.removed) return !hasLeftoverRun(world, job);
+  // It is asked to end a program on its silent host until the host answers.
+  if (job.removed) return !hasLeftoverRun(world, job) && (job.spec.capacity.kind !== 'hosts' || !holdsSlot(job));
   if (job.finish !== null) {
     if (isHidden(world, job)) return true;
     if (job.desired === 'deleted') return false;

@@ -28,8 +28,9 @@ export interface CloudModel {
   isNetworkCut: boolean;
 }
 
-/** Called for each call as it arrives, before it has an effect. */
+/** Called for each call as it arrives, before it has an effect; `deletes` just before a release deletes a machine. */
 interface CallWatcher {
+  deletes(machine: Machine, ref: AllocationRef): void;
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'observe', ref: AllocationRef, detail: string): void;
   orphanReleased(orphan: Orphan): void;
 }
@@ -103,8 +104,9 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
       }
       return send(parts, () => {
         const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
-        if (machine !== undefined && belongsTo(machine, ref) && !wasRecreated(machine, ref))
-          releaseMachine(world, machine);
+        if (machine === undefined || !belongsTo(machine, ref) || wasRecreated(machine, ref)) return;
+        watcher.deletes(machine, ref);
+        releaseMachine(world, machine);
       });
     },
     async listLabelled(locations) {
@@ -205,7 +207,6 @@ function statusOf(machine: Machine, state: MachineState): AllocationStatus {
         state,
         detail: 'READY',
         workers: machine.hosts.length,
-        ...(machine.isPersistent ? { creationTime: creationTimeOf(machine) } : {}),
       };
     case 'interrupted':
       return { state, detail: 'REPAIRING' };
@@ -282,5 +283,6 @@ function observedStatus(parts: PortOptions, ref: AllocationRef): AllocationStatu
     machine.wasOmitted = true;
     return { state: 'absent', detail: 'not found' };
   }
-  return statusOf(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
+  const status = statusOf(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
+  return machine.isPersistent ? { ...status, creationTime: creationTimeOf(machine) } : status;
 }

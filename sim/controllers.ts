@@ -123,6 +123,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       clock,
       watcher: {
         called: (kind, ref, detail) => checker.called(kind, ref, detail),
+        deletes: (machine, ref) => checker.deletes(machine, ref),
         orphanReleased: (orphan) => checker.orphanReleased(orphan),
       },
       installation: context.installation,

@@ -13,6 +13,7 @@ import {
   checkEmpty,
   checkGone,
   checkLiveJobs,
+  checkDeletion,
   checkReleases,
   checkSlots,
   checkSingleMachine,
@@ -42,7 +43,7 @@ import {
 import { checkUsage } from './invariants/usage.ts';
 import { createCheckContext, machineOf, newLedger } from './invariants/context.ts';
 import type { InvariantNumber, Ledger, CheckContext, Violation } from './invariants/context.ts';
-import type { Run, World } from './world.ts';
+import type { Machine, Run, World } from './world.ts';
 
 export { epoch, invariants, simulatedHosts } from './invariants/context.ts';
 export type { InvariantNumber, Violation } from './invariants/context.ts';
@@ -54,6 +55,7 @@ export interface InvariantChecker {
   commandGiven(job: Job, events: readonly Event[]): void;
   committed(commit: Commit, result: CommitResult): void;
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'observe', ref: AllocationRef, detail: string): void;
+  deletes(machine: Machine, ref: AllocationRef): void;
   /** `step` is `3/docker`, for the outcome of a setup step. */
   replied(kind: string, ref: AllocationRef, result: OutcomeResult, step?: string): void;
   replyRecorded(result: OutcomeResult): void;
@@ -124,6 +126,9 @@ export function createInvariantChecker(world: () => World, logCopies: () => LogC
       counts.actions += 1;
       world().log(`call: ${kind} ${ref.job.id}/${ref.allocation.ordinal} ${detail}`);
       checkCall(context, kind, ref, detail);
+    },
+    deletes(machine, ref) {
+      checkDeletion(context, machine, ref);
     },
     replied(kind, ref, result, step) {
       recordReply(context, { kind, ref, result, step }, unrecorded);

@@ -98,6 +98,15 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
     context.fail(10, `job ${job.id} has given up waiting for capacity without a limit`);
 }
 
+/** Between a release and its deletion another job may replace a persistent TPU by one of the same name. */
+export function checkDeletion(context: CheckContext, machine: Machine, { job, allocation }: AllocationRef): void {
+  const { releasedAt, ownership } = allocation;
+  const createdAt = epoch + machine.createdAt + context.clockOffset;
+  if (ownership !== 'persistent' || releasedAt === null || context.clockJumps.length > 0) return;
+  if (createdAt > releasedAt)
+    context.fail(3, `job ${job.id}: ${machine.name}, which was created after the release, is deleted`);
+}
+
 // ------------------------------------------------------------------------------------------ 1: unknown is not absent.
 // A controller ends a program or releases a machine only for a reason that exists in the world
 

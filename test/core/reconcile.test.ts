@@ -1159,6 +1159,26 @@ test('a TPU that is preempted before the command for which it is created has sta
   assert.deepEqual([phaseOf(world.job), world.job.allocations.length], ['failed', 2], 'the command has started');
 });
 
+test('a job that creates its TPU waits while another job replaces it, and releases no later TPU of its name', () => {
+  const capacity = { ...persistent, operation: { kind: 'create', withCommand: true } } as const;
+  const waiting = new World(spec({ capacity }));
+  const [old] = [...waiting.nodes.values()];
+  Object.assign(old ?? {}, { state: 'releasing', detail: 'DELETING' });
+  waiting.runUntil(() => false, 5 * minute);
+  assert.deepEqual([waiting.job.attempts.length, waiting.job.allocations.length], [1, 1]);
+  assert.equal(waiting.job.allocations[0]?.releasedAt, null);
+  waiting.nodes.clear();
+  waiting.runUntilRunning();
+
+  const failed = new World(spec({ capacity }));
+  Object.assign(failed.nodes.get(1) ?? {}, { state: 'lost', detail: 'FAILED', cause: 'failed' });
+  failed.runUntil(() => failed.job.allocations[0]?.releasedAt !== null);
+  failed.recreateNode();
+  const later = failed.nodes.get(1)?.creationTime;
+  failed.runUntilRunning();
+  assert.equal(failed.nodes.get(1)?.creationTime, later);
+});
+
 test('a preempted persistent TPU that no rule recreates fails the job after the grace', () => {
   const world = running(spec({ capacity: persistent, preset: 'pass' }));
   world.preempt();

@@ -195,7 +195,7 @@ export class World {
         ...(node.cause === undefined ? {} : { cause: node.cause }),
         ...(node.error === undefined ? {} : { error: node.error }),
         ...(node.state === 'ready' ? { workers: node.workers.length } : {}),
-        ...(node.state === 'ready' && isPersistent ? { creationTime: node.creationTime } : {}),
+        ...(isPersistent && { creationTime: node.creationTime }),
       },
       this.now,
     );

@@ -45,7 +45,11 @@ export function allocationStatus(ref: AllocationRef, found: FoundResources): All
     const status = queuedResourceStatus(queued, node, ref);
     if (status !== undefined) return status;
   }
-  return node === undefined ? statusWithoutNode(queued, ref) : nodeStatus(node, ref, found.createStatus);
+  if (node === undefined) return statusWithoutNode(queued, ref);
+  // A multislice has no single creation time.
+  const isSingleNode = ref.allocation.ownership === 'persistent' && sliceCount(ref) === 1;
+  const creationTime = isSingleNode && node.createTime !== undefined ? { creationTime: node.createTime } : {};
+  return { ...nodeStatus(node, ref, found.createStatus), ...creationTime };
 }
 
 /** Google charges a node while it is READY. */
@@ -174,11 +178,8 @@ function nodeStatus(node: TpuNode, ref: AllocationRef, createStatus: CreateStatu
       // Without addresses it is unusable: a command on zero workers would count as done.
       if (hosts.length === 0) return { state: pendingState, detail: `${state}, no addresses` };
       const isHealthy = node.health === undefined || node.health === 'HEALTHY';
-      // A multislice has no single creation time.
-      const isSingleNode = ref.allocation.ownership === 'persistent' && sliceCount(ref) === 1;
-      const creationTime = isSingleNode && node.createTime !== undefined ? { creationTime: node.createTime } : {};
       const detail = isHealthy ? state : `${state}, ${node.health}`;
-      return { state: 'ready', detail, workers: hosts.length, hosts, ...creationTime };
+      return { state: 'ready', detail, workers: hosts.length, hosts };
     }
     case 'PREEMPTED':
     case 'TERMINATED':

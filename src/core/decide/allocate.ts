@@ -271,6 +271,16 @@ export function isTakenBeforeFirstStart(job: Job, allocation: Allocation): boole
   return mayCreate(job, allocation) && job.attempts.every(({ startedAt }) => startedAt === null);
 }
 
+/**
+ * True while somebody else deletes a persistent TPU that the job creates. The job waits until it is gone, because a
+ * release of its own could hit the TPU that the other one creates next.
+ */
+export function isBeingReplaced(job: Job, allocation: Allocation): boolean {
+  const { ownership, lastObserved, readyAt, lifecycle } = allocation;
+  if (ownership !== 'persistent' || readyAt !== null || lifecycle === 'gone') return false;
+  return lastObserved?.state === 'releasing' && mayCreate(job, allocation);
+}
+
 /** From this commit on the allocation may exist. */
 export function recordRequested(job: Job, ordinal: number, now: Instant): Change {
   const { requestedAt, name, ownership, alternative } = allocationOf(job, ordinal);

@@ -5,6 +5,7 @@ import {
   capacityWaitEnd,
   isPermanent,
   isHidden,
+  isBeingReplaced,
   isTakenBeforeFirstStart,
   lossErrorOf,
   mayCreate,
@@ -58,7 +59,7 @@ export function attemptFacts(view: AttemptView) {
       isLost(allocation) &&
       (readyAt !== null || (observed.kind === 'known' && observed.value.cause === 'preempted')) &&
       !isTakenBeforeFirstStart(job, allocation),
-    isLost: isLost(allocation),
+    isLost: isLost(allocation) && !isBeingReplaced(job, allocation),
     mayRequestAnother: !isPermanent(lossErrorOf(allocation).kind) && mayCreate(job, allocation),
     // A worker with neither process nor exit, including one that no longer knows a run that it had reported.
     vanishedRun: isJudged

@@ -294,7 +294,14 @@ function foldForeign(job: Job, { ordinal, name }: Allocation, status: Allocation
 /** For any allocation that the cloud shows. A preempted one exists until it is deleted. */
 function foldExisting(job: Job, allocation: Allocation, status: AllocationStatus, now: Instant): Change {
   const { ordinal, readyAt, confirmedAt, lastObserved } = allocation;
-  const patch = { firstMissedAt: null, confirmedAt: confirmedAt ?? now };
+  // That of a lost one too, because the job releases it: another of that name may have replaced it by then.
+  const { creationTime = status.state === 'ready' || status.state === 'lost' ? status.creationTime : undefined } =
+    allocation;
+  const patch = {
+    firstMissedAt: null,
+    confirmedAt: confirmedAt ?? now,
+    ...(creationTime !== undefined && { creationTime }),
+  };
   const isNewFailure = status.state === 'lost' && readyAt === null && lastObserved?.state !== 'lost';
   const error: CloudError = { kind: 'internal', message: 'it failed before it was ready', raw: status.detail };
   return chain(
@@ -310,12 +317,7 @@ function foldExisting(job: Job, allocation: Allocation, status: AllocationStatus
   );
 }
 
-function withReady(
-  job: Job,
-  allocation: Allocation,
-  { workers, hosts, creationTime }: AllocationStatus,
-  now: Instant,
-): Job {
+function withReady(job: Job, allocation: Allocation, { workers, hosts }: AllocationStatus, now: Instant): Job {
   return withAllocation(job, allocation.ordinal, {
     readyAt: allocation.readyAt ?? now,
     // Before `readyAt` changes, from which the periods of an older record follow.
@@ -323,7 +325,6 @@ function withReady(
     workers: Math.max(1, workers ?? allocation.workers ?? 1),
     errorCount: 0,
     lastError: null,
-    ...(creationTime !== undefined && { creationTime: allocation.creationTime ?? creationTime }),
     ...(hosts !== undefined && { hosts: areSameHosts(allocation.hosts, hosts) ? allocation.hosts : hosts }),
   });
 }

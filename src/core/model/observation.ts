@@ -120,7 +120,7 @@ export interface AllocationStatus {
   /** With `ready`: the number of workers and their addresses. */
   readonly workers?: number;
   readonly hosts?: readonly Host[];
-  /** With `ready`, persistent only: the creation time in the cloud. Tells it from a later one of the same name. */
+  /** Persistent only, absent without a node: the creation time in the cloud. Tells it from a later one of that name. */
   readonly creationTime?: string;
 }
 
