@@ -30,7 +30,7 @@ export interface CloudModel {
 
 /** Called for each call as it arrives, before it has an effect; `deletes` just before a release deletes a machine. */
 interface CallWatcher {
-  deletes(machine: Machine, ref: AllocationRef): void;
+  deletes?(machine: Machine, ref: AllocationRef): void;
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'observe', ref: AllocationRef, detail: string): void;
   orphanReleased(orphan: Orphan): void;
 }
@@ -105,7 +105,7 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
       return send(parts, () => {
         const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
         if (machine === undefined || !belongsTo(machine, ref) || wasRecreated(machine, ref)) return;
-        watcher.deletes(machine, ref);
+        watcher.deletes?.(machine, ref);
         releaseMachine(world, machine);
       });
     },

@@ -65,7 +65,7 @@ export async function openSimulatedJob(options: {
     cloudModel: { faultRates: { ...noFaults, ...options.faultRates }, isCloudDown: false, isNetworkCut: false },
     chance: chance.fork('ports'),
     clock,
-    watcher: { called: () => undefined, deletes: () => undefined, orphanReleased: () => undefined },
+    watcher: { called: () => undefined, orphanReleased: () => undefined },
     installation: 'pretnd',
     workersOf: () => 1,
   };
