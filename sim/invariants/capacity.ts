@@ -305,8 +305,7 @@ export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void
   for (const other of scene.world().runs) {
     if (other.job === run.job || !isAlive(other) || other.host !== run.host) continue;
     const { job: otherJob } = scene.ledgerOf(other.job);
-    const isCounted = otherJob.spec.capacity.kind === 'hosts' && !otherJob.removed;
-    if (!isCounted || isGivenUp(scene, other, otherJob)) continue;
+    if (otherJob.spec.capacity.kind !== 'hosts' || isGivenUp(scene, other, otherJob)) continue;
     const taken = slotOf(scene, other);
     const isShared = own === undefined || taken === undefined || own.slot === taken.slot;
     if (isShared || own.gpus?.some((gpu) => taken.gpus?.includes(gpu)) === true)

@@ -36,7 +36,7 @@ interface CapacityTraits {
   readonly replaceable: boolean;
   /**
    * A worker that stays silent is given up in the end, and its program counts as ended. False on hosts: the next job would
-   * get the GPUs of a program that may still run. Their slots stay held until they answer, or until a forced delete.
+   * get the GPUs of a program that may still run. Their slots stay held until they answer.
    */
   readonly givenUpWhenSilent: boolean;
   /** Longest time between two checks while the command runs. */

@@ -124,10 +124,15 @@ function isPersistentGivenUp({ job, attempt, observedState, now }: AttemptView):
   return at !== undefined && now >= at && observedState === 'ready';
 }
 
-/** True for a removed job while a program of it may be alive that only jobman can end. */
+/**
+ * True for a removed job while a program of it may be alive that only jobman can end. The slot and GPUs of a silent host are
+ * not for the next job before that program has ended.
+ */
 export function mayRunAfterRemoval({ job, now, attempt, allocation, runs }: View): boolean {
   if (!job.removed || !mayOutliveRemoval(job) || attempt === undefined || allocation === undefined) return false;
   if (runs.some((workerRun) => workerRun.status !== undefined && mayBeAlive(workerRun, attempt))) return true;
+  const isGivenUp = capacityTraits(job.spec.capacity).givenUpWhenSilent;
+  if (!isGivenUp && runs.some(({ run }) => run.state === 'unknown')) return true;
   const since = removalGraceStart(job, allocation, now);
   return since === null || now < since + job.spec.recovery.unreachableGraceMs;
 }

@@ -2,12 +2,11 @@
 
 import { capacityTraits } from './allocate.ts';
 import type { AppliedRule } from '../model/event.ts';
-import { allocationOf, isLost, mayOutliveRemoval } from '../model/job.ts';
+import { allocationOf, isLost } from '../model/job.ts';
 import type { Allocation, Attempt, Ending, Evidence, Job, Finish, StartRequest } from '../model/job.ts';
 import { alternativesOf, capacityAt } from '../model/spec.ts';
 import type { RuleAnswer, Reason, RecoverySpec, RecoveryRule, RecoverableReason } from '../model/spec.ts';
 import { backoffDelay, second, type Duration, type Instant } from '../model/time.ts';
-import type { View } from './view.ts';
 
 // ------------------------------------------------------------------------------------------ the rules
 
@@ -270,7 +269,7 @@ function delayAfter(
 // | ending, the job finishes | ephemeral | the ending or a later silence | 10 | the capacity is released | `giveUpAt` |
 // | ending | persistent TPU | the silence | 10 | its programs count as ended, and the job fails | `persistentGiveUpAt` |
 // | ending | hosts | - | - | the attempt waits until the host answers | `persistentGiveUpAt` |
-// | open, the job removed by force | hosts | - | - | the same | `mayRunOnSilentHost` |
+// | open, the job removed by force | hosts | - | - | the same | `mayRunAfterRemoval` |
 // | ending | persistent, lost | the loss | 1 | its programs count as ended | `lossGraceEnd` |
 
 /** Kept or persistent capacity waits this many times longer, so that its owner can repair the worker. */
@@ -314,15 +313,6 @@ export function persistentGiveUpAt(job: Job, attempt: Attempt): Instant | undefi
   if (!capacityTraits(job.spec.capacity).givenUpWhenSilent) return undefined;
   if (attempt.ending === null || unreachableAt === null || unreachableWho !== 'worker') return undefined;
   return unreachableAt + keptGraceFactor * job.spec.recovery.unreachableGraceMs;
-}
-
-/**
- * True for a removed job while a program of it may run on a host that does not answer: the host's slot and GPUs are not for
- * the next job before that program has ended.
- */
-export function mayRunOnSilentHost({ job, attempt, runs }: View): boolean {
-  if (!job.removed || !mayOutliveRemoval(job) || attempt === undefined) return false;
-  return !capacityTraits(job.spec.capacity).givenUpWhenSilent && runs.some(({ run }) => run.state === 'unknown');
 }
 
 /**

@@ -39,7 +39,7 @@ import {
 import { attemptFacts, mayRunAfterRemoval, type AttemptFacts } from './facts.ts';
 import { cleanUp, finishJob } from './finish.ts';
 import { recheckNow, withoutEvents, wait, type Decision } from '../model/decision.ts';
-import { mayRunOnSilentHost, stoppedVerdict } from './recover.ts';
+import { stoppedVerdict } from './recover.ts';
 import { budgetEvidence } from './spending.ts';
 import { formatWorker, operationOf } from '../model/spec.ts';
 import type { View } from './view.ts';
@@ -64,7 +64,7 @@ const jobRows = [
   {
     name: 'removed',
     means: 'the job was deleted and has left the list',
-    when: (view) => view.job.removed && !mayRunAfterRemoval(view) && !mayRunOnSilentHost(view),
+    when: (view) => view.job.removed && !mayRunAfterRemoval(view),
     then: ({ job }) => wait(job),
   },
   {
