@@ -281,7 +281,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
         operation: 'secrets',
         life: running,
         names: [undefined],
-        call: (client, ref) => client.replaceJobSecret(ref, 'TOKEN', randomBytes(9)),
+        call: (client, ref) => client.replaceJobSecret(ref, 'TOKEN', Buffer.from(randomBytes(9).toString('hex'))),
       },
     ],
   },

@@ -107,6 +107,16 @@ function admitJobs(slots: number, jobs: readonly Job[], now: number, before?: Ad
   return [...admit(machine(slots), demandsOf(jobs, before), usageOf(jobs), now).keys()];
 }
 
+test('a job deleted by force keeps its slot only for a program that may still run', () => {
+  const running = { ...holding('000001'), removed: true };
+  const inSetup = {
+    ...running,
+    attempts: running.attempts.map((one) => ({ ...one, startedAt: null, runningAt: null })),
+  };
+  assert.deepEqual(admitJobs(1, [running, waiting('000002', t0)], t0), ['000001']);
+  assert.deepEqual(admitJobs(1, [inSetup, waiting('000002', t0)], t0), ['000002']);
+});
+
 test('holders of a slot keep it, and the longest waiting jobs get the free slots', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
   assert.deepEqual(admitJobs(2, jobs, 100), ['000009', '000002']);

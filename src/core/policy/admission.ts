@@ -3,7 +3,7 @@
 
 import { capacityTraits, persistentTpuOf } from '../decide/allocate.ts';
 import { compareText } from '../model/compare-text.ts';
-import { lastAllocation, openAttempt, usableAllocation, type Job, type Slot } from '../model/job.ts';
+import { lastAllocation, mayOutliveRemoval, openAttempt, usableAllocation, type Job, type Slot } from '../model/job.ts';
 import { isOnThisMachine } from '../model/spec.ts';
 import { minute, type Duration, type Instant } from '../model/time.ts';
 
@@ -124,6 +124,7 @@ export function usesPersistentTpu(job: Job): boolean {
 export function holdsSlot(job: Job): boolean {
   if (job.spec.capacity.kind === 'tpu') return usesPersistentTpu(job);
   if (!needsSlot(job) || job.finish !== null || openAttempt(job) === undefined) return false;
+  if (job.removed && !mayOutliveRemoval(job)) return false;
   if (lastAllocation(job)?.unreachableWho === 'machine' && isOnThisMachine(job.spec)) return false;
   return longBackoffEnd(job) === undefined;
 }
