@@ -42,7 +42,9 @@ async function removeRunFolders(
 ): Promise<readonly string[]> {
   const allocation = lastAllocation(job);
   if (allocation === undefined || isOnThisMachine(job.spec)) return [];
-  if (allocation.ownership === 'ephemeral' || isLost(allocation)) return [];
+  // The disks of a TPU are deleted with it; a host that jobman gave up may still be there.
+  const isDeleted = capacityTraits(job.spec.capacity).replaceable && isLost(allocation);
+  if (allocation.ownership === 'ephemeral' || isDeleted) return [];
   return (await routes()).removeRunFolders({ job, allocation });
 }
 

@@ -272,7 +272,7 @@ export function isTakenBeforeFirstStart(job: Job, allocation: Allocation): boole
 }
 
 /**
- * True while somebody else deletes a persistent TPU that the job creates. The job waits until it is gone, because a
+ * True while another process deletes a persistent TPU that the job creates. The job waits until it is gone, because a
  * release of its own could hit the TPU that the other one creates next.
  */
 export function isBeingReplaced(job: Job, allocation: Allocation): boolean {
