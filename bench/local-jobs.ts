@@ -150,6 +150,7 @@ const idleController: ControllerService = {
       isOutdated: false,
       startedAt: null,
       otherDatabase: null,
+      silentSinceAt: null,
       logFile: '',
     }),
   install: () => Promise.reject(new Error('must not be installed')),

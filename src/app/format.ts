@@ -48,6 +48,15 @@ export function formatSince(at: Instant, { now, isKept = false }: ReadingTime): 
   return isKept ? formatTime(at, now) : `${formatTime(at, now)} (${formatAge(now - at)})`;
 }
 
+/** Its machine may just have woken up, so nothing ends it unasked. */
+export function formatSilence(
+  controller: { readonly pid: number | null; readonly silentSinceAt: Instant | null },
+  now: Instant,
+): string {
+  const { pid, silentSinceAt } = controller;
+  return `The controller (process ${pid ?? '?'}) has not answered since ${formatTime(silentSinceAt ?? now, now)}. If this stays so, it hangs; replace it: jobman controller restart`;
+}
+
 /** `20 Nov`, in UTC; `16 Aug 2024` in another year than `now`. */
 export function formatDate(at: Instant, now: Instant): string {
   const [, dayOfMonth, month, year] = new Date(at).toUTCString().split(' ');

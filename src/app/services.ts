@@ -72,6 +72,8 @@ export interface ControllerStatus {
   readonly startedAt: Instant | null;
   /** The database that it works for if it is not the one of this command; else null. */
   readonly otherDatabase: string | null;
+  /** Time of its last sign of life in the database if that is too long ago; null if it answers. */
+  readonly silentSinceAt: Instant | null;
   readonly logFile: string;
 }
 

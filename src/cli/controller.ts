@@ -24,32 +24,27 @@ const controllerCheckInterval: Duration = 5_000;
 /** Replaces a dead or outdated controller while a command waits for a job. The first call checks at once. */
 export function keepController(cli: Cli, client: Waker): (beforeNote: () => void) => Promise<void> {
   let checkedAt: Instant = Number.NEGATIVE_INFINITY;
+  let lastNote: string | null = null;
   return async (beforeNote) => {
     if (cli.io.now() - checkedAt < controllerCheckInterval) return;
     checkedAt = cli.io.now();
-    await ensureController(cli, client, beforeNote);
+    const note = await restartIfDead(cli, client, false);
+    if (note !== null && note !== lastNote) {
+      beforeNote();
+      cli.note(note);
+    }
+    lastNote = note;
   };
 }
 
-/** A failure is printed and retried later. */
-async function ensureController(
-  cli: Cli,
-  client: Waker,
-  beforeNote: () => void = () => {},
-  isNeeded = false,
-): Promise<void> {
-  const message = await restartIfDead(cli, client, isNeeded);
-  if (message === null) return;
-  beforeNote();
-  cli.note(message);
-}
-
-/** With `isNeeded` also the reason why a running one does nothing here. */
+/** A failure is returned and retried later. With `isNeeded` also the reason why a running one does nothing here. */
 async function restartIfDead(cli: Cli, client: Waker, isNeeded: boolean): Promise<string | null> {
   try {
     const controller = await cli.services.controller();
-    const { running, isOutdated, otherDatabase } = await controller.status();
-    return running && !isOutdated && (otherDatabase === null || !isNeeded) ? null : await client.wake();
+    const { running, isOutdated, otherDatabase, silentSinceAt } = await controller.status();
+    return running && !isOutdated && silentSinceAt === null && (otherDatabase === null || !isNeeded)
+      ? null
+      : await client.wake();
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     return [error.message, ...error.lines].join(' ');
@@ -62,8 +57,10 @@ async function restartIfDead(cli: Cli, client: Waker, isNeeded: boolean): Promis
  * could start one. With `isNeeded` a note says that the shown state is only the last observation.
  */
 export async function restartIfKilled(cli: Cli, client: Waker, isNeeded = false): Promise<void> {
-  if (mayHaveBeenKilled(cli)) await ensureController(cli, client, undefined, isNeeded);
-  else if (isNeeded && !(await isControllerRunning(cli))) {
+  if (mayHaveBeenKilled(cli)) {
+    const note = await restartIfDead(cli, client, isNeeded);
+    if (note !== null) cli.note(note);
+  } else if (isNeeded && !(await isControllerRunning(cli))) {
     cli.note('No controller runs, so this is the last known state. Start one: jobman controller start');
   }
 }

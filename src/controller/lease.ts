@@ -7,7 +7,7 @@ import type { ControllerOptions } from './controller.ts';
 import { backoff, pause } from './timers.ts';
 
 /** The lease expires this long after its last renewal, so two renewals may fail. */
-const leaseTtl: Duration = 30 * second;
+export const leaseTtl: Duration = 30 * second;
 export const leaseRenewInterval: Duration = 10 * second;
 
 /** The line after a failure. */

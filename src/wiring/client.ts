@@ -6,6 +6,7 @@ import { statSync } from 'node:fs';
 import { isSharedLogin, mayBe, resolveActor, userEnvVariable } from '../app/actor.ts';
 import type { CommandResult, Client } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
+import { formatSilence } from '../app/format.ts';
 import { clientFor, type ClientParts } from '../app/store-client.ts';
 import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
@@ -161,11 +162,13 @@ function controllerParts(services: Services, store: JobmanStore, messages: strin
 
     async wakeController() {
       const controller = await services.controller();
-      const { otherDatabase } = await controller.status();
+      const status = await controller.status();
+      const { otherDatabase } = status;
       if (otherDatabase !== null && (await holdsLease())) return notice();
       // The job is stored, and that controller may change to this database now.
       if (otherDatabase !== null)
         return `The controller of this home ${formatOtherDatabase(otherDatabase)}. ${otherDatabaseRemedy}`;
+      if (status.silentSinceAt !== null) return formatSilence(status, io.now());
       const { started, pid } = await controller.start();
       if (started) messages.push(`Started the controller (process ${pid}). It runs in the background.`);
       return notice();

@@ -5,6 +5,8 @@ import { JobmanError, StoreError, exitCode } from '../app/errors.ts';
 import type { HeldTpus } from '../app/held-tpus.ts';
 import type { WakeUp } from '../app/ports.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
+import { leaseTtl } from '../controller/lease.ts';
+import type { Instant } from '../core/model/time.ts';
 import type { Settings } from '../app/settings.ts';
 import { schemaVersion } from '../store/database.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
@@ -38,13 +40,15 @@ export function createControllerService(parts: ControllerParts): ControllerServi
 
   async function status(): Promise<ControllerStatus> {
     const file = readController(home);
+    const other = await otherDatabase(parts);
     return {
       running: file !== null || isControllerRunning(home),
       pid: file?.pid ?? null,
       version: file?.version ?? null,
       isOutdated: file !== null && file.schema < schemaVersion,
       startedAt: file?.startedAt ?? null,
-      otherDatabase: await otherDatabase(parts),
+      otherDatabase: other,
+      silentSinceAt: file !== null && other === null ? await silenceOf(parts) : null,
       logFile: log,
     };
   }
@@ -71,11 +75,16 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     if (!isControllerRunning(home)) return { stopped: false };
     const { terminateProcess } = await import('./processes.ts');
     const pid = readController(home)?.pid;
+    const isSilent = (await silenceOf(parts)) !== null;
     await requestControllerExit(null);
-    if (await hasExitedWithin(home, exitTimeout / 2, pid)) return { stopped: true };
+    if (!isSilent && (await hasExitedWithin(home, exitTimeout / 2, pid))) return { stopped: true };
     // A controller without file descriptors cannot read the request; a signal needs none.
     if (pid !== undefined) await terminateProcess(pid);
     if (await hasExitedWithin(home, exitTimeout / 2, pid)) return { stopped: true };
+    if (pid !== undefined && (await silenceOf(parts)) !== null) {
+      await terminateProcess(pid, 'KILL');
+      if (await hasExitedWithin(home, exitTimeout / 2, pid)) return { stopped: true };
+    }
     throw new JobmanError(
       `The controller (process ${pid ?? 'unknown'}) has not exited yet. Its log: ${log}`,
       exitCode.failed,
@@ -164,6 +173,19 @@ function notExitedError(running: ControllerFile, program: ControllerProgram, log
 /** Those of a home whose database is on a server: a controller begins with all jobs. See `restartIfKilled`. */
 async function forgetWakeUps(parts: ControllerParts): Promise<void> {
   if ('url' in databaseOf(parts)) (await import('../store/wake-folder.ts')).forget(parts.home);
+}
+
+/** It renews the lease every few seconds. An unusable database is reported by those that need it. */
+async function silenceOf({ io, home }: ControllerParts): Promise<Instant | null> {
+  const database = databaseOf({ io, home });
+  if (!hasDatabase(database)) return null;
+  const { withReadOnlyStore } = await import('../store/store.ts');
+  try {
+    const lease = await withReadOnlyStore(database, (store) => store.lease(io.now()));
+    return lease === undefined || lease.expiresAt > io.now() ? null : lease.expiresAt - leaseTtl;
+  } catch {
+    return null;
+  }
 }
 
 async function readHeldTpus(database: DatabaseAddress): Promise<HeldTpus | null> {

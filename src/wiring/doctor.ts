@@ -49,7 +49,7 @@ import {
   checkHost,
   hostScript,
 } from '../app/doctor.ts';
-import { withTimeout } from '../app/concurrency.ts';
+import { mapConcurrent, withTimeout } from '../app/concurrency.ts';
 import { JobmanError, messageOf, StoreError } from '../app/errors.ts';
 import { otherOwnerOf } from './logins.ts';
 import { isGroupShared, ownUid, packageFolder, settingsFile } from '../files/files.ts';
@@ -172,6 +172,9 @@ const emulatorOnly = [ok('no project of Google Cloud is used; the TPU emulator n
 // ------------------------------------------------------------------------------------------ hosts
 
 /** Connects to each host of the settings, as a job does. */
+/** Asked at a time. */
+const maxHosts = 16;
+
 async function hostOutcomes(services: Services): Promise<readonly Outcome[]> {
   const { io, home } = services;
   const hosts = hostsOf(await services.settings()).filter(({ ssh }) => ssh !== null);
@@ -179,14 +182,12 @@ async function hostOutcomes(services: Services): Promise<readonly Outcome[]> {
   const pool = openSshPool({ io, home });
   const logins = createSshLogins({ home, pool });
   try {
-    return await Promise.all(
-      hosts.map(async ({ name, ssh, gpus }) => {
-        const login = hostLogin(name, ssh ?? '', 0);
-        const transport = await logins.transport(login);
-        const answer = await transport.run({ script: hostScript, timeoutMs: 15 * second, maxOutputBytes: 4_096 });
-        return checkHost({ name, ssh: ssh ?? '', gpus, command: sshCommand(login) }, answer);
-      }),
-    );
+    return await mapConcurrent(hosts, maxHosts, async ({ name, ssh, gpus }) => {
+      const login = hostLogin(name, ssh ?? '', 0);
+      const transport = await logins.transport(login);
+      const answer = await transport.run({ script: hostScript, timeoutMs: 15 * second, maxOutputBytes: 4_096 });
+      return checkHost({ name, ssh: ssh ?? '', gpus, command: sshCommand(login) }, answer);
+    });
   } finally {
     pool.close();
   }

@@ -135,10 +135,10 @@ async function storedJobs(database: DatabaseAddress): Promise<readonly Job[]> {
 }
 
 /** For jobman's own programs that have just answered. Ignores an invalid `pid`. */
-export async function terminateProcess(pid: number): Promise<void> {
+export async function terminateProcess(pid: number, signal = 'TERM'): Promise<void> {
   // The pid comes from a file, and `kill` takes a number below 1 for a group of processes, or for all.
   if (!Number.isSafeInteger(pid) || pid <= 1) return;
-  await runProcess({ argv: ['kill', '-TERM', String(pid)], timeoutMs: 5_000, maxOutputBytes: 1_000 });
+  await runProcess({ argv: ['kill', `-${signal}`, String(pid)], timeoutMs: 5_000, maxOutputBytes: 1_000 });
 }
 
 /** Also false for a zombie, which holds no file, and without `/proc`. */

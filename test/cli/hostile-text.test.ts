@@ -504,3 +504,11 @@ printf '%s\\n' "\${COMPREPLY[@]}"
   assert.deepEqual(stdout.trimEnd().split('\n'), [...names, '\\$\\(touch\\$\\{IFS\\}PWN\\)']);
   assert.equal(existsSync(join(folder, 'PWN')), false);
 });
+
+test('a very long cell makes only its own row longer', () => {
+  const rows = [
+    ['hosts', 'x'.repeat(9_000), 'file'],
+    ['local.slots', '1', 'default'],
+  ];
+  assert.equal(aligned(rows, ['left', 'left', 'left'], null)[1], 'local.slots  1  default');
+});

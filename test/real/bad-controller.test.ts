@@ -17,6 +17,7 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openStore } from '../../src/store/store.ts';
@@ -151,6 +152,25 @@ test('controller stop returns once the process has ended, so that a script may r
   assert.equal(slow(['controller', 'start']).status, 0);
   await world.runOk(['controller', 'stop']);
   assert.deepEqual(world.processesMatching('controller run'), []);
+});
+
+test('commands name a controller that hangs, and controller stop ends it', async (t) => {
+  const world = openJobWorld(t);
+  const id = await world.create(world.localManifest('sleep 600'));
+  await world.waitForPhase(id, 'running');
+  const { pid } = controllerFile(world);
+  sendSignal(pid, 'SIGSTOP');
+  const db = new DatabaseSync(join(world.home, 'state.db'));
+  db.exec('update lease set expires_at = 1000000030000');
+  db.close();
+  const silent = `The controller (process ${pid}) has not answered since 9 Sep 2001 01:46:40 UTC. If this stays so, it hangs; replace it: jobman controller restart`;
+  for (const argv of [['list'], ['why', id], ['wait', id, '--timeout', '1s'], ['cancel', id]])
+    assert.ok((await world.jobman(argv)).stderr.includes(`${silent}\n`), argv.join(' '));
+  assert.ok((await world.output('controller', 'status')).includes(silent));
+  assert.match(await world.output('controller', 'stop'), /^Stopped the controller/);
+  assert.deepEqual(world.processesMatching('controller run'), []);
+  await world.runOk(['controller', 'start']);
+  await world.waitForPhase(id, 'cancelled');
 });
 
 test('invalid settings are reported by a start of the controller, as by every other command', async (t) => {

@@ -1,10 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { formatOtherDatabase, otherDatabaseRemedy } from '../../app/database-url.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { escapeLine, formatDuration } from '../../app/format.ts';
+import { escapeLine, formatDuration, formatSilence } from '../../app/format.ts';
 import type { ControllerStatusOutput } from '../outputs.ts';
 import type { Cli } from '../context.ts';
 import { databaseProblem, isControllerRunning } from '../controller.ts';
+import { drawStatusLine } from '../block.ts';
+import type { ControllerService } from '../../app/services.ts';
 import type { Duration } from '../../core/model/time.ts';
 
 export async function status(cli: Cli): Promise<number> {
@@ -16,8 +18,9 @@ export async function status(cli: Cli): Promise<number> {
   const { otherDatabase } = now;
   const other = otherDatabase === null ? '' : ` It ${formatOtherDatabase(otherDatabase)}. ${otherDatabaseRemedy}.`;
   const unusable = now.databaseProblem === null ? '' : ` It waits for the database: ${now.databaseProblem}`;
+  const silent = now.silentSinceAt === null ? '' : ` ${formatSilence(now, cli.io.now())}.`;
   const sentence = now.running
-    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}${unusable}`
+    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}${unusable}${silent}`
     : (await isControllerRunning(cli))
       ? 'The controller of this home does not run; that of another home works for the database.'
       : 'The controller does not run; the next command that needs it starts it.';
@@ -39,7 +42,7 @@ export async function start(cli: Cli): Promise<number> {
 
 export async function stop(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
-  const answer = await controller.stop();
+  const answer = await stopAndWait(cli, controller);
   const stopped =
     'Stopped the controller. Programs on workers keep running; no job recovers until a controller runs again.';
   const held = await controller.held();
@@ -48,12 +51,20 @@ export async function stop(cli: Cli): Promise<number> {
   return exitCode.ok;
 }
 
+/** Says on a terminal what it waits for. */
+async function stopAndWait(cli: Cli, controller: ControllerService): Promise<{ readonly stopped: boolean }> {
+  const { pid } = await controller.status();
+  const text = `Waiting for the controller (process ${pid ?? '?'}) to exit; one that hangs is killed within 30s`;
+  const line = drawStatusLine(cli, 1_000, () => text);
+  return controller.stop().finally(() => line.end());
+}
+
 export async function restart(cli: Cli): Promise<number> {
   // Report an unusable database and wrong settings before stopping the running controller.
   await (await cli.services.client()).whoAmI();
   await cli.services.settings();
   const controller = await cli.services.controller();
-  const { stopped } = await controller.stop();
+  const { stopped } = await stopAndWait(cli, controller);
   const { pid } = await controller.start();
   cli.printResult(
     { stopped, pid },

@@ -9,7 +9,9 @@ export function aligned(
   last: 'cut' | 'wrap' = 'cut',
 ): readonly string[] {
   const rows = given.map((row) => row.map((cell) => cell.replaceAll('\n', String.raw`\x0a`)));
-  const sizes = sides.map((_, index) => Math.max(...rows.map((row) => width(row[index] ?? ''))));
+  const sizes = sides.map((_, index) =>
+    Math.max(0, ...rows.map((row) => width(row[index] ?? '')).filter((size) => size <= maxPadding)),
+  );
   const indent = sizes.slice(0, -1).reduce((sum, size) => sum + size + 2, 0);
   return rows.flatMap((row) => {
     const cells = sides.map((side, index) =>
@@ -24,6 +26,8 @@ export function aligned(
 }
 
 const minWrappedWidth = 16;
+/** A cell may be the JSON of 200 hosts: only its own row is longer then. */
+const maxPadding = 240;
 
 export interface Column<Row> {
   readonly title: string;

@@ -417,6 +417,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
         isOutdated: false,
         startedAt: 0,
         otherDatabase: null,
+        silentSinceAt: null,
         logFile: '/dev/null',
       }),
       start: unavailable('controller'),
