@@ -12,9 +12,13 @@ export function createWaker({ services }: Pick<Cli, 'services'>): Waker {
   return { wake: async () => (await services.client()).wake() };
 }
 
-/** Starts a controller if none runs, and prints a note. */
+/** Starts a controller if none runs, and prints a note. A viewer may not, and need not if one runs. */
 export async function wakeController(cli: Cli, client: Waker): Promise<void> {
-  const message = await client.wake();
+  const message = await client.wake().catch(async (error: unknown) => {
+    const isRefused = error instanceof JobmanError && error.errorCode === 'forbidden';
+    if (isRefused && (await isControllerRunning(cli))) return null;
+    throw error;
+  });
   if (message !== null) cli.note(message);
 }
 

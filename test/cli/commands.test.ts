@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, Client, JobView, Plan, Why } from '../../src/app/client.ts';
-import { JobmanError } from '../../src/app/errors.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { WorkerAccess } from '../../src/app/worker-access.ts';
 import type { EmulatorStatus, EmulatorService } from '../../src/app/services.ts';
 import type { OrphanView } from '../../src/app/orphans.ts';
@@ -1099,4 +1099,17 @@ suite('completion', () => {
       assert.match(out, /__complete/);
     }
   });
+});
+
+test('a viewer, which may not start the controller, cancels a job while one runs', async () => {
+  const wake = async () => {
+    throw new JobmanError('ada may not start the controller', exitCode.conflict, [], { errorCode: 'forbidden' });
+  };
+  for (const [isRunning, code] of [
+    [true, exitCode.ok],
+    [false, exitCode.conflict],
+  ] as const) {
+    const client = { wake, isControllerRunning: async () => isRunning };
+    assert.equal((await jobman(['cancel', '42'], { jobs: [jobView()], client })).code, code);
+  }
 });
