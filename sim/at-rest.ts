@@ -126,7 +126,7 @@ export async function checkQuiet(parts: RestContext, isBroken: () => boolean): P
   if (checker.jobs().some((job) => isHidden(world, job))) return;
   const before = { ...checker.counts };
   // On a real machine the lock keeps a controller that only waits for the lease from running.
-  const begun = processes.filter((life) => life.hasLease);
+  const begun = processes.filter(({ leasedAt }) => leasedAt !== null);
   const wakeupsNow = (): number => begun.reduce((sum, { process }) => sum + process.wakeups, 0);
   const wakeups = wakeupsNow();
   const length = 3 * minute;
@@ -141,8 +141,11 @@ export async function checkQuiet(parts: RestContext, isBroken: () => boolean): P
   const woken = wakeupsNow() - wakeups;
   // The lease is renewed every ten seconds, and a running job is observed as often.
   const wakeupsMost = (1 + watched) * (length / (10 * second)) * 1.2 + 10;
-  // A controller that took over meanwhile needs another minute to find that nothing is left.
-  const alive = begun.filter((life) => !life.process.isDead && life.exitReason === null);
+  // A controller that took over lately waits for late requests before it finds that nothing is left.
+  const alive = begun.filter(
+    ({ process, exitReason, leasedAt }) =>
+      !process.isDead && exitReason === null && (leasedAt ?? 0) < timeline.now - 5 * minute,
+  );
   if (watched === 0) {
     // If the clock was set back, an old release seems to be recent and is waited for, and a new controller may try to
     // copy old logs.

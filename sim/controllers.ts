@@ -46,8 +46,8 @@ export interface SimulationContext {
 export interface ControllerProcess {
   readonly process: SimulatedProcess;
   readonly controller: Controller;
-  /** True once it has held the lease; before that it only waits. */
-  hasLease: boolean;
+  /** The world's time at which it got the lease; before that it only waits. */
+  leasedAt: number | null;
   exitReason: ExitReason | null;
   /** The world's time at which it died or exited. */
   endedAt: number | null;
@@ -79,11 +79,11 @@ export function createControllers(context: SimulationContext, options: Controlle
     const name = `controller ${processes.length + 1}`;
     world.log(`${name} begins: ${why}`);
     const simulated = createProcess(name);
-    const onLease = (): void => void (controllerProcess.hasLease = true);
+    const onLease = (): void => void (controllerProcess.leasedAt ??= timeline.now);
     const controllerProcess: ControllerProcess = {
       process: simulated,
       controller: controllerFor(simulated, certain, onLease),
-      hasLease: false,
+      leasedAt: null,
       exitReason: null,
       endedAt: null,
     };

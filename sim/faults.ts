@@ -115,7 +115,7 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
   function suspend(): void {
     onController((controllerProcess) => {
       // A controller that takes the lease by force holds the machine's lock, and no other one starts.
-      if (!controllerProcess.hasLease) return;
+      if (controllerProcess.leasedAt === null) return;
       world.log(`${controllerProcess.process.name} is suspended`);
       controllerProcess.process.suspend();
       timeline.after(chance.between(1, 20) * second, () => {
