@@ -16,10 +16,13 @@ export function isSharedLogin(login: string, users: readonly User[]): boolean {
   return userOfLogin(login, users) === undefined;
 }
 
-/** True if this login may be that user: its own login, or a shared one for a user without logins. */
+/**
+ * True if this login may be that user: its own login, or a shared one for a user without logins. A shared login is never
+ * an admin, because everyone who has it would be one.
+ */
 export function mayBe(login: string, user: User, users: readonly User[]): boolean {
   const own = userOfLogin(login, users);
-  return own === undefined ? user.logins.length === 0 : own.name === user.name;
+  return own === undefined ? user.logins.length === 0 && user.role !== 'admin' : own.name === user.name;
 }
 
 /** `requested` (--user, TPU_USER, or the user on the line) counts only if the login may be that user. Never throws. */
@@ -34,12 +37,16 @@ export function resolveActor(
   const own = userOfLogin(login, users);
   const user = named ?? own;
   const isRenamed = user !== own;
+  const isOwner = isHomeOwner && !isRenamed;
   return {
     user: user?.name ?? login,
-    role: isHomeOwner && !isRenamed ? 'admin' : (user?.role ?? 'member'),
+    role: isOwner ? 'admin' : (user?.role ?? 'member'),
     via: 'local',
     logins: loginsOf(user, login, users),
+    login,
     ...(isRenamed && !isHomeOwner && { otherLogin: login }),
+    // The owner of the home can write its database, so nothing keeps this login out.
+    ...(user?.isDisabled === true && !isOwner && { isDisabled: true }),
   };
 }
 

@@ -2,7 +2,7 @@
 
 import type { JobOperation } from '../core/policy/permissions.ts';
 import type { Client, OnBehalf } from './client.ts';
-import type { ClientParts, WhoAmI } from './store-client.ts';
+import type { ClientParts, RecordChange, WhoAmI } from './store-client.ts';
 import type { ArchivedJob } from './cluster/objects.ts';
 
 type ArchiveMethod =
@@ -19,6 +19,7 @@ type ArchiveMethod =
 export function createArchiveClient(
   whoAmI: WhoAmI,
   { clusters, archivedLogs, now }: Pick<ClientParts, 'clusters' | 'archivedLogs' | 'now'>,
+  record: RecordChange,
 ): Pick<Client, ArchiveMethod> {
   async function check() {
     const [actor, { checkCopyPermission }, { ownerLabels }] = await Promise.all([
@@ -44,12 +45,13 @@ export function createArchiveClient(
     uid: string,
     operation: JobOperation,
     { onBehalfOf }: OnBehalf,
-    act: (job: ArchivedJob) => Promise<void>,
+    act: (job: ArchivedJob, note: (name: string) => Promise<void>) => Promise<void>,
   ): Promise<void> {
     const found = await clusters.job(uid);
     if (found === undefined) return;
     const checked = (await check())(found, operation, onBehalfOf);
-    if (checked.answer === 'allow') return act(found);
+    const note = (name: string) => record(name, { kind: 'cluster_job', id: uid }, { name: found.job.name });
+    if (checked.answer === 'allow') return act(found, note);
     const { forbiddenError } = await import('./require-permission.ts');
     throw forbiddenError(checked.message);
   }
@@ -78,19 +80,25 @@ export function createArchiveClient(
       throw new JobmanError(`The archive has no log of ${container} in pod ${pod}.`, exitCode.notFound);
     },
     recordClusterDeletion: (uid) =>
-      change(uid, 'read', {}, async () => {
+      change(uid, 'read', {}, async (_job, note) => {
+        await note('record-cluster-deletion');
         const [{ user }, { deletedEvent }] = await Promise.all([whoAmI(), import('./cluster/archive.ts')]);
         await clusters.archiveEvent(uid, deletedEvent(now(), user));
       }),
-    hideArchivedJob: (uid, options = {}) => change(uid, 'delete', options, () => clusters.hide(uid)),
+    hideArchivedJob: (uid, options = {}) =>
+      change(uid, 'delete', options, async (_job, note) => {
+        await note('hide-archived-job');
+        await clusters.hide(uid);
+      }),
     removeArchivedJob: (uid, options = {}) =>
-      change(uid, 'clean', options, async (job) => {
+      change(uid, 'clean', options, async (job, note) => {
         const { cleanProblem } = await import('./cluster/archive.ts');
         const problem = cleanProblem(job);
         if (problem !== null) {
           const { JobmanError, exitCode } = await import('./errors.ts');
           throw new JobmanError(problem, exitCode.conflict);
         }
+        await note('remove-archived-job');
         await (await archivedLogs()).remove(job);
         await clusters.remove(uid);
       }),

@@ -16,10 +16,12 @@ export async function cleanFiles(
   routes: () => Promise<Pick<WorkerRoutes, 'removeRunFolders'>>,
   job: Job,
   actor: Actor,
-  options?: OnBehalf,
+  options: OnBehalf | undefined,
+  record: () => Promise<void>,
 ): Promise<CommandResult> {
   const check = checkAction(job, 'clean', actor, options);
   if (check.answer !== 'allow') return refusedResult(job, check);
+  await record();
   const kept = await removeRunFolders(routes, job);
   // An empty folder makes the next `clean --all` try the hosts again. A TPU may be deleted, and its disks with it.
   const isRepeated = !capacityTraits(job.spec.capacity).givenUpWhenSilent;

@@ -23,6 +23,9 @@ import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
 import type { PoolQueue } from '../core/policy/admission.ts';
+import type { AuditQuery, AuditRow } from './audit.ts';
+import type { CreatedToken, RevokedToken, TokenRequest, TokenView } from './tokens.ts';
+import type { AccessChange, ChangedUser, NewUser, UserView } from './users.ts';
 import type { ConfirmationToken, GuardReason } from '../core/policy/guards.ts';
 import type { JobActions } from '../core/policy/permissions.ts';
 import type { JobActivity } from './activity.ts';
@@ -879,6 +882,23 @@ export interface Client {
   hideArchivedJob(uid: string, options?: OnBehalf): Promise<void>;
   /** Removes the logs and history. Throws JobmanError (4) for a job that may still run. */
   removeArchivedJob(uid: string, options?: OnBehalf): Promise<void>;
+  /** All users for an admin; the own entry for another actor. By name. */
+  users(): Promise<readonly UserView[]>;
+  /** Throws JobmanError: 2 for an invalid name or login, 4 if the name, a similar one or a login is taken. */
+  addUser(user: NewUser): Promise<UserView>;
+  /** Counts from the next request on. Throws JobmanError: 3 without the user, 4 for the last admin. */
+  changeUser(name: UserName, change: AccessChange): Promise<ChangedUser>;
+  /** All tokens for an admin; the own ones for another actor. Never their values. */
+  tokens(): Promise<readonly TokenView[]>;
+  /**
+   * The only answer that contains the token. Its role is never higher than the user's. Throws JobmanError: 2 for an invalid
+   * request, 4 if the user has a token of this name.
+   */
+  createToken(request: TokenRequest): Promise<CreatedToken>;
+  /** `ref`: an id, or a name among the tokens of the user, by default the actor. Safe to repeat. Throws JobmanError (3). */
+  revokeToken(ref: string, user?: UserName): Promise<RevokedToken>;
+  /** Changes and refused requests, newest first: all for an admin, the own ones for another actor. */
+  audit(query: AuditQuery): Promise<readonly AuditRow[]>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   /** Frees the connections. Safe to repeat; a later call opens them again. */

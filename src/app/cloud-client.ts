@@ -12,7 +12,7 @@ import type { CachedResult, ImagePort, RegistryAnswer } from './images.ts';
 import type { BucketPort, Orphan } from './ports.ts';
 import type { QuotaCache, QuotaPort } from './quota.ts';
 import type { StorageParts } from './storage.ts';
-import type { ClientParts, WhoAmI } from './store-client.ts';
+import type { ClientParts, RecordChange, WhoAmI } from './store-client.ts';
 import type { TpuCloud, TpuSettings } from './tpus.ts';
 
 /** The clouds of the settings. Opens no connection yet. */
@@ -58,7 +58,7 @@ type CloudMethod =
   | 'checkLogin'
   | 'bucketStatuses';
 
-export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Client, CloudMethod> {
+export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange): Pick<Client, CloudMethod> {
   const { store, now } = parts;
   async function cloudParts(timeout?: Duration) {
     const { tpus, quotas, quotaCache, settings, installation, ...changes } = await parts.clouds(timeout);
@@ -92,7 +92,8 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Clie
     async forgetProject(project, confirmed = []) {
       await require('forget-project', 'forget a project');
       const [own, { forgetProject }] = await Promise.all([cloudParts(), import('./tpus.ts')]);
-      return forgetProject(own, project, confirmed);
+      const note = () => record('forget-project', { kind: 'project', id: project });
+      return forgetProject({ ...own, record: note }, project, confirmed);
     },
 
     async quota({ isKept, ...query }) {
@@ -135,6 +136,7 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Clie
 
     async releaseOrphan(orphan) {
       await require('orphans', 'release TPUs');
+      await record('release-orphan', { kind: 'tpu', id: orphan.resource });
       return (await orphanOperations()).release(orphan);
     },
 
@@ -163,6 +165,7 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts): Pick<Clie
 
     async forgetOrphan(orphan) {
       await require('orphans', 'forget TPUs');
+      await record('forget-orphan', { kind: 'tpu', id: orphan.resource });
       return (await orphanOperations()).forget(orphan);
     },
   };

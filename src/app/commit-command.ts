@@ -19,6 +19,7 @@ import {
   type Job,
 } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
+import { auditEntry, type AuditEntry } from './audit.ts';
 import type { CommandResult, CommandOptions, ConfirmationNeeded } from './client.ts';
 import { checkRequest, type GuardParts } from './confirmation.ts';
 import { formatCapacityCost } from './phrases.ts';
@@ -33,6 +34,7 @@ import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
 import type { Digest } from '../catalogue/digest.ts';
 import type { Event } from '../core/model/event.ts';
 import { describeEvent } from './history.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
 
 /** A refusal is an answer. Throws what the store throws. */
 export async function commitCommand(
@@ -78,7 +80,8 @@ export async function commitCommand(
       ...(checkStart !== undefined && { check: checkStart }),
       ...(lab !== undefined && { lab }),
     };
-    return { answer, change: { job: commanded, events, wakeAt, ends, ...started } };
+    const audit = auditEntry(actor, now(), verb, { kind: 'job', id }, { detail: auditDetail(options) });
+    return { answer, change: { job: commanded, events, wakeAt, ends, audit, ...started } };
   });
   if (outcome === 'busy') {
     const message = `Job ${id} changed too often in the meantime; try again.`;
@@ -86,6 +89,11 @@ export async function commitCommand(
   }
   await reportEnds(parts, outcome.change?.ends ?? []);
   return { ...outcome.answer, changed: outcome.change !== null };
+}
+
+/** The options that change the effect. */
+function auditDetail({ onBehalfOf, release, force, commandOnly, budgetUsd }: CommandOptions): AuditEntry['detail'] {
+  return omitUndefined({ onBehalfOf, release, force, commandOnly, budgetUsd });
 }
 
 type CommandParts = Parameters<typeof commitCommand>[0];
@@ -103,7 +111,17 @@ export async function endRequests(
     const { job: ended, events } = applyCommand(job, 'cancel', given, now());
     return events.length === 0
       ? []
-      : [{ job: ended, revision, events, foldedOutcomes: [], wakeAt: now(), epoch: null }];
+      : [
+          {
+            job: ended,
+            revision,
+            events,
+            foldedOutcomes: [],
+            wakeAt: now(),
+            epoch: null,
+            audit: auditEntry(actor, now(), 'cancel', { kind: 'job', id: job.id }),
+          },
+        ];
   });
 }
 
@@ -259,6 +277,7 @@ export interface ClientChange {
   readonly ends?: readonly Commit[];
   readonly check?: Commit['check'];
   readonly lab?: LabRestart;
+  readonly audit?: AuditEntry;
 }
 
 /** Commits the result of `createChange` and adds it to job.log; retries after another commit, at last with `busy`. */

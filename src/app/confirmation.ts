@@ -24,6 +24,7 @@ import type { CommandOptions, ConfirmationNeeded, ConfirmationRequired } from '.
 import { exitCode, JobmanError } from './errors.ts';
 import { firstJobs, formatList, pluralize } from './format.ts';
 import { formatBudgetLeft, formatBudgetSpent } from './grants.ts';
+import { describeLimit } from './limits.ts';
 import { formatAccelerator, formatCapacityCost } from './phrases.ts';
 import type { Store } from './ports.ts';
 import { resolve } from './refs.ts';
@@ -59,7 +60,7 @@ export async function withPrice(parts: Pick<GuardParts, 'pricePerHour'>, spec: J
   };
 }
 
-const noFacts: GuardFacts = { onTpu: [], onCheckpoints: [], held: [], spending: [], newest: null };
+const noFacts: GuardFacts = { onTpu: [], onCheckpoints: [], held: [], spending: [], limits: null, newest: null };
 
 /** `text` identifies the request with its actor, as in `Guard`. */
 export interface RequestToConfirm extends Pick<CommandOptions, 'confirmed' | 'replaces'> {
@@ -78,11 +79,12 @@ export async function checkRequest(
   const [grants, now] = [await parts.grants(), parts.now()];
   const { text, confirmed = [], replaces = [] } = given ?? { text: '' };
   const guard = { grants, request: text, confirmed, replaces };
-  const { newest, ...needed } = factsNeeded(request, grants, now);
-  // A dry run reads no database if it needs none, so that it works without one.
+  const { newest, limitsOf, ...needed } = factsNeeded(request, grants, now);
+  // A dry run without a database has no owner, and reads nothing more if it needs nothing.
   const isFree = needed.tpu === null && needed.checkpointStorage === null && !needed.held;
-  const readsNothing = isFree && needed.periodStarts === null && (given === null || newest === null);
-  const facts = readsNothing ? noFacts : await parts.store.guardFacts({ ...needed, newest }, now);
+  const limited = request.owner === '' ? null : limitsOf;
+  const readsNothing = isFree && needed.periodStarts === null && given === null && limited === null;
+  const facts = readsNothing ? noFacts : await parts.store.guardFacts({ ...needed, newest, limitsOf: limited }, now);
   const answer = checkGuard(request, guard, facts, now);
   return { ...answer, guard, confirmation: await confirmationFor(parts, request, answer, confirmed.length > 0) };
 }
@@ -149,6 +151,11 @@ function describeReason(
       const message = `The job requests ${formatAccelerator(reason.capacity)} ${pricing} in ${zone}`;
       return { message, remedy: grantsRemedy };
     }
+    case 'user_limit':
+      return {
+        message: describeLimit(reason.user, reason.problem, now),
+        remedy: `An admin changes the limits of a user: jobman user limit ${reason.user}`,
+      };
     case 'budget_used': {
       const { grant, period } = reason.budget.ownerBudget;
       return {

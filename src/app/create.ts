@@ -4,6 +4,7 @@ import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { nameInHistory, ownNames, type Actor } from '../core/model/user.ts';
+import { auditEntry } from './audit.ts';
 import { loginEffects } from './controller-login.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
 import { specProblems } from '../manifest/spec-problems.ts';
@@ -59,9 +60,11 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
     const { lab } = request;
     // Again in the transaction, because a secret may be deleted meanwhile.
     const job = { owner, by, spec, manifest, check: checkSecrets, ...(lab !== undefined && { lab }) };
+    const detail = { name: spec.name, owner };
+    const audit = auditEntry(actor, now(), 'create', null, { detail });
     for (;;) {
       const ends = await endRequests(parts, actor, replaces);
-      const inserted = await store.insertGuarded({ ...job, ends, at: now() }, check.guard);
+      const inserted = await store.insertGuarded({ ...job, audit, ends, at: now() }, check.guard);
       if (inserted !== 'unconfirmed') {
         stored = inserted;
         await reportEnds(parts, ends);

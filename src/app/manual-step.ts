@@ -8,6 +8,7 @@ import { checkAction } from '../core/policy/permissions.ts';
 import { resolvedStep } from '../core/decide/launch.ts';
 import type { SetupStep } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
+import { auditEntry } from './audit.ts';
 import type { OnBehalf } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { capitalize } from './format.ts';
@@ -160,7 +161,9 @@ async function recordStep(
     requirePermission(job, 'setup', actor, onBehalfOf);
     // Keep the next check: nothing has changed for the controller.
     const wakeAt = await parts.store.wakeAt(job.id);
-    return { change: { job, events: [event], wakeAt } };
+    const detail = { step: result.step, force: result.force };
+    const audit = auditEntry(actor, event.at, 'setup', { kind: 'job', id: job.id }, { detail });
+    return { change: { job, events: [event], wakeAt, audit } };
   });
   if (recorded === 'busy') {
     const { id } = stored.job;

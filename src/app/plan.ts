@@ -19,6 +19,7 @@ import {
 import type { UserName } from '../core/model/user.ts';
 import { hasBudget, possibleCapacity } from '../core/policy/grants.ts';
 import type { Plan } from './client.ts';
+import { StoreError } from './errors.ts';
 import { checkRequest, withPrice, type GuardParts } from './confirmation.ts';
 import { formatBudgetLeft } from './grants.ts';
 import { readHostQueues, type QueueSources } from './host-queues.ts';
@@ -36,9 +37,12 @@ export async function planRequest(
   readOwner: () => Promise<UserName>,
 ): Promise<Plan> {
   const spec = await withPrice(parts, given);
-  // Without a budget no database is read, so that a dry run works without one.
+  // Without a budget a dry run works without a database, and knows no limits of the user.
   const isLimited = hasBudget(await parts.grants(), possibleCapacity(spec), parts.now());
-  const owner = isLimited ? await readOwner() : '';
+  const owner = await readOwner().catch((error: unknown) => {
+    if (isLimited || !(error instanceof StoreError)) throw error;
+    return '';
+  });
   const { budgets, confirmation } = await checkRequest(parts, { owner, spec, job: null }, null);
   const left = budgets.map((one) => formatBudgetLeft(one, owner, parts.now()));
   const reasons = confirmation?.reasons.map(({ token: _token, ...reason }) => reason) ?? [];

@@ -21,14 +21,18 @@ import type {
   WorkerId,
 } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
-import type { User, UserName } from '../core/model/user.ts';
+import type { Role, User, UserName } from '../core/model/user.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { HostPath, JobRow } from './client.ts';
 import type { FrozenWorkdir, WorkdirDescription, WorkdirTree } from './workdir.ts';
 import type { FactsNeeded, Guard, GuardFacts } from '../core/policy/guards.ts';
 import type { UserSpending } from '../core/policy/grants.ts';
+import type { DailyBudget } from '../core/policy/limits.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
+import type { AuditEntry, AuditFilter, AuditRow } from './audit.ts';
+import type { TokenView } from './tokens.ts';
+import type { AccessChange, ChangedUser, UserView } from './users.ts';
 
 // ---------------------------------------------------------------------------------------------- time
 
@@ -58,6 +62,8 @@ export interface NewJob {
   readonly ends?: readonly Commit[];
   /** Called in the transaction; if it throws, nothing is stored. It uses no store. */
   readonly check?: () => Promise<void>;
+  /** Gets the id of the job. */
+  readonly audit?: AuditEntry;
 }
 
 /** One line of a job's history; `seq` counts from 1 without gaps. */
@@ -91,6 +97,8 @@ export interface Commit {
   readonly ends?: readonly Commit[];
   readonly check?: NewJob['check'];
   readonly lab?: LabRestart;
+  /** For a user's command. */
+  readonly audit?: AuditEntry;
 }
 
 export interface PassRecord {
@@ -241,6 +249,7 @@ export interface Store {
     owner: UserName,
     isNeeded: (spec: JobSpec) => boolean,
     act: () => Promise<void>,
+    audit: AuditEntry,
   ): Promise<readonly string[]>;
   commit(commit: Commit): Promise<CommitResult>;
   list(filter: JobFilter): Promise<JobPage>;
@@ -318,6 +327,48 @@ export interface Store {
 export interface UserStore {
   /** The registered users, by name. */
   users(): Promise<readonly User[]>;
+}
+
+export interface NewToken extends Omit<TokenView, 'role'> {
+  /** SHA-256 of the token. */
+  readonly hash: string;
+}
+
+export interface FoundToken extends TokenView {
+  readonly userRole: Role;
+  readonly isUserDisabled: boolean;
+}
+
+/** Users, tokens and the audit log, in the same database. An entry is written in the transaction of its change. */
+export interface AccessStore {
+  /** By name. */
+  users(): Promise<readonly UserView[]>;
+  /** Throws JobmanError (4) if the name, a similar one or a login is taken. */
+  addUser(user: UserView, audit: AuditEntry): Promise<UserView>;
+  /** Throws JobmanError: 3 without the user, 4 for the last admin or a login that is taken. */
+  changeUser(name: UserName, change: AccessChange, audit: AuditEntry): Promise<ChangedUser>;
+  dailyBudgets(): Promise<readonly DailyBudget[]>;
+  /** Of one user, or of all with null. Oldest first. */
+  tokens(user: UserName | null): Promise<readonly TokenView[]>;
+  /**
+   * `roleFor` gets the role of the user, or null for one who is not registered, who then becomes an admin; it throws to
+   * refuse the token. `isFirstUser`: no user is registered. Throws JobmanError (4) if the name is taken or the user is disabled.
+   */
+  addToken(
+    token: NewToken,
+    roleFor: (registered: Role | null, isFirstUser: boolean) => Role,
+    audit: AuditEntry,
+  ): Promise<{ readonly role: Role; readonly registered: boolean }>;
+  /** False if it was revoked already. */
+  revokeToken(id: string, at: Instant, audit: AuditEntry): Promise<boolean>;
+  findToken(hash: string): Promise<FoundToken | null>;
+  recordUse(id: string, at: Instant): Promise<void>;
+  /** Writes the entry unless one was written for this token after `before`. */
+  recordRefusedToken(id: string, before: Instant, audit: AuditEntry): Promise<void>;
+  /** For a request that changes nothing in the database. */
+  record(audit: AuditEntry): Promise<void>;
+  /** Newest first. */
+  audit(filter: AuditFilter): Promise<readonly AuditRow[]>;
 }
 
 // ---------------------------------------------------------------------------------------------- capacity

@@ -5,6 +5,7 @@ import type { Job } from '../core/model/job.ts';
 import { secretNamePattern, secretNamesOf, secretRefsOf, type JobSpec, type SecretName } from '../core/model/spec.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
 import { permissions } from '../core/policy/permissions.ts';
+import { auditEntry, type AuditObject } from './audit.ts';
 import type { CreateRequest, SecretView } from './client.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
 import { formatList } from './format.ts';
@@ -12,7 +13,7 @@ import type { SecretStore } from './ports.ts';
 import { forbiddenError, requirePermission } from './require-permission.ts';
 import type { ClientParts } from './store-client.ts';
 
-type SecretParts = Pick<ClientParts, 'store' | 'secrets' | 'jobFolders'>;
+type SecretParts = Pick<ClientParts, 'store' | 'secrets' | 'jobFolders' | 'access' | 'now'>;
 
 /** Enough for a key or a token, and below the limit of one variable of a process (128 KiB on Linux). */
 export const maxSecretBytes = 48 * 1024;
@@ -38,13 +39,14 @@ export async function setSecret(
   const secrets = await parts.secrets();
   const isNew = (await secrets.list(actor.user)).every((one) => one.name !== name);
   (await parts.jobFolders()).makeHome();
+  await parts.access.record(auditEntry(actor, parts.now(), 'set-secret', secretObject(name)));
   await secrets.put(actor.user, name, value);
   return isNew ? 'added' : 'replaced';
 }
 
 /** Throws JobmanError: 3 if the job has no such secret, 4 for the job of another user. */
 export async function replaceJobSecret(
-  { secrets }: Pick<ClientParts, 'secrets'>,
+  { secrets, access, now }: Pick<ClientParts, 'secrets' | 'access' | 'now'>,
   actor: Actor,
   job: Job,
   name: SecretName,
@@ -57,7 +59,10 @@ export async function replaceJobSecret(
       `Job ${job.id} (${job.spec.name}) has no secret ${name} of its own.${otherSecrets(name, known)}`,
       exitCode.notFound,
     );
-  await (await secrets()).putOfJob(job, name, checkedValue(name, value));
+  const checked = checkedValue(name, value);
+  const object = { kind: 'job', id: job.id } as const;
+  await access.record(auditEntry(actor, now(), 'replace-job-secret', object, { detail: { secret: name } }));
+  await (await secrets()).putOfJob(job, name, checked);
 }
 
 export function checkedValue(name: SecretName, value: Uint8Array): Uint8Array {
@@ -67,6 +72,10 @@ export function checkedValue(name: SecretName, value: Uint8Array): Uint8Array {
   if (value.includes(0))
     throw usageError(`The value of the secret ${name} has a NUL byte, which no environment variable can contain.`);
   return value;
+}
+
+function secretObject(name: SecretName): AuditObject {
+  return { kind: 'secret', id: name };
 }
 
 /** Throws JobmanError (2). */
@@ -85,7 +94,8 @@ export async function deleteSecret(parts: SecretParts, actor: Actor, name: Secre
   if (!known.includes(name)) throw new JobmanError(missingSecretMessage(name, known), exitCode.notFound);
   const isNeeded = (spec: JobSpec): boolean => secretNamesOf(spec, 'named').includes(name);
   const remove = async (): Promise<void> => void (await secrets.remove(actor.user, name));
-  const needing = await parts.store.unlessNeeded(actor.user, isNeeded, remove);
+  const audit = auditEntry(actor, parts.now(), 'delete-secret', secretObject(name));
+  const needing = await parts.store.unlessNeeded(actor.user, isNeeded, remove, audit);
   if (needing.length > 0)
     throw new JobmanError(
       `The secret ${name} is needed by ${needing.length === 1 ? 'job' : 'jobs'} ${formatList(needing)}. It was not deleted.`,

@@ -14,10 +14,11 @@ import { usageOf } from '../reports/usage.ts';
 import type { BudgetView, Client, JobView, CheckpointView, ResumedFromView, Why } from './client.ts';
 import { formatDuration } from './format.ts';
 import { currentCapacity, type Grant } from '../core/policy/grants.ts';
+import { withDailyBudget } from '../core/policy/limits.ts';
 import { readOwnerSpending } from './grants.ts';
 import { readQueuePosition, type QueueSources } from './host-queues.ts';
 import { hangEvidenceOf, lastOutput, workerViews } from './logs.ts';
-import type { JobFiles, LocalFolders, Store } from './ports.ts';
+import type { AccessStore, JobFiles, LocalFolders, Store } from './ports.ts';
 import { progressOf } from './progress.ts';
 import { typicalWaitFor } from './typical-wait.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
@@ -32,6 +33,7 @@ import { isAbsolute, join } from 'node:path';
 /** The database, our copies of logs and folders of this machine. Nothing remote is observed. */
 export interface ViewSources extends QueueSources {
   readonly store: Store;
+  readonly access: Pick<AccessStore, 'dailyBudgets'>;
   readonly files: JobFiles;
   readonly folders: LocalFolders;
   readonly grants: () => Promise<readonly Grant[]>;
@@ -116,14 +118,11 @@ async function whyContextOf(sources: ViewSources, job: Job, read: EndReader): Pr
   };
 }
 
-async function limitingBudgets({ store, grants, now }: ViewSources, job: Job): Promise<readonly Budget[]> {
+async function limitingBudgets({ store, access, grants, now }: ViewSources, job: Job): Promise<readonly Budget[]> {
   if (!isLimited(job)) return [];
+  const budgets = withDailyBudget(await grants(), await access.dailyBudgets(), job.owner);
   const at = now();
-  return budgetsOf(
-    job,
-    known(await readOwnerSpending(store, await grants(), job.owner, currentCapacity(job), at), at),
-    at,
-  );
+  return budgetsOf(job, known(await readOwnerSpending(store, budgets, job.owner, currentCapacity(job), at), at), at);
 }
 
 /** A job that nothing limits any more shows what it used of its own budget. */

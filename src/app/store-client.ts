@@ -8,6 +8,7 @@ import { isFinishedPhase, phaseOf, type Phase } from '../core/decide/phase.ts';
 import { ownHost, type JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { AuditEntry, AuditObject } from './audit.ts';
 import type { ArchivedLogs, ClusterStore } from './cluster/objects.ts';
 import { createArchiveClient } from './archive-client.ts';
 import { createCloudClient, type OpenClouds } from './cloud-client.ts';
@@ -19,6 +20,7 @@ import type { ImagePort } from './images.ts';
 import type { StepRunner } from './manual-step.ts';
 import { noticesAbout, type Channels, type NotificationStore } from './notifications/outbox.ts';
 import type {
+  AccessStore,
   Blobs,
   JobFiles,
   JobFilter,
@@ -39,6 +41,7 @@ const maxFinishedShown = 50;
 
 export interface ClientParts {
   readonly store: Store & UserStore;
+  readonly access: AccessStore;
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
   /** Loaded at the first use. */
   readonly channels: () => Promise<Channels>;
@@ -83,18 +86,50 @@ export interface ClientParts {
  * The client of one actor, who is asked for at the first use. Cheap: several clients share the parts. Loads modules on
  * demand, so that a list starts quickly.
  */
-export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
+export function clientFor(given: WhoAmI, parts: ClientParts): Client {
+  const { access, now } = parts;
+  async function whoAmI(): Promise<Actor> {
+    const actor = await given();
+    if (actor.isDisabled !== true) return actor;
+    const { forbiddenError } = await import('./require-permission.ts');
+    throw forbiddenError(`an admin has disabled the user ${actor.user}`);
+  }
+  const record: RecordChange = async (operation, object, detail = {}) => {
+    const [actor, { auditEntry }, { StoreError }] = await Promise.all([
+      whoAmI(),
+      import('./audit.ts'),
+      import('./errors.ts'),
+    ]);
+    try {
+      await access.record(auditEntry(actor, now(), operation, object, { detail }));
+    } catch (error) {
+      // On this machine a full disk must not keep its user from the workers, or from a clean that frees space.
+      if (actor.via !== 'local' || !(error instanceof StoreError)) throw error;
+    }
+  };
+  const client = createClient(whoAmI, parts, record);
+  return withRefusalsRecorded(client, async (...request) => {
+    const { recordRefusal } = await import('./audit-refusals.ts');
+    await recordRefusal(parts, given, ...request);
+  });
+}
+
+/** Records a change outside of the database, before it is made. */
+export type RecordChange = (operation: string, object: AuditObject, detail?: AuditEntry['detail']) => Promise<void>;
+
+function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange): Client {
   const { store, now } = parts;
   const find = async (ref: string, purpose: RefPurpose) =>
     resolve(store, ref, ownNames(await whoAmI()), now(), purpose);
   return {
     ...createJobViews(whoAmI, parts, find),
     ...createReports(whoAmI, parts),
-    ...createCommands(whoAmI, parts, find),
+    ...createCommands(whoAmI, parts, find, record),
     ...createSecrets(whoAmI, parts, find),
-    ...createNotifications(whoAmI, parts),
-    ...createCloudClient(whoAmI, parts),
-    ...createArchiveClient(whoAmI, parts),
+    ...createNotifications(whoAmI, parts, record),
+    ...createCloudClient(whoAmI, parts, record),
+    ...createArchiveClient(whoAmI, parts, record),
+    ...createAccess(whoAmI, parts),
 
     whoAmI,
 
@@ -337,6 +372,7 @@ function createCommands(
   whoAmI: WhoAmI,
   parts: ClientParts,
   find: Find,
+  record: RecordChange,
 ): Pick<Client, 'sendCommand' | 'workerTicket' | 'runStep' | 'clean' | 'listCleanable'> {
   const { store, jobFolders, now } = parts;
   async function addWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
@@ -387,6 +423,7 @@ function createCommands(
         import('./worker-access.ts'),
       ]);
       requirePermission(job, 'workers', await whoAmI(), options.onBehalfOf);
+      await record('workers', { kind: 'job', id: job.id });
       return workerTicket(await parts.workerRoutes(), job, options);
     },
 
@@ -402,7 +439,8 @@ function createCommands(
 
     async clean(ref, options) {
       const [{ job }, { cleanFiles }] = await Promise.all([find(ref, 'change'), import('./clean.ts')]);
-      return cleanFiles(await jobFolders(), parts.workerRoutes, job, await whoAmI(), options);
+      const note = () => record('clean', { kind: 'job', id: job.id });
+      return cleanFiles(await jobFolders(), parts.workerRoutes, job, await whoAmI(), options, note);
     },
 
     async listCleanable() {
@@ -445,6 +483,7 @@ function createSecrets(
 function createNotifications(
   whoAmI: WhoAmI,
   { store, notifications, channels, now }: ClientParts,
+  record: RecordChange,
 ): Pick<
   Client,
   'messages' | 'heldEvents' | 'recipients' | 'testRecipient' | 'openSecrets' | 'recipientsInUse' | 'dropEvents'
@@ -483,6 +522,7 @@ function createNotifications(
         import('./notifications/message-text.ts'),
       ]);
       requireGeneral(actor, 'test-recipient', 'send test messages');
+      await record('test-recipient', { kind: 'recipient', id: recipient });
       const message = testMessage(recipient, `jobman-test-${crypto.randomUUID()}`, now(), actor.user);
       const result = await send(message, new AbortController().signal);
       const isSent = result.kind === 'sent';
@@ -508,16 +548,95 @@ function createNotifications(
       );
     },
     async dropEvents(recipient) {
-      const { user, role } = await whoAmI();
+      const [actor, { auditEntry }] = await Promise.all([whoAmI(), import('./audit.ts')]);
+      const { user, role } = actor;
       const owners = await ownersFor('drop-events');
+      const audit = auditEntry(actor, now(), 'drop-events', { kind: 'recipient', id: recipient });
       const error = `dropped by ${user} with \`jobman notify drop\``;
-      const dropped = await notifications.drop(recipient, { at: now(), error }, owners);
+      const dropped = await notifications.drop(recipient, { at: now(), error, audit }, owners);
       if (dropped !== 'forbidden') return dropped;
       const { forbiddenError } = await import('./require-permission.ts');
       const about = owners?.length === 0 ? '' : ' about the jobs of others';
       throw forbiddenError(`your role is ${role}, which may not drop events${about}`);
     },
   };
+}
+
+function createAccess(
+  whoAmI: WhoAmI,
+  parts: ClientParts,
+): Pick<Client, 'users' | 'addUser' | 'changeUser' | 'tokens' | 'createToken' | 'revokeToken' | 'audit'> {
+  const users = () => Promise.all([whoAmI(), import('./users.ts')]);
+  const tokens = () => Promise.all([whoAmI(), import('./tokens.ts')]);
+  return {
+    async users() {
+      const [actor, { listUsers }] = await users();
+      return listUsers(parts, actor);
+    },
+    async addUser(user) {
+      const [actor, { addUser }] = await users();
+      return addUser(parts, actor, user);
+    },
+    async changeUser(name, change) {
+      const [actor, { changeUser }] = await users();
+      return changeUser(parts, actor, name, change);
+    },
+    async tokens() {
+      const [actor, { listTokens }] = await tokens();
+      return listTokens(parts, actor);
+    },
+    async createToken(request) {
+      const [actor, { createToken }] = await tokens();
+      return createToken(parts, actor, request);
+    },
+    async revokeToken(ref, user) {
+      const [actor, { revokeToken }] = await tokens();
+      return revokeToken(parts, actor, ref, user);
+    },
+    async audit(query) {
+      const [actor, { readAudit }] = await Promise.all([whoAmI(), import('./audit.ts')]);
+      return readAudit(parts, actor, query);
+    },
+  };
+}
+
+type Report = (method: keyof Client, args: readonly unknown[], end: RequestEnd) => Promise<void>;
+
+/** A request that was not done: it has thrown, or its answer may be a refusal. */
+export type RequestEnd = { readonly error: unknown } | { readonly answer: unknown };
+
+/** Every method reports its failures and the answers that may be refusals. */
+function withRefusalsRecorded(client: Client, report: Report): Client {
+  const methods = Object.entries(client) as unknown as readonly (readonly [
+    keyof Client,
+    (...args: readonly unknown[]) => Promise<unknown> | AsyncIterable<unknown>,
+  ])[];
+  const recorded = methods.map(([name, method]) => [
+    name,
+    (...args: readonly unknown[]) => {
+      async function fail(error: unknown): Promise<never> {
+        await report(name, args, { error });
+        throw error;
+      }
+      const result = method(...args);
+      if (result instanceof Promise)
+        return result.then(async (answer: unknown) => {
+          if (mayBeRefusal(answer)) await report(name, args, { answer });
+          return answer;
+        }, fail);
+      return {
+        [Symbol.asyncIterator]() {
+          const values = result[Symbol.asyncIterator]();
+          return { next: () => values.next().catch(fail), return: () => values.return?.() };
+        },
+      };
+    },
+  ]);
+  return Object.fromEntries(recorded) as unknown as Client;
+}
+
+function mayBeRefusal(answer: unknown): boolean {
+  return typeof answer === 'object' && answer !== null && ('confirmation' in answer || 'ok' in answer);
 }
 
 async function listJobs(

@@ -268,6 +268,8 @@ export async function forgetProject(
     readonly settings: TpuSettings;
     readonly now: () => Instant;
     readonly excludeProject: (project: string) => Promise<void>;
+    /** Called before the change. */
+    readonly record: () => Promise<void>;
   },
   project: string,
   confirmed: readonly string[],
@@ -289,6 +291,7 @@ export async function forgetProject(
     throw new JobmanError(`No job has used the project ${project}.`, exitCode.notFound);
   const resources = orphans.map(({ resource }) => resource);
   if (resources.some((resource) => !confirmed.includes(resource))) return { kind: 'confirmation_required', resources };
+  await parts.record();
   for (const orphan of orphans) {
     await recordOrphanUsage(store, orphan, [], parts.now());
     await store.forgetOrphan(orphan);

@@ -86,6 +86,7 @@ const tokens: readonly RegExp[] = [
   /\b(?:sk|pk|rk)-[\w-]{12,}/g,
   /\bxox[abeprs]-[\w-]{8,}/g,
   /\bnpm_\w{30,}/g,
+  /\bjobman_[0-9A-Za-z]{38}\b/g,
   /\bdckr_pat_[\w-]{16,}/g,
   /\bwandb_v\d_[\w-]{16,}/g,
   /\beyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*/g, // JSON Web Token

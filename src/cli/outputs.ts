@@ -18,6 +18,7 @@ import type {
   SecretView,
   Why,
 } from '../app/client.ts';
+import type { AuditRow } from '../app/audit.ts';
 import type { BillingAnswer } from '../app/billing.ts';
 import type { Amounts } from '../app/cluster/flavor.ts';
 import type { QueuedJob, QueueGroup, QueuePosition } from '../app/cluster/queue.ts';
@@ -31,8 +32,10 @@ import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
 import type { ControllerStatus, EmulatorStatus } from '../app/services.ts';
+import type { TokenView } from '../app/tokens.ts';
 import type { TopRow } from '../app/top.ts';
 import type { TpuRow } from '../app/tpus.ts';
+import type { UserView } from '../app/users.ts';
 import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
 import type { Role } from '../core/model/user.ts';
@@ -123,6 +126,17 @@ interface Outputs {
   readonly secret: SecretView;
   readonly 'secret set': ChangedSecretOutput;
   readonly 'secret delete': ChangedSecretOutput;
+  readonly user: UserView;
+  readonly 'user add': ChangedUserOutput;
+  readonly 'user role': ChangedUserOutput;
+  readonly 'user logins': ChangedUserOutput;
+  readonly 'user disable': ChangedUserOutput;
+  readonly 'user enable': ChangedUserOutput;
+  readonly 'user limit': ChangedUserOutput;
+  readonly token: TokenView;
+  readonly 'token create': CreatedTokenOutput;
+  readonly 'token revoke': RevokedTokenOutput;
+  readonly audit: AuditRow;
   readonly notify: RecipientOutput | HeldEventsOutput | NotifyMessageOutput | NotifyTestOutput | NotifyDropOutput;
   readonly import: ImportedOutput;
   readonly version: VersionOutput;
@@ -747,6 +761,21 @@ interface ChangedHostOutput {
 interface ChangedSecretOutput {
   /** Its name. */
   readonly secret: string;
+  readonly message: string;
+}
+
+/** The user as it is now. */
+interface ChangedUserOutput extends UserView {
+  readonly message: string;
+}
+
+/** The only object that contains the value of a token. */
+interface CreatedTokenOutput extends TokenView {
+  /** The value, which is not shown again. */
+  readonly token: string;
+}
+
+interface RevokedTokenOutput extends TokenView {
   readonly message: string;
 }
 

@@ -56,9 +56,11 @@ async function confirmReasons(
   doing: string,
   notDone: string,
 ): Promise<boolean> {
-  const refusal = reasons.find(({ token }) => token === null);
-  if (refusal !== undefined)
-    throw new JobmanError(`${notDone}: ${refusal.message}.`, exitCode.conflict, [refusal.remedy]);
+  const refusals = reasons.filter(({ token }) => token === null);
+  if (refusals.length > 0)
+    throw new JobmanError(`${notDone}: ${refusals.map(({ message }) => message).join('; ')}.`, exitCode.conflict, [
+      ...new Set(refusals.map(({ remedy }) => remedy)),
+    ]);
   const sentences = reasons.map(({ message, cost }) => `${message}${cost === null ? '' : `. It costs ${cost}`}.`);
   const [remedies, mayProceed] = [
     [...new Set(reasons.map(({ remedy }) => remedy))].join(' '),

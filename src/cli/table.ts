@@ -8,15 +8,16 @@ import { create } from './table/create.ts';
 import { monitor } from './table/monitor.ts';
 import { setup } from './table/setup.ts';
 import { usage } from './table/usage.ts';
+import { users } from './table/users.ts';
 import { workers } from './table/workers.ts';
 
-export const commands = [...create, ...monitor, ...usage, ...control, ...workers, ...setup];
+export const commands = [...create, ...monitor, ...usage, ...control, ...workers, ...users, ...setup];
 
 export const jobmanProgram: Program<(typeof commands)[number]> = {
   name: 'jobman',
   usage: '<command> [arguments]',
   commands,
-  groups: ['Create', 'Monitor', 'Usage', 'Control', 'Workers', 'Setup'],
+  groups: ['Create', 'Monitor', 'Usage', 'Control', 'Workers', 'Users', 'Setup'],
   families: {
     controller:
       'Manage the background process that runs jobs: start, stop, restart, status, logs, run, install, uninstall',

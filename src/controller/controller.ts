@@ -6,6 +6,7 @@ import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import type { Pool } from '../core/policy/admission.ts';
 import type { Grant } from '../core/policy/grants.ts';
+import type { DailyBudget } from '../core/policy/limits.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { createCapacityWatch } from './capacity-watch.ts';
@@ -61,6 +62,8 @@ export interface ControllerOptions {
   readonly pools: readonly Pool[];
   /** Their budgets limit the jobs of each user. */
   readonly grants: readonly Grant[];
+  /** The dollars per day of the users who have such a limit. */
+  readonly dailyBudgets?: () => Promise<readonly DailyBudget[]>;
   /** The passes that stay recorded: of these days, and at most so many of each job. 0: none is recorded. */
   readonly keptPasses: { readonly days: number; readonly count: number };
   /** The controller exits after this long without work; null: never. */

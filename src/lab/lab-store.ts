@@ -1,6 +1,7 @@
 // The lab's tables: users, TPUs, windows and bookings, in the database of the jobs (`store/lab.ts`). A change is one
 // transaction that reads first, so that concurrent commands do not overwrite each other.
 
+import type { AuditEntry } from '../app/audit.ts';
 import type { LabJob } from '../app/lab-job.ts';
 import type { Store } from '../app/ports.ts';
 import type { Event } from '../core/model/event.ts';
@@ -36,9 +37,9 @@ export interface LabEvent<Kind extends Event['kind'] = Event['kind']> {
 export interface LabStore extends TpuCommands, UserCommands {
   users(): Promise<readonly LabUser[]>;
   /** Throws JobmanError (4) if the name, id, session or a login is taken. */
-  addUser(user: Omit<LabUser, 'id'> & { readonly id: number | null }): Promise<LabUser>;
+  addUser(user: Omit<LabUser, 'id'> & { readonly id: number | null }, audit?: AuditEntry): Promise<LabUser>;
   /** Removes the user from the registry; jobs and windows stay. Throws JobmanError (3) if the user does not exist. */
-  removeUser(name: string): Promise<void>;
+  removeUser(name: string, audit?: AuditEntry): Promise<void>;
 
   tpus(): Promise<readonly LabTpu[]>;
   tpuAliases(): Promise<ReadonlyMap<string, string>>;

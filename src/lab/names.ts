@@ -2,6 +2,7 @@
 // look like anything else. Letters of any language are allowed.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { comparisonKey, formProblem, nameRefusal, normalizeName, userNameProblem } from '../app/user-names.ts';
 import { parseAccelerator } from './tpus.ts';
 
 /** Config aliases of a new user. */
@@ -26,21 +27,11 @@ export interface NamesInUse {
   readonly tpus: readonly string[];
 }
 
-/** In UTF-16 units. Names appear in table columns, folder names and tmux sessions. */
-const maxNameLength = 64;
-
-/** Unicode NFC, so that a letter with two encodings (é) has one. */
-export function normalizeName(name: string): string {
-  return name.normalize('NFC');
-}
-
 /** The reason why the name is not allowed; null if it is. For a rename, `use` must not contain the old name. */
 export function nameProblem(what: NameKind, name: string, use: NamesInUse): string | null {
   const why = formatProblem(what, name) ?? ambiguityProblem(what, name, use);
   if (why === null) return null;
-  // Escape invisible characters, so that the message shows them.
-  const shown = name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);
-  return `"${shown}" is not allowed as a ${what === 'user' ? 'user name' : what === 'session' ? 'tmux session' : what}: ${why}. Choose another.`;
+  return nameRefusal(what === 'user' ? 'user name' : what === 'session' ? 'tmux session' : what, name, why);
 }
 
 /** The normalized name. Throws JobmanError (2) with its `nameProblem`. */
@@ -51,23 +42,9 @@ export function parseName(what: NameKind, text: string, use: NamesInUse): string
   return name;
 }
 
-/** Joiners that are visible: inside Persian and Indic text, and inside some emoji. */
-const joinerPattern =
-  /(?<=[\p{L}\p{M}\p{Extended_Pictographic}\uFE0F])(?<!\p{ASCII})[\u200C\u200D](?!\p{ASCII})(?=[\p{L}\p{Extended_Pictographic}])/gu;
-
 function formatProblem(what: NameKind, name: string): string | null {
-  if (name === '') return 'it is empty';
-  if (name.length > maxNameLength) return `it has more than ${maxNameLength} characters`;
-  if (name !== normalizeName(name)) return 'it has decomposed letters; use Unicode NFC';
-  // Control and bidirectional characters change the display of a whole line. Unassigned characters and lone surrogates
-  // are invisible.
-  if (/\p{C}/u.test(name.replaceAll(joinerPattern, ''))) return 'it has an invisible character';
-  if (/[\s\p{Z}]/u.test(name)) return 'it has a space';
-  if (/[/\\]/.test(name)) return 'it has a slash, and folders have this name';
-  if (/^\.+$/.test(name)) return 'every system uses it for a folder';
-  if (name.includes('=')) return 'it would be read as key=value';
-  if (name.startsWith('-')) return 'it would be read as a flag';
-  if (what !== 'tag' && /^\d+$/.test(name)) return 'it would be read as the number of a window or directory';
+  const problem = what === 'tag' ? formProblem(name) : userNameProblem(name);
+  if (problem !== null) return problem;
   if (what === 'session' && /[:.]/.test(name)) return 'tmux reserves ":" and "."';
   if (what === 'session' && /^[=@$%{~!+]/.test(name)) return `tmux reserves "${name.slice(0, 1)}" at the beginning`;
   if (what === 'config alias' && /^config(\.|$)/i.test(name)) return 'names that begin with "config" are config keys';
@@ -111,8 +88,3 @@ const familyPattern = /^v(\*|\d+[a-z]?\+?)$/;
 
 /** `v2-32-p1`, `v2-1`: the usual form of TPU aliases. A future alias may have this name. */
 const aliasPattern = /^v\d+[a-z]*-\d+(-\w+)?$/;
-
-/** Equal for names that users could confuse: they differ only in case or in the encoding of a letter. */
-function comparisonKey(name: string): string {
-  return name.normalize('NFKC').replaceAll(joinerPattern, '').toLowerCase();
-}

@@ -2,6 +2,7 @@
 // The store applies the command's rule, a pure function of this room, to the stored row in one transaction, so that
 // concurrent commands do not overwrite each other.
 
+import type { AuditEntry } from '../app/audit.ts';
 import type { RunBooking } from '../app/lab-job.ts';
 import type { Booking } from './bookings.ts';
 import type { ImportedJob } from './imported-job.ts';
@@ -29,7 +30,12 @@ export type UserChange =
 
 export interface UserCommands {
   /** Throws JobmanError: (3) for an absent user, (4) if another user has a value, or the error of the change. */
-  changeUser(name: string, change: UserChange): Promise<{ readonly before: LabUser; readonly after: LabUser }>;
+  changeUser(
+    name: string,
+    change: UserChange,
+    /** For a change of logins. */
+    audit?: AuditEntry,
+  ): Promise<{ readonly before: LabUser; readonly after: LabUser }>;
 }
 
 export type TpuFacts = Partial<Omit<LabTpu, 'name'>>;

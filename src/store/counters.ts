@@ -3,7 +3,7 @@
 import { sql, wroteRow, type Database, type Sql } from './sql.ts';
 
 /** `change` counts changes of any job; the others number rows. */
-type Counter = 'job' | 'event' | 'outcome' | 'change' | 'notice' | 'message' | 'sheet_change';
+type Counter = 'job' | 'event' | 'outcome' | 'change' | 'notice' | 'message' | 'sheet_change' | 'audit';
 
 /** Takes `count` new numbers; `value` is then the last of them. */
 export function advance(counter: Counter, count = 1): Sql<{ value: number }> {

@@ -3,10 +3,12 @@
 import type { FactsNeeded, Guard, GuardedRequest, GuardFacts } from '../core/policy/guards.ts';
 import { persistentTpuOf } from '../core/decide/allocate.ts';
 import { usesPersistentTpu } from '../core/policy/admission.ts';
-import { heldCapacity, type HeldCapacity } from '../core/policy/grants.ts';
+import { heldCapacity, periodStarts, type HeldCapacity } from '../core/policy/grants.ts';
+import type { LimitFacts } from '../core/policy/limits.ts';
+import { ownersLike, type UserName } from '../core/model/user.ts';
 import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import { sql, type Database, type Sql } from './sql.ts';
+import { isOneOf, sql, type Database, type Sql } from './sql.ts';
 import { idOf, jobOf } from './stored-job.ts';
 import { readSpending } from './usage.ts';
 
@@ -31,7 +33,10 @@ export async function isTpuFree(db: Database, tpu: string): Promise<boolean> {
 
 /** See `Store.guardFacts`. */
 export async function readGuardFacts(db: Database, needed: FactsNeeded, now: Instant): Promise<GuardFacts> {
-  const { tpu, checkpointStorage: storage, held, periodStarts, newest } = needed;
+  const { tpu, checkpointStorage: storage, held, newest, limitsOf } = needed;
+  const limits = limitsOf === null ? null : await readLimits(db, limitsOf);
+  const hasDailyBudget = limits !== null && limits.limits.usdPerDay !== null;
+  const starts = needed.periodStarts ?? (hasDailyBudget ? periodStarts(now) : null);
   return {
     onTpu: tpu === null ? [] : await readJobsOnTpu(db, tpu),
     onCheckpoints:
@@ -42,9 +47,28 @@ export async function readGuardFacts(db: Database, needed: FactsNeeded, now: Ins
             sql`checkpoint_storage = ${storage} and finished_at is null and removed = 0 order by number`,
           ),
     held: held ? await readHeld(db) : [],
-    spending: periodStarts === null ? [] : await readSpending(db, periodStarts, now),
+    spending: starts === null ? [] : await readSpending(db, starts, now),
+    limits,
     newest: newest === null ? null : await readNewest(db, newest),
   };
+}
+
+/** The limits of the owner's user and what counts against them, with the jobs of the user's logins. */
+async function readLimits(db: Database, owner: UserName): Promise<LimitFacts | null> {
+  const { rows } = await sql<{ user: string; limits: string }>`
+    select owner as "user", limits from user_limit
+    where owner = ${owner} or (owner in (select owner from login where login = ${owner})
+      and not exists (select 1 from users where name = ${owner}))`.execute(db);
+  const [row] = rows;
+  if (row === undefined) return null;
+  // Most users have no limits, so these are loaded here.
+  const [{ limitsOf }, { readUsers }] = await Promise.all([import('./user-changes.ts'), import('./users.ts')]);
+  const limits = limitsOf(row.limits);
+  const owners = ownersLike(row.user, await readUsers(db));
+  const unfinished = await sql<{ number: number }>`
+    select number from job where finished_at is null and removed = 0 and ${isOneOf(sql`owner`, owners)}`.execute(db);
+  const held = limits.chips === null ? [] : await readHeld(db, owners);
+  return { user: row.user, limits, unfinished: unfinished.rows.map(({ number }) => idOf(number)), held };
 }
 
 async function readNewest(db: Database, { owner, name }: NonNullable<FactsNeeded['newest']>): Promise<string | null> {
@@ -67,9 +91,11 @@ async function readOutlines(db: Database, where: Sql): Promise<readonly Job[]> {
   return rows.map(({ status, outline }) => jobOf(status, outline));
 }
 
-async function readHeld(db: Database): Promise<readonly HeldCapacity[]> {
+async function readHeld(db: Database, owners?: readonly UserName[]): Promise<readonly HeldCapacity[]> {
+  const ofOwners =
+    owners === undefined ? sql`` : sql`where job in (select number from job where ${isOneOf(sql`owner`, owners)})`;
   const { rows } = await sql<Omit<HeldCapacity, 'job'> & { readonly job: number }>`
-    select job, accelerator, zone, pricing, chips from held order by job, seq`.execute(db);
+    select job, accelerator, zone, pricing, chips from held ${ofOwners} order by job, seq`.execute(db);
   return rows.map((row) => ({ ...row, job: idOf(row.job) }));
 }
 

@@ -27,6 +27,7 @@ import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
 import { persistentTpuOf } from '../core/decide/allocate.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
+import { auditWrites } from './audit.ts';
 import { advance, lastGiven, nextNumber, requireRow } from './counters.ts';
 import { readInstallationId, schemaVersion } from './database.ts';
 import { fillGuards, guardColumns, heldWrites, isTpuFree, meetsGuard, type GuardColumns } from './guards.ts';
@@ -113,14 +114,16 @@ interface StoredColumns {
 /** See `Store.unlessNeeded`. */
 export async function unlessNeeded(
   db: Database,
-  ...[owner, isNeeded, act]: Parameters<Store['unlessNeeded']>
+  ...[owner, isNeeded, act, audit]: Parameters<Store['unlessNeeded']>
 ): Promise<readonly string[]> {
   const { rows } = await sql<{ number: number }>`
     select number from job where owner = ${owner} and finished_at is null and removed = 0 order by number`.execute(db);
   const ids = rows.map(({ number }) => idOf(number));
   const needing = (await loadJobs(db, ids)).filter(({ job }) => isNeeded(job.spec)).map(({ job }) => job.id);
-  if (needing.length === 0) await act();
-  return needing;
+  if (needing.length > 0) return needing;
+  await db.runAll(auditWrites(audit));
+  await act();
+  return [];
 }
 
 /** Loaded by the caller before the transaction, because reading commands do not need it. */
@@ -176,6 +179,7 @@ export async function commitJob(
     ...(commit.events.length === 0 ? [] : [...usageWrites(before, job), ...heldWrites(number, before, job)]),
     ...noticeWrites(job.id, noticesOf(job, commit.events)),
     ...(folded.length === 0 ? [] : [sql`delete from outcome where job = ${number} and ${isOneOf(sql`id`, folded)}`]),
+    ...auditWrites(commit.audit),
     // A new `wake_at` alone is not a change for clients that follow the job.
     ...(commit.events.length > 0 || status !== stored.status ? [advance('change')] : []),
   ]);

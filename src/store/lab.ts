@@ -16,6 +16,7 @@ import type { BookingCommand, LabChange, TpuChange } from '../lab/service.ts';
 import type { SheetChange } from '../lab/sheet-outbox.ts';
 import { changedTpu, type LabTpu } from '../lab/tpus.ts';
 import { changedUser, lowestFreeId, type LabUser } from '../lab/users.ts';
+import { auditWrites } from './audit.ts';
 import { nextNumber, requireRow } from './counters.ts';
 import type { RunOperation } from './database.ts';
 import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
@@ -191,7 +192,7 @@ async function writeChanges(
 function registryStore(read: RunOperation, write: RunOperation) {
   return {
     users: () => read((db) => readMembers(db, all)),
-    addUser: (given) =>
+    addUser: (given, audit?) =>
       write(async (db) => {
         const user = await untilWritten(async () => {
           const others = await readMembers(db, all);
@@ -199,29 +200,41 @@ function registryStore(read: RunOperation, write: RunOperation) {
           checkUnique(wanted, others);
           return (await insertMember(db, wanted)) ? wanted : undefined;
         });
-        await writeLogins(db, user);
-        return user;
+        // `jobman user add` may have added the user with a role and logins.
+        const { writeLogins } = await import('./user-changes.ts');
+        const logins = [...new Set([...((await readLogins(db)).get(user.name) ?? []), ...user.logins])];
+        await writeLogins(db, user.name, logins, loginRemedy);
+        await db.runAll(auditWrites(audit));
+        return requireRow((await readMembers(db, sql`name = ${user.name}`))[0]);
       }),
-    changeUser: (name, change) =>
+    changeUser: (name, change, audit?) =>
       write(async (db) => {
         const changed = await untilWritten(async () => {
           const [row] = await readMemberRows(db, sql`name = ${name}`);
           if (row === undefined) throw await userNotFound(db, name);
           const before = memberOf(row, await readLogins(db));
           const after = changedUser(before, change);
-          if (after.session !== before.session || after.logins.some((login) => !before.logins.includes(login)))
-            checkUnique(after, await readMembers(db, sql`name <> ${name}`));
+          if (after.session !== before.session) checkUnique(after, await readMembers(db, sql`name <> ${name}`));
           return (await updateMember(db, row, after)) ? { before, after } : undefined;
         });
-        await writeLogins(db, changed.after);
+        const { before, after } = changed;
+        if (after.logins.join() !== before.logins.join()) {
+          const { refuseAdmin, writeLogins } = await import('./user-changes.ts');
+          refuseAdmin(before, ['jobman user logins', name, ...after.logins].join(' '));
+          await writeLogins(db, name, after.logins, loginRemedy);
+          await db.runAll(auditWrites(audit));
+        }
         return changed;
       }),
-    removeUser: (name) =>
+    removeUser: (name, audit?) =>
       write(async (db) => {
-        await sql`delete from login where owner = ${name}`.execute(db);
-        const { rows } = await sql`delete from lab_member where name = ${name} returning name`.execute(db);
-        if (rows.length === 0) throw await userNotFound(db, name);
-        await sql`delete from users where name = ${name}`.execute(db);
+        const [row] = await readMemberRows(db, sql`name = ${name}`);
+        if (row === undefined) throw await userNotFound(db, name);
+        const { refuseAdmin, removeUser } = await import('./user-changes.ts');
+        refuseAdmin(row, `jobman user role ${name} member`);
+        await sql`delete from lab_member where name = ${name}`.execute(db);
+        await removeUser(db, name);
+        await db.runAll(auditWrites(audit));
       }),
 
     tpus: () => read((db) => readTpus(db, all)),
@@ -333,38 +346,19 @@ async function updateMember(db: Database, row: MemberRow, user: LabUser): Promis
   );
 }
 
-/** Throws JobmanError (4) if a login belongs to another user. */
-async function writeLogins(db: Database, { name, logins }: LabUser): Promise<void> {
-  await sql`delete from login where owner = ${name}`.execute(db);
-  for (const login of new Set(logins)) {
-    const { rows } = await sql<{ owner: string }>`
-      insert into login (login, owner) values (${login}, ${name})
-      on conflict (login) do update set login = excluded.login returning owner`.execute(db);
-    const { owner } = requireRow(rows[0]);
-    if (owner !== name) throw loginTaken(login, owner, (await readLogins(db)).get(owner) ?? []);
-  }
+function loginRemedy(owner: string, others: readonly string[]): string {
+  return `tpu set-logins ${owner} login=${others.join(',') || '-'}`;
 }
 
-/** Throws JobmanError (4) if another user has the same name, id, session or login. */
+/** Throws JobmanError (4) if another user has the same name, id or session. */
 function checkUnique(user: LabUser, others: readonly LabUser[]): void {
   for (const other of others) {
-    const login = user.logins.find((one) => other.logins.includes(one));
     const taken =
       (other.name === user.name && `The user "${user.name}" already exists.`) ||
       (other.id === user.id && `The id ${user.id} belongs to ${other.name}. Omit it to get a free one.`) ||
       (other.session === user.session && `The session "${user.session}" belongs to ${other.name}. Choose another.`);
     if (taken !== false) throw new JobmanError(taken, exitCode.conflict);
-    if (login !== undefined) throw loginTaken(login, other.name, other.logins);
   }
-}
-
-function loginTaken(login: string, owner: string, logins: readonly string[]): JobmanError {
-  const others = logins.filter((one) => one !== login).join(',') || '-';
-  return new JobmanError(
-    `The login "${login}" belongs to ${owner}. Remove it from that user first.`,
-    exitCode.conflict,
-    [`tpu set-logins ${owner} login=${others}`],
-  );
 }
 
 async function userNotFound(db: Database, name: string): Promise<JobmanError> {

@@ -80,7 +80,58 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0011_sheet_outbox'(db) {
     for (const statement of sheetOutbox) await statement.execute(db);
   },
+  async '0012_access'(db) {
+    for (const statement of access) await statement.execute(db);
+  },
 };
+
+const access: readonly Sql[] = [
+  sql`alter table users add column disabled_at bigint`,
+  // Only the hash of a token is stored. `refused_at`: the newest recorded use of a token that no longer counts.
+  sql`
+    create table token (
+      id text primary key,
+      owner text not null references users (name),
+      name text not null,
+      role text not null,
+      hash text not null unique,
+      created_at bigint not null,
+      created_by text not null,
+      expires_at bigint not null,
+      last_used_at bigint,
+      revoked_at bigint,
+      refused_at bigint
+    )`,
+  sql`create unique index token_name on token (owner, name) where revoked_at is null`,
+  // `limits` is JSON, because every check reads all limits of one user.
+  sql`
+    create table user_limit (
+      owner text primary key references users (name),
+      limits text not null,
+      changed_at bigint not null,
+      changed_by text not null
+    )`,
+  // Rows are only added. Neither a user nor a token is referenced, because rows outlive both.
+  sql`
+    create table audit (
+      seq bigint primary key,
+      at bigint not null,
+      actor text not null,
+      role text not null,
+      login text,
+      token text,
+      token_name text,
+      operation text not null,
+      object_kind text,
+      object text,
+      outcome text not null,
+      detail text not null
+    )`,
+  sql`create index audit_actor on audit (actor, seq)`,
+  sql`create index audit_object on audit (object_kind, object, seq) where object is not null`,
+  sql`create index audit_denied on audit (seq) where outcome = 'denied'`,
+  sql`insert into counter (name, value) values ('audit', 0)`,
+];
 
 /** Changes of a lab's spreadsheet. `next_at` is null for a change that the sheet has refused. */
 const sheetOutbox: readonly Sql[] = [

@@ -10,6 +10,7 @@ import {
   type StoredNotice,
   type Waiting,
 } from '../app/notifications/outbox.ts';
+import { auditWrites } from './audit.ts';
 import { advance, lastGiven, nextNumber } from './counters.ts';
 import { readInstallationId, type RunOperation } from './database.ts';
 import type { UserName } from '../core/model/user.ts';
@@ -60,9 +61,12 @@ export function notificationStore(read: RunOperation, write: RunOperation): Noti
           where id = ${id} and state = 'pending'`.execute(db);
       }),
     drop: (recipient, end, owners) =>
-      write(async (db) =>
-        (await isAbout(db, recipient, owners)) ? dropEvents(db, recipient, end.at, end.error) : 'forbidden',
-      ),
+      write(async (db) => {
+        if (!(await isAbout(db, recipient, owners))) return 'forbidden';
+        const dropped = await dropEvents(db, recipient, end.at, end.error);
+        if (dropped > 0) await db.runAll(auditWrites(end.audit));
+        return dropped;
+      }),
     messages: (limit, owners) => read((db) => readMessages(db, limit, owners)),
     prune: (before) => write((db) => deleteEnded(db, before)),
   };

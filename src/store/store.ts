@@ -3,10 +3,12 @@
 import type { ClusterStore } from '../app/cluster/objects.ts';
 import { StoreError } from '../app/errors.ts';
 import type { NotificationStore } from '../app/notifications/outbox.ts';
-import type { Commit, LoadFinalRows, NewJob, Orphan, Store, StoredJob, UserStore } from '../app/ports.ts';
+import type { AccessStore, Commit, LoadFinalRows, NewJob, Orphan, Store, StoredJob, UserStore } from '../app/ports.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Event } from '../core/model/event.ts';
 import type { LabStore } from '../lab/lab-store.ts';
+import { accessStore } from './access.ts';
+import { auditWrites } from './audit.ts';
 import { clusterStore } from './cluster-jobs.ts';
 import { meetsGuard, readGuardFacts } from './guards.ts';
 import * as jobs from './jobs.ts';
@@ -32,6 +34,7 @@ type OpenStoreOptions = OpenDatabaseOptions & {
 
 /** The whole database. Code that decides about jobs uses only `Store`, without clusters and the lab. */
 export interface JobmanStore extends Store, UserStore {
+  readonly access: AccessStore;
   readonly clusters: ClusterStore;
   readonly notifications: NotificationStore;
   readonly lab: LabStore;
@@ -54,6 +57,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     await job.check?.();
     const stored = await jobs.insertJob(db, id, job);
     if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
+    if (job.audit !== undefined) await db.runAll(auditWrites({ ...job.audit, object: { kind: 'job', id } }));
     return stored;
   }
   /** Before the job that takes their TPU is written, so that nothing is stored if one of them has changed. */
@@ -141,23 +145,39 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
         where ${project === null ? sql`1 = 1` : sql`project = ${project}`}
         order by project, zone, accelerator, pricing, at desc, answer`),
     locationsToCollect: (now) => read((db) => locations.readLocationsToCollect(db, now)),
+    ...orphanStatements(read, write),
+    notify,
+    listen,
+    users: () => read(readUsers),
+    access: accessStore(read, write),
+    clusters: clusterStore(read, write),
+    notifications: notificationStore(read, write),
+    lab: labStore(read, write, { isIdTaken, finalRows }),
+    close,
+  };
+}
+
+function orphanStatements(
+  read: RunOperation,
+  write: RunOperation,
+): Pick<JobmanStore, 'recordOrphan' | 'orphans' | 'forgetOrphan'> {
+  return {
     async recordOrphan(orphan, foundAt) {
       const { orphanNotice } = await import('../app/notifications/notice.ts');
       const notices = foundAt === undefined ? [] : [orphanNotice(orphan, foundAt)];
       return write((db) => locations.writeOrphan(db, orphan, notices));
     },
     orphans: () =>
-      select(sql<Orphan>`
-        select backend, resource, installation, job, allocation, state from orphan order by backend, resource`),
+      read(async (db) => {
+        const { rows } = await sql<Orphan>`
+          select backend, resource, installation, job, allocation, state from orphan
+          order by backend, resource`.execute(db);
+        return rows.map((row) => ({ ...row }));
+      }),
     forgetOrphan: ({ backend, resource }) =>
-      run(sql`delete from orphan where backend = ${backend} and resource = ${resource}`),
-    notify,
-    listen,
-    users: () => read(readUsers),
-    clusters: clusterStore(read, write),
-    notifications: notificationStore(read, write),
-    lab: labStore(read, write, { isIdTaken, finalRows }),
-    close,
+      write(async (db) => {
+        await sql`delete from orphan where backend = ${backend} and resource = ${resource}`.execute(db);
+      }),
   };
 }
 

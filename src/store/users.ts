@@ -4,9 +4,17 @@ import type { Role, User } from '../core/model/user.ts';
 import { sql, type Database } from './sql.ts';
 
 export async function readUsers(db: Database): Promise<readonly User[]> {
-  const { rows } = await sql<{ name: string; role: Role }>`select name, role from users order by name`.execute(db);
+  const { rows } = await sql<{ name: string; role: Role; disabled: number }>`
+    select name, role, case when disabled_at is null then 0 else 1 end as disabled from users order by name`.execute(
+    db,
+  );
   const logins = await readLogins(db);
-  return rows.map(({ name, role }) => ({ name, role, logins: logins.get(name) ?? [] }));
+  return rows.map(({ name, role, disabled }) => ({
+    name,
+    role,
+    logins: logins.get(name) ?? [],
+    ...(disabled === 1 && { isDisabled: true }),
+  }));
 }
 
 /** By the name of their user. */

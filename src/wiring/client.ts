@@ -39,6 +39,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
   }
   const parts: ClientParts = {
     store,
+    access: store.access,
     notifications: store.notifications,
     async channels() {
       const { openChannels } = await import('./notify.ts');

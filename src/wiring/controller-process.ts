@@ -93,6 +93,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       schema: schemaVersion,
       pools: hostsOf(settings),
       grants: settings.grants,
+      dailyBudgets: () => store.access.dailyBudgets(),
       keptPasses: settings.passes,
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,

@@ -23,15 +23,16 @@ const actor = (login: string, requested: string | null = null, isHomeOwner = fal
 
 test('without registered users the login is the user, and an admin of the own home only', () => {
   const alone = (isHomeOwner: boolean) => resolveActor({ login: 'eve', isHomeOwner }, null, []);
-  assert.deepEqual(alone(true), { user: 'eve', role: 'admin', via: 'local', logins: ['eve'] });
+  assert.deepEqual(alone(true), { user: 'eve', role: 'admin', via: 'local', logins: ['eve'], login: 'eve' });
   assert.equal(alone(false).role, 'member');
 });
 
 test('a login is the user who has it, then the user with its name, then itself', () => {
-  assert.deepEqual(actor('ada1'), { user: 'ada', role: 'member', via: 'local', logins: ['ada1', 'adal'] });
-  assert.deepEqual(actor('bob'), { user: 'bob', role: 'member', via: 'local', logins: ['bob'] });
+  const member = { role: 'member', via: 'local' };
+  assert.deepEqual(actor('ada1'), { user: 'ada', ...member, logins: ['ada1', 'adal'], login: 'ada1' });
+  assert.deepEqual(actor('bob'), { user: 'bob', ...member, logins: ['bob'], login: 'bob' });
   assert.equal(actor('lyy').user, 'xibo');
-  assert.deepEqual(actor('lab'), { user: 'lab', role: 'member', via: 'local', logins: ['lab'] });
+  assert.deepEqual(actor('lab'), { user: 'lab', ...member, logins: ['lab'], login: 'lab' });
 });
 
 test('on a shared login the requested user is the actor, and keeps the jobs of the login', () => {
@@ -40,6 +41,7 @@ test('on a shared login the requested user is the actor, and keeps the jobs of t
     role: 'member',
     via: 'local',
     logins: ['lab'],
+    login: 'lab',
     otherLogin: 'lab',
   });
   assert.equal(actor('lab', 'zoe\u0301').user, 'zoé', 'in any Unicode form');
@@ -72,7 +74,19 @@ test('the owner of the home is an admin, but not in the name of another user', (
 test('the jobs of a registered user are not those of a login with the same name', () => {
   assert.deepEqual(actor('xb').logins, ['xb']);
   assert.equal(owns(actor('lyy'), 'lyy'), false);
-  assert.equal(owns(actor('lab', 'lyy'), 'lyy'), true);
+  assert.equal(owns(actor('lab', 'bob'), 'bob'), true);
+});
+
+test('a shared login is never an admin, and a disabled user is refused, except the owner of the home', () => {
+  assert.equal(actor('lab', 'lyy').user, 'lab');
+  const disabled = [aUser('ada', { logins: ['ada1'], isDisabled: true }), aUser('bob', { isDisabled: true })];
+  const isDisabled = (...[login, requested, isHomeOwner = false]: readonly [string, string | null, boolean?]) =>
+    resolveActor({ login, isHomeOwner }, requested, disabled).isDisabled ?? false;
+  assert.deepEqual([isDisabled('ada1', null), isDisabled('lab', 'bob'), isDisabled('bob', null)], [true, true, true]);
+  assert.deepEqual(
+    [isDisabled('lab', null), isDisabled('ada1', null, true), isDisabled('lab', 'bob', true)],
+    [false, false, true],
+  );
 });
 
 test('the actor of a request is the requested user exactly if the login may be that user', () => {

@@ -27,7 +27,14 @@ test('clean removes run folders from a TPU that is kept and exists, and names on
         return true;
       },
     };
-    const { message } = await cleanFiles(folders, routes, world.job, aMember(world.job.owner));
+    const { message } = await cleanFiles(
+      folders,
+      routes,
+      world.job,
+      aMember(world.job.owner),
+      {},
+      async () => undefined,
+    );
     return [asked, message, keepsFolder];
   }
   const [asked, message, keepsFolder] = await clean(new World(spec({ capacity: persistent })));

@@ -54,7 +54,14 @@ async function reasonsFor(...given: Parameters<typeof checkWith>) {
 
 /** The sentence about the grants, or null. */
 async function why(grants: readonly Grant[], different: Partial<TpuSpec> = {}, others: readonly Job[] = []) {
-  const facts = { onTpu: [], onCheckpoints: [], held: others.flatMap(heldCapacity), spending: [], newest: null };
+  const facts = {
+    onTpu: [],
+    onCheckpoints: [],
+    held: others.flatMap(heldCapacity),
+    spending: [],
+    limits: null,
+    newest: null,
+  };
   const spec = { ...tpuSpec(), capacity: { ...asked, ...different } };
   const reasons = await reasonsFor(facts, grants, { owner: 'ada', spec, job: null });
   return reasons.find(({ kind }) => kind === 'not_granted')?.message ?? null;
@@ -168,7 +175,14 @@ suite('before a request', () => {
     { wanted = spec, job = null, price = 4, confirmed = [] }: Partial<Asked> = {},
     rules = grants,
   ) => {
-    const facts = { onTpu: [], onCheckpoints: [], held: others.flatMap(heldCapacity), spending, newest: null };
+    const facts = {
+      onTpu: [],
+      onCheckpoints: [],
+      held: others.flatMap(heldCapacity),
+      spending,
+      limits: null,
+      newest: null,
+    };
     return reasonsFor(facts, rules, { owner: 'ada', spec: wanted, job }, confirmed, price);
   };
   interface Asked {
@@ -233,7 +247,14 @@ suite('before a request', () => {
       assert.notEqual(again?.token, undefined, name);
       assert.notEqual(again?.token, asked?.token, name);
     }
-    const facts = { onTpu: [], onCheckpoints: [], held: [first, second].flatMap(heldCapacity), spending, newest: null };
+    const facts = {
+      onTpu: [],
+      onCheckpoints: [],
+      held: [first, second].flatMap(heldCapacity),
+      spending,
+      limits: null,
+      newest: null,
+    };
     const { confirmation } = await checkWith(facts, grants, { owner: 'ada', spec, job: null }, confirmed);
     assert.match(confirmation?.notice ?? '', /was for another request, or the facts have changed since/);
   });
@@ -287,7 +308,7 @@ test('the folder of another unfinished job needs a confirmation, with its name; 
     spec: { ...withCommand(localSpec(), named), command: { ...localSpec().command, ...named, checkpoints } },
     job: null,
   });
-  const facts = { onTpu: [], onCheckpoints: [aJob(tpuSpec())], held: [], spending: [], newest: null };
+  const facts = { onTpu: [], onCheckpoints: [aJob(tpuSpec())], held: [], spending: [], limits: null, newest: null };
   const [asked] = await reasonsFor(facts, [], request('named'));
   assert.equal(
     asked?.message,

@@ -46,7 +46,11 @@ const usage = [usageRow({ from, until: from + 3 * hour, pricePerHourUsd: 8 })];
 function billingClient(ledger: readonly UsageRow[], exported: BillingExport | null): Pick<Client, 'billing'> {
   const clouds = async () => ({ installation: 'abc123', billing: async () => exported });
   const parts = { clouds, store: { usage: async () => ledger }, now: () => now };
-  return createCloudClient(async () => aMember('alice'), parts as object as ClientParts);
+  return createCloudClient(
+    async () => aMember('alice'),
+    parts as object as ClientParts,
+    async () => undefined,
+  );
 }
 
 function billing(argv: readonly string[], data: Partial<BillingExportData> | Error | null = {}, columns?: number) {

@@ -7,6 +7,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
+import { noLimits } from '../../src/core/policy/limits.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import { stringify } from 'yaml';
 import { type LoadedClusterSettings } from '../../src/app/cluster/settings.ts';
@@ -454,6 +455,21 @@ test('with a kubeconfig from a pipe it says that no logs are kept', async () => 
     const { err } = await jobman(args, { services, env: { KUBECONFIG: path } });
     assert.equal(/cannot read KUBECONFIG again, because it is a pipe/.test(err), isPiped, path);
   }
+});
+
+test('a limit of the user names the clusters that may be used', async () => {
+  const cluster = fakeCluster({ create: async (job: V1Job) => job });
+  const services = { clusterSettings, cluster: async () => cluster };
+  const submit = (clusters: readonly string[] | null) => {
+    const alice = { name: 'alice', role: 'member', logins: [], createdAt: 0, disabledAt: null } as const;
+    const users = async () => [{ ...alice, limits: { ...noLimits, clusters } }];
+    return jobman(['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'], { services, client: { users } });
+  };
+  const { context } = cluster.context();
+  for (const allowed of [null, ['other', context]]) assert.equal((await submit(allowed)).code, 0);
+  const { code, err } = await submit(['other']);
+  assert.equal(code, 4);
+  assert.ok(err.includes(`Nothing was submitted: alice may not use the cluster ${context}: allowed is other.`), err);
 });
 
 suite('a whole Job object', () => {

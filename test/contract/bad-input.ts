@@ -11,6 +11,7 @@ import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { JobSpec, SecretRef } from '../../src/core/model/spec.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
 import { aJob, localSpec, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
+import { day } from '../../src/core/model/time.ts';
 import { aClusterJob, anArchivedJob } from '../support/cluster-builders.ts';
 import type { Fixture } from './client.ts';
 
@@ -239,7 +240,53 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     refused('a job that may still run', exitCode.conflict, (client) => client.removeArchivedJob(archivedUid)),
   ],
 
+  addUser: [
+    ...['', '7', 'a/b', '..', 'a b', 'a\u0007b', '-a', 'a=b', 'a'.repeat(65), 'e\u202e'].map((name) =>
+      refused(`the name ${JSON.stringify(name)}`, usage, (client) => client.addUser({ name })),
+    ),
+    refused('an unknown role', usage, (client) => client.addUser({ name: 'zed', role: untyped('root') })),
+    refused('a login with a control character', usage, (client) =>
+      client.addUser({ name: 'zed', logins: ['a\u0000'] }),
+    ),
+  ],
+  changeUser: [
+    ...['', 'nosuch', "ada' or 1 = 1", 'ada\u0000'].map((name) =>
+      refused(`the user ${JSON.stringify(name)}`, notFound, (client) => client.changeUser(name, { kind: 'disable' })),
+    ),
+    refused('an unknown role', usage, (client) => client.changeUser('zoe', { kind: 'role', role: untyped('root') })),
+    ...noCounts.map((chips) =>
+      refused(`${chips} chips`, usage, (client) => client.changeUser('zoe', { kind: 'limits', limits: { chips } })),
+    ),
+    refused('negative dollars', usage, (client) =>
+      client.changeUser('zoe', { kind: 'limits', limits: { usdPerDay: -1 } }),
+    ),
+    refused('a project with a control character', usage, (client) =>
+      client.changeUser('zoe', { kind: 'limits', limits: { projects: ['a\u0007'] } }),
+    ),
+  ],
+  createToken: [
+    ...[0, -1, 0.5, 1e21, 100 * 365 * day].map((validForMs) =>
+      refused(`valid for ${validForMs} ms`, usage, (client) => client.createToken({ validForMs })),
+    ),
+    ...['', 'a b', '../a', 'a\u0007', 'a'.repeat(65)].map((name) =>
+      refused(`the name ${JSON.stringify(name)}`, usage, (client) => client.createToken({ name })),
+    ),
+    refused('an unknown role', usage, (client) => client.createToken({ role: untyped('root') })),
+    refused('an unknown user', notFound, (client) => client.createToken({ user: 'nosuch' })),
+  ],
+  revokeToken: ['', 'nosuch', "a' or 1 = 1", 'a\u0000'].map((ref) =>
+    refused(`the token ${JSON.stringify(ref)}`, notFound, (client) => client.revokeToken(ref)),
+  ),
+  audit: [
+    ...forEachCount(usage, (client, limit) => client.audit({ limit })),
+    ...forEachCount(usage, (client, before) => client.audit({ before })),
+    harmless('an unknown job', [], (client) => client.audit({ job: "7' or 1 = 1" })),
+    harmless('an unknown user', [], (client) => client.audit({ user: 'nosuch' })),
+  ],
+
   // The methods below ask the outside, or have no argument.
+  users: [],
+  tokens: [],
   billing: [],
   bucketStatuses: [],
   checkLogin: [],
@@ -281,7 +328,9 @@ function filesBelow(home: string): ReadonlyMap<string, string> {
 export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
   test('an argument that means nothing is refused with its exit code, or has a harmless answer, and changes nothing', async (t) => {
     const fixture = openFixture(t);
-    const { client, store, home } = fixture;
+    const { store, home } = fixture;
+    // An admin may do all that a wrong argument could ask for.
+    const client = fixture.clientOver(store, 'ada', 'admin');
     assert.equal(await fixture.create(tpuSpec()), known);
     await fixture.lives(known, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
     const folder = jobFolder(home, 'ada', known);

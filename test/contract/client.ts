@@ -15,7 +15,7 @@ import type { StepRunner } from '../../src/app/manual-step.ts';
 import { createLogFiles } from '../../src/files/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
 import type { Job } from '../../src/core/model/job.ts';
-import type { Actor } from '../../src/core/model/user.ts';
+import type { Actor, Role } from '../../src/core/model/user.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
@@ -46,7 +46,7 @@ export interface Fixture {
   readonly store: JobmanStore;
   readonly client: Client;
   /** The client of a member over another store. */
-  clientOver(store: Store, user?: string): Client;
+  clientOver(store: Store, user?: string, role?: Role): Client;
   /** The jobs that a controller was notified of. */
   readonly hinted: readonly string[];
   clock: number;
@@ -61,9 +61,9 @@ function fixtureOf(openClient: OpenClient, t: TestContext, own: Partial<ClientPa
   const store = openStore({ file: join(home, 'state.db') });
   const hinted: string[] = [];
   const fixture = { clock: noon };
-  const clientOver = (record: Store, user = 'ada'): Client =>
+  const clientOver = (record: Store, user = 'ada', role: Role = 'member'): Client =>
     openClient(
-      async () => aMember(user),
+      async () => aMember(user, { role }),
       clientParts(home, store, {
         store: {
           ...record,

@@ -11,7 +11,9 @@ import { suite, test, type TestContext } from 'node:test';
 import { metricsResult } from '../../src/app/job-source.ts';
 import type { Change, Client, OnBehalf, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import type { Orphan } from '../../src/app/ports.ts';
+import { auditEntry, type AuditRow } from '../../src/app/audit.ts';
+import type { AccessStore, Orphan } from '../../src/app/ports.ts';
+import { noLimits } from '../../src/core/policy/limits.ts';
 import { noQuotaCache } from '../../src/app/quota.ts';
 import { archivedLogPath, archiveFolder } from '../../src/files/archived-logs.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
@@ -119,6 +121,11 @@ function ofCopy(operation: 'read' | 'delete' | 'clean', call: ChangeCall['call']
 }
 
 const onBehalf = (user: UserName | undefined): OnBehalf => (user === undefined ? {} : { onBehalfOf: user });
+
+function forAdmins(call: (client: Client, ref: Ref) => Promise<unknown>): Proof {
+  const permission = ({ role }: Actor): Permission => (role === 'admin' ? 'allow' : 'deny');
+  return { kind: 'change', calls: [{ operation: 'read', life: running, names: [undefined], permission, call }] };
+}
 
 const proofs: { readonly [Method in keyof Client]: Proof } = {
   sendCommand: {
@@ -330,6 +337,17 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   hideArchivedJob: ofCopy('delete', (client, ref, owner) => client.hideArchivedJob(uidOf(ref), onBehalf(owner))),
   removeArchivedJob: ofCopy('clean', (client, ref, owner) => client.removeArchivedJob(uidOf(ref), onBehalf(owner))),
 
+  addUser: forAdmins((client, ref) => client.addUser({ name: `user${ref}` })),
+  changeUser: forAdmins((client, ref) =>
+    client.changeUser('zoe', { kind: 'limits', limits: { jobs: 1000 + Number(ref) } }),
+  ),
+  // The actor's own tokens: a test of its own.
+  createToken: forAdmins((client) => client.createToken({ user: 'zoe' })),
+  revokeToken: forAdmins((client, ref) => client.revokeToken(`of-${ref}`, 'zoe')),
+  users: { kind: 'list', reveals: ownersAndAdmins, call: (client) => client.users() },
+  tokens: { kind: 'list', reveals: ownersAndAdmins, call: (client) => client.tokens() },
+  audit: { kind: 'list', reveals: ownersAndAdmins, call: (client) => client.audit({ limit: 1000 }) },
+
   // The settings name owners, but no job.
   recipients: { kind: 'none', because: 'the settings name them' },
   openSecrets: { kind: 'none', because: 'as recipients' },
@@ -390,6 +408,8 @@ interface ContractWorld {
   /** The rows of all tables, and the hashes of all files. */
   contents(): string;
   history(ref: Ref): Promise<readonly Event[]>;
+  /** The newest first. */
+  audit(): Promise<readonly AuditRow[]>;
 }
 
 function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
@@ -434,6 +454,7 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
   });
   const open = async (actor: Actor): Promise<Client> => openClient(async () => actor, parts);
   const ada = open(aMember('ada'));
+  let registered: Promise<void> | undefined;
   let tpus = 0;
   return {
     async open(actor) {
@@ -442,6 +463,7 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
       return client;
     },
     async add(template, life) {
+      await (registered ??= addUsers(store.access));
       tpus += 1;
       const { capacity } = template;
       // One persistent TPU runs one job.
@@ -481,10 +503,12 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
       await addEvents(id);
       await addCopy(uidOf(id));
       await store.recordOrphan(orphanOf(id));
+      await addToken(store.access, 'zoe', `of-${id}`);
       return id;
     },
     contents: () => `${rowsOf(file)}\n${filesBelow(home)}`,
     history: async (ref) => (await store.events(ref, 0)).map(({ event }) => event),
+    audit: () => store.access.audit({ actors: null, limit: 1e6 }),
   };
 
   /** A copy of a job that a cluster has deleted. */
@@ -509,11 +533,32 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
   }
 }
 
+/** The entries of ada have the canary. */
+async function addUsers(access: AccessStore): Promise<void> {
+  for (const name of ['ada', 'zoe']) {
+    const user = { name, role: 'member', logins: [], createdAt: noon, disabledAt: null, limits: noLimits } as const;
+    await access.addUser(user, auditEntry(aMember('root'), noon, 'add-user', null));
+  }
+  const limits = { clusters: [canary] };
+  await access.changeUser('ada', { kind: 'limits', limits }, auditEntry(aMember('ada'), noon, canary, null));
+  await addToken(access, 'ada', canary);
+}
+
+async function addToken(access: AccessStore, user: UserName, name: string): Promise<void> {
+  const times = { createdAt: noon, expiresAt: noon + 99 * hour, lastUsedAt: null, revokedAt: null };
+  const token = { id: `tok_${user}_${name}`, name, user, createdBy: user, hash: `${user} ${name}`, ...times };
+  await access.addToken(token, () => 'member', auditEntry(aMember(user), noon, 'create-token', null));
+}
+
+/** Without the audit log, to which a refused request adds a row. */
 function rowsOf(file: string): string {
   const db = new DatabaseSync(file, { readOnly: true });
   try {
     const tables = db.prepare("select name from sqlite_master where type = 'table' order by name").all();
-    return JSON.stringify(tables.map(({ name }) => [name, db.prepare(`select * from "${String(name)}"`).all()]));
+    const rows = tables
+      .filter(({ name }) => name !== 'audit')
+      .map(({ name }) => [name, db.prepare(`select * from "${String(name)}"`).all()]);
+    return JSON.stringify(rows).replace(/"name":"audit","value":\d+/, '');
   } finally {
     db.close();
   }
@@ -643,12 +688,18 @@ export function permissionSuite(openClient: OpenClient): void {
     const client = await world.open(actor);
     const permission = change.permission?.(actor) ?? permissionOf(actor, { owner: 'ada', spec }, change.operation);
     const isAllowed = permission === 'allow' || (permission === 'confirm' && onBehalfOf === 'ada');
-    const [contents, history] = [world.contents(), await world.history(ref)];
+    const [contents, history, audit] = [world.contents(), await world.history(ref), await world.audit()];
     const called = `${what}, for ${onBehalfOf ?? 'no other user'}`;
     assert.equal(await isRefused(change.call(client, ref, onBehalfOf)), !isAllowed, called);
     assert.equal(world.contents() !== contents, isAllowed && change.isPlan !== true, `${called}: changed`);
     const events = (await world.history(ref)).slice(history.length);
     for (const event of events) if ('by' in event) assert.equal(event.by, actor.user, called);
+    const rows = (await world.audit()).slice(0, -audit.length);
+    assert.deepEqual(
+      rows.map((row) => [row.actor, row.outcome]),
+      [[actor.user, isAllowed ? 'allowed' : 'denied']],
+      `${called}: audit`,
+    );
     return isAllowed;
   }
 
@@ -685,7 +736,8 @@ export function permissionSuite(openClient: OpenClient): void {
       const world = openContractWorld(t);
       const refs = new Map<JobSpec, Ref>();
       for (const { spec } of cases) if (!refs.has(spec)) refs.set(spec, await world.add(spec, life));
-      const before = world.contents();
+      const [before, audit] = [world.contents(), await world.audit()];
+      let refusals = 0;
       for (const { what, actor, spec } of cases) {
         const [client, ref = ''] = [await world.open(actor), refs.get(spec)];
         for (const [method, proof] of Object.entries(proofs)) {
@@ -698,12 +750,89 @@ export function permissionSuite(openClient: OpenClient): void {
             const text = JSON.stringify(await proof.call(client, ref));
             assert.equal(text.includes(canary), proof.states?.includes(state) !== false, `${called}: ${text}`);
             assert.ok(text.length > '[]'.length, called);
-          } else if (proof.kind === 'read') assert.ok(await isRefused(proof.call(client, ref)), called);
+          } else if (proof.kind === 'read') {
+            assert.ok(await isRefused(proof.call(client, ref)), called);
+            refusals += 1;
+          }
         }
       }
+      const rows = (await world.audit()).slice(0, -audit.length);
+      assert.deepEqual(
+        new Set(rows.map(({ outcome, object }) => `${outcome} ${object?.kind}`)),
+        new Set(['denied job']),
+      );
+      assert.equal(rows.length, refusals);
       assert.equal(world.contents(), before, 'reads write nothing');
     });
   }
+
+  test('an actor creates and revokes own tokens, with no higher role than its own', async (t) => {
+    const world = openContractWorld(t);
+    await world.add(shared, running);
+    for (const role of ['viewer', 'member'] as const) {
+      const client = await world.open(aMember('ada', { role }));
+      const { token, view } = await client.createToken({ name: role });
+      assert.equal(view.role, role);
+      assert.match(token, /^jobman_\w{38}$/);
+      assert.ok(!JSON.stringify([await client.tokens(), await client.audit({})]).includes(token));
+      assert.ok(!world.contents().includes(token));
+      for (const higher of role === 'viewer' ? (['member', 'admin'] as const) : (['admin'] as const))
+        assert.ok(await isRefused(client.createToken({ role: higher })));
+      assert.equal((await client.revokeToken(role)).changed, true);
+      assert.equal((await client.revokeToken(role)).changed, false);
+    }
+    // The role of the user limits the owner of the home too.
+    const own = await world.open(aMember('ada', { role: 'admin' }));
+    assert.equal((await own.createToken({})).view.role, 'member');
+    const eve = await world.open(aMember('eve'));
+    await assert.rejects(eve.createToken({}), { code: exitCode.notFound });
+  });
+
+  test('the first token of a new home registers its owner as an admin', async (t) => {
+    const world = openContractWorld(t);
+    for (const actor of [aMember('eve'), aMember('max', { role: 'admin', via: 'token' })])
+      await assert.rejects((await world.open(actor)).createToken({}), { code: exitCode.notFound });
+    const { view, registered } = await (await world.open(aMember('root', { role: 'admin' }))).createToken({});
+    assert.deepEqual([view.role, registered], ['admin', true]);
+    const second = await world.open(aMember('tom', { role: 'admin' }));
+    await assert.rejects(second.createToken({}), { code: exitCode.notFound });
+  });
+
+  test('a disabled user is refused everything', async (t) => {
+    const world = openContractWorld(t);
+    const ref = await world.add(shared, running);
+    const ada = await world.open(aMember('ada', { isDisabled: true }));
+    for (const call of [
+      ada.show(ref),
+      ada.sendCommand(ref, 'cancel', {}),
+      ada.tokens(),
+      ada.createToken({}),
+      ada.whoAmI(),
+    ])
+      await assert.rejects(call, { errorCode: 'forbidden', message: 'An admin has disabled the user ada.' });
+  });
+
+  test('a change that fails is recorded, and neither a question nor a wrong argument is', async (t) => {
+    const world = openContractWorld(t);
+    const ref = await world.add(shared, running);
+    const [ada, before] = [await world.open(aMember('ada')), (await world.audit()).length];
+    assert.equal((await ada.create({ spec: other, manifest: '', secrets })).kind, 'confirmation_required');
+    await assert.rejects(ada.show('nosuch'), { code: exitCode.notFound });
+    await assert.rejects(ada.createToken({ name: 'a b' }), { code: exitCode.usage });
+    assert.equal((await world.audit()).length, before);
+    assert.equal(
+      (await ada.sendCommand('VIT', 'start', {}).catch(() => null))?.ok ?? null,
+      null,
+      'no job of this name',
+    );
+    assert.equal((await ada.sendCommand(ref, 'start', {})).ok, false);
+    const [row] = await world.audit();
+    assert.deepEqual(
+      [row?.actor, row?.operation, row?.object, row?.outcome],
+      ['ada', 'start', { kind: 'job', id: ref }, 'failed'],
+    );
+    assert.equal((await world.audit()).length, before + 1);
+  });
 
   test('a viewer stores no files, sends no message and does not start the controller', async (t) => {
     const world = openContractWorld(t);

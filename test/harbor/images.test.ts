@@ -79,7 +79,12 @@ async function openRegistry(
         clusterSettings: async () => ({ settings: merged, sources: new Map() }),
       };
       const registry = () => openImages({ ...createCliHarness().services, ...own }, hasty);
-      const { images, image } = createCloudClient(async () => aMember('alice'), { registry } as object as ClientParts);
+      const parts = { registry } as object as ClientParts;
+      const { images, image } = createCloudClient(
+        async () => aMember('alice'),
+        parts,
+        async () => undefined,
+      );
       return jobman(args, { now: () => now + later, client: { images, image } });
     },
   };

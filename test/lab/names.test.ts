@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { normalizeName, nameProblem, type NameKind, type NamesInUse } from '../../src/lab/names.ts';
+import { normalizeName } from '../../src/app/user-names.ts';
+import { nameProblem, type NameKind, type NamesInUse } from '../../src/lab/names.ts';
 
 const use: NamesInUse = {
   verbs: new Set(['run', 'check', '-a']),

@@ -18,6 +18,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
   const unavailable = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
   return {
     store,
+    access: store.access,
     notifications: store.notifications,
     channels: async () => ({
       settings: defaultSettings(1).notify,

@@ -1,4 +1,6 @@
-import { JobmanError } from '../errors.ts';
+import type { Client } from '../client.ts';
+import { exitCode, JobmanError, StoreError } from '../errors.ts';
+import { formatAllowed } from '../limits.ts';
 import type { Services } from '../services.ts';
 import type { ClusterContext } from './cluster.ts';
 import type { ClusterSubmissions } from './commands.ts';
@@ -12,6 +14,7 @@ export async function beginArchive(
   submissions: ClusterSubmissions,
   context: ClusterContext,
 ): Promise<{ readonly installation: string | null; readonly isArchived: boolean; readonly note: string | null }> {
+  await requireAllowedCluster(await client(), context);
   const { settings } = await clusterSettings();
   const isPiped = settings.kubeConfig.type === 'default' && pipePath.test(io.env['KUBECONFIG'] ?? '');
   if (!settings.kubernetes.keepLogs || isPiped) {
@@ -25,6 +28,25 @@ export async function beginArchive(
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     return { installation: null, isArchived: false, note: `Logs and history will not be kept. ${error.message}` };
+  }
+}
+
+/**
+ * Prevents mistakes: the user's kubeconfig decides what the cluster allows. Throws JobmanError (4). A database that cannot be
+ * read forbids nothing.
+ */
+async function requireAllowedCluster(client: Client, { context }: ClusterContext): Promise<void> {
+  try {
+    const [{ user }, users] = await Promise.all([client.whoAmI(), client.users()]);
+    const allowed = users.find(({ name }) => name === user)?.limits.clusters;
+    if (allowed === undefined || allowed === null || allowed.includes(context)) return;
+    throw new JobmanError(
+      `Nothing was submitted: ${user} may not use the cluster ${context}: ${formatAllowed(allowed)}.`,
+      exitCode.conflict,
+      [`An admin changes the limits of a user: jobman user limit ${user}`],
+    );
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
   }
 }
 

@@ -4,6 +4,7 @@
 import type { Duration, Instant } from '../../core/model/time.ts';
 import type { UserName } from '../../core/model/user.ts';
 import type { HostPath, MessageView } from '../client.ts';
+import type { AuditEntry } from '../audit.ts';
 import type { Notice } from './notice.ts';
 import type { NotifySettings } from './settings.ts';
 
@@ -68,7 +69,7 @@ export interface NotificationStore {
    */
   drop(
     recipient: string,
-    end: { readonly at: Instant; readonly error: string },
+    end: { readonly at: Instant; readonly error: string; readonly audit?: AuditEntry },
     owners: readonly UserName[] | null,
   ): Promise<number | 'forbidden'>;
   /** Newest first, with the events about jobs of `owners`; null: all. */

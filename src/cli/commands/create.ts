@@ -62,11 +62,13 @@ export async function createFrom(
     if (cli.json) cli.printJson({ ...plan, warnings: [...findings, ...warnings.map(warningJson)] });
     else cli.print(planLines(plan, spec, columns, flags.verbose === true).join('\n'));
     printWarnings(cli, warnings);
-    const refusal = plan.reasons.find(({ kind }) => kind === 'budget_used');
-    if (refusal !== undefined)
-      throw new JobmanError(`\`create\` would refuse this job: ${refusal.message}.`, exitCode.conflict, [
-        refusal.remedy,
-      ]);
+    const refusals = plan.reasons.filter(({ kind }) => kind === 'budget_used' || kind === 'user_limit');
+    if (refusals.length > 0)
+      throw new JobmanError(
+        `\`create\` would refuse this job: ${refusals.map(({ message }) => message).join('; ')}.`,
+        exitCode.conflict,
+        [...new Set(refusals.map(({ remedy }) => remedy))],
+      );
     for (const { message, mayProceed } of plan.reasons)
       if (!mayProceed) cli.note(`note: ${message}: create will ask first.`);
     return exitCode.ok;

@@ -1,6 +1,7 @@
 import type { Candidate, PartialLine, Proposal, Propose } from '../command.ts';
 import { acceleratorsOf, generations } from '../../catalogue/accelerators.ts';
 import { escapeLine } from '../../app/format.ts';
+import { roles } from '../../core/model/user.ts';
 
 export async function setupSteps(line: PartialLine): Promise<readonly Candidate[]> {
   return line.args.length === 0 ? jobRefs(line) : line.args.length === 1 ? stepsOf(line) : [];
@@ -71,6 +72,25 @@ export async function settingArguments({ args }: PartialLine): Promise<readonly 
 
 export async function hostNames({ services }: PartialLine): Promise<readonly string[]> {
   return Object.keys((await services.settings()).hosts);
+}
+
+export async function userNames({ services, args }: PartialLine): Promise<readonly string[]> {
+  return args.length > 0 ? [] : (await (await services.client()).users()).map(({ name }) => name);
+}
+
+export async function roleArguments(line: PartialLine): Promise<readonly string[]> {
+  return line.args.length === 1 ? roles : userNames(line);
+}
+
+export async function limitArguments(line: PartialLine): Promise<readonly string[]> {
+  return line.args.length === 0
+    ? userNames(line)
+    : ['chips=', 'jobs=', 'usd-per-day=', 'projects=', 'clusters=', ...(line.args.length === 1 ? ['none'] : [])];
+}
+
+export async function tokenNames({ services }: PartialLine): Promise<readonly string[]> {
+  const tokens = await (await services.client()).tokens();
+  return tokens.filter(({ revokedAt }) => revokedAt === null).map(({ name }) => name);
 }
 
 export async function secretNames({ services }: PartialLine): Promise<readonly string[]> {

@@ -1,5 +1,5 @@
 import { parseAmount, parsePodCount, parserOf, parseVariable } from '../cluster-flags.ts';
-import { acceleratorTypes, jobRefs, logSteps } from '../completion/proposals.ts';
+import { acceleratorTypes, jobRefs, logSteps, userNames } from '../completion/proposals.ts';
 import {
   choiceFlag,
   type FlagValues,
@@ -33,6 +33,7 @@ import {
 import type { BillingGrouping } from '../../reports/billing.ts';
 import type { CostGrouping } from '../../reports/cost.ts';
 import { phases } from '../../core/decide/phase.ts';
+import { roles } from '../../core/model/user.ts';
 
 const parseObjectName = parserOf(readObjectName);
 
@@ -384,3 +385,32 @@ export type QuotaFlags = FlagValues<typeof quotaFlags>;
 
 export const continueFlags = { cmdOnly: boolFlag('Run only the command, on workers that are ready'), jobName };
 export type ContinueFlags = FlagValues<typeof continueFlags>;
+
+const userFlag = { ...stringFlag('Name of the user', 'name'), propose: userNames };
+const role = (summary: string) => choiceFlag(summary, roles);
+
+export const addUserFlags = {
+  role: role('viewer reads, member also has jobs, admin also changes users; default: member'),
+  login: stringListFlag('A login of this machine that belongs to the user alone', 'login'),
+};
+export type AddUserFlags = FlagValues<typeof addUserFlags>;
+
+export const createTokenFlags = {
+  name: stringFlag('Name of the token; its id by default', 'name'),
+  role: role('Highest role of its calls; yours by default'),
+  expires: valueFlag('Time until it expires; 90d by default', 'time', parseDuration),
+  user: { ...userFlag, summary: 'Create it for another user' },
+};
+export type CreateTokenFlags = FlagValues<typeof createTokenFlags>;
+
+export const revokeTokenFlags = { user: { ...userFlag, summary: 'Revoke a token of another user' } };
+export type RevokeTokenFlags = FlagValues<typeof revokeTokenFlags>;
+
+export const auditFlags = {
+  user: { ...userFlag, summary: 'Only requests of this user' },
+  since: valueFlag('Only requests since then', 'time', parsePeriodBorder),
+  job: { ...stringFlag('Only requests about this job', 'job'), propose: jobRefs },
+  denied: boolFlag('Only refused requests'),
+  limit: valueFlag('Number of rows; 100 by default, 1000 at most', 'n', parseCountFrom(1)),
+};
+export type AuditFlags = FlagValues<typeof auditFlags>;

@@ -8,7 +8,7 @@ import { resolveActor, userEnvVariable } from '../../app/actor.ts';
 import type { Io } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { UserName } from '../../core/model/user.ts';
-import { normalizeName } from '../../lab/names.ts';
+import { normalizeName } from '../../app/user-names.ts';
 import type { LabUser } from '../../lab/users.ts';
 import { askUntilValid, canAsk, confirm } from '../prompt.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';

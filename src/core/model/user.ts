@@ -4,7 +4,13 @@
 export type UserName = string;
 
 /** In ascending order: a role may do all that a lower one may. */
-export type Role = 'viewer' | 'member' | 'admin';
+export const roles = ['viewer', 'member', 'admin'] as const;
+
+export type Role = (typeof roles)[number];
+
+export function lowerRole(one: Role, other: Role): Role {
+  return roles.indexOf(one) < roles.indexOf(other) ? one : other;
+}
 
 /** A registered user. */
 export interface User {
@@ -12,6 +18,8 @@ export interface User {
   readonly role: Role;
   /** Logins of machines that belong to this user alone; empty for a user of a shared login. */
   readonly logins: readonly string[];
+  /** An admin has disabled the user, who may do nothing. */
+  readonly isDisabled?: true;
 }
 
 /** A user who performs calls. Every client is bound to one actor. */
@@ -23,6 +31,12 @@ export interface Actor {
   readonly logins: readonly string[];
   /** The login that performs the call, unless it is known to be the user's or owns the home. */
   readonly otherLogin?: string;
+  /** The login of this machine that performs the call; absent for a token. */
+  readonly login?: string;
+  /** The token of the call; absent for a login. */
+  readonly token?: { readonly id: string; readonly name: string };
+  /** As in `User`. */
+  readonly isDisabled?: true;
 }
 
 /** The name of the actor in the history. */

@@ -10,6 +10,7 @@ import { alternativesOf, capacityAt, isSimulated, type JobSpec, type TpuSpec } f
 import { hashFraction, type Instant } from '../model/time.ts';
 import type { UserName } from '../model/user.ts';
 import { usesPersistentTpu } from './admission.ts';
+import { limitProblems, type LimitFacts, type LimitProblem } from './limits.ts';
 import {
   grantMatches,
   hasBudget,
@@ -52,6 +53,8 @@ export interface FactsNeeded {
   readonly checkpointStorage: string | null;
   readonly held: boolean;
   readonly periodStarts: Readonly<Record<BudgetPeriod, Instant>> | null;
+  /** The owner, whose user may have limits. Null: the owner is not known. */
+  readonly limitsOf: UserName | null;
   /** For a new job that may need a confirmation. */
   readonly newest: { readonly owner: UserName; readonly name: string } | null;
 }
@@ -64,6 +67,8 @@ export interface GuardFacts {
   readonly onCheckpoints: readonly Job[];
   readonly held: readonly HeldCapacity[];
   readonly spending: readonly UserSpending[];
+  /** Null for a user without limits. */
+  readonly limits: LimitFacts | null;
   /** The id of the newest job of the owner with the name of the new one, finished or not. */
   readonly newest: string | null;
 }
@@ -91,7 +96,9 @@ type ReasonFacts =
   | { readonly kind: 'not_granted'; readonly capacity: TpuSpec; readonly problem: GrantProblem }
   /** Nothing forbids the request, but it costs money. Only for a new job without grants. */
   | { readonly kind: 'price'; readonly capacity: TpuSpec }
-  | { readonly kind: 'budget_used'; readonly budget: OwnerSpending };
+  | { readonly kind: 'budget_used'; readonly budget: OwnerSpending }
+  /** A limit that an admin has set for the owner's user. */
+  | { readonly kind: 'user_limit'; readonly user: UserName; readonly problem: LimitProblem };
 
 /** Without a token no confirmation helps. */
 export type GuardReason = ReasonFacts & { readonly token: ConfirmationToken | null };
@@ -117,10 +124,11 @@ export function factsNeeded({ owner, spec, job }: GuardedRequest, grants: readon
     newest: job === null && mayBeAsked ? { owner, name: spec.name } : null,
     held: grants.some(({ chips }) => chips !== undefined) && needsGrant(spec, job),
     periodStarts: hasBudget(grants, possibleCapacity(spec), now) ? periodStarts(now) : null,
+    limitsOf: owner,
   };
 }
 
-/** The reasons that need a confirmation. No confirmation helps against a budget that is used up. */
+/** The reasons that need a confirmation. None helps against a budget that is used up or a limit of the user. */
 export function checkGuard(request: GuardedRequest, guard: Guard, facts: GuardFacts, now: Instant): GuardAnswer {
   const { owner, spec, job } = request;
   const budgets = ownerSpendingOf(guard.grants, owner, possibleCapacity(spec), facts.spending, now);
@@ -128,14 +136,21 @@ export function checkGuard(request: GuardedRequest, guard: Guard, facts: GuardFa
     jobs.filter(({ id }) => id !== job?.id).map(otherJob),
   ) as [OtherJob[], OtherJob[]];
   const used = budgets.find(({ spentUsd, budgetUsd }) => spentUsd >= budgetUsd);
+  const replaces = guard.replaces ?? [];
+  const limited = { spec, job: job?.id ?? null, replaces, keepsCapacity: !needsGrant(spec, job) };
+  const exceeded = facts.limits === null ? [] : limitProblems(facts.limits, limited, facts.spending, now);
+  const refusals: readonly ReasonFacts[] = [
+    ...(used === undefined ? [] : [{ kind: 'budget_used', budget: used } as const]),
+    ...exceeded.map((problem) => ({ kind: 'user_limit', user: facts.limits?.user ?? owner, problem }) as const),
+  ];
   const found: readonly ReasonFacts[] =
-    used === undefined
+    refusals.length === 0
       ? findReasons(
           request,
           guard.grants,
           facts,
           now,
-          onTpu.filter(({ id }) => guard.replaces?.includes(id) !== true),
+          onTpu.filter(({ id }) => !replaces.includes(id)),
           onCheckpoints,
         )
       : [];
@@ -143,7 +158,7 @@ export function checkGuard(request: GuardedRequest, guard: Guard, facts: GuardFa
     .map((reason) => ({ ...reason, token: tokenFor(request, guard, facts, reason) }))
     .filter(({ token }) => !guard.confirmed.includes(token));
   return {
-    reasons: used === undefined ? reasons : [{ kind: 'budget_used', budget: used, token: null }],
+    reasons: refusals.length === 0 ? reasons : refusals.map((refusal) => ({ ...refusal, token: null })),
     onTpu,
     budgets,
     onCheckpoints,

@@ -79,7 +79,10 @@ export type GeneralOperation =
   | 'test-recipient'
   | 'drop-events'
   | 'forget-project'
-  | 'orphans';
+  | 'orphans'
+  | 'users'
+  | 'tokens'
+  | 'audit';
 
 /** `own`: as far as it concerns the actor's own jobs. */
 const generalPermissions: Readonly<Record<GeneralOperation, Readonly<Record<Role, 'none' | 'own' | 'all'>>>> = {
@@ -93,6 +96,10 @@ const generalPermissions: Readonly<Record<GeneralOperation, Readonly<Record<Role
   'forget-project': { viewer: 'none', member: 'all', admin: 'all' },
   // The job of an orphan has ended, and its TPU costs money.
   orphans: { viewer: 'none', member: 'all', admin: 'all' },
+  // Everyone sees who they are. Only an admin changes users.
+  users: { viewer: 'own', member: 'own', admin: 'all' },
+  tokens: { viewer: 'own', member: 'own', admin: 'all' },
+  audit: { viewer: 'own', member: 'own', admin: 'all' },
 };
 
 /** The owners whose jobs the operation may concern; null for all. */

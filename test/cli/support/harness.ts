@@ -260,6 +260,13 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       return costReport(rows, query, io.now());
     },
     secrets: async () => [],
+    users: async () => [],
+    addUser: unavailable('users'),
+    changeUser: unavailable('users'),
+    tokens: unavailable('tokens'),
+    createToken: unavailable('tokens'),
+    revokeToken: unavailable('tokens'),
+    audit: unavailable('audit log'),
     setSecret: unavailable('secrets'),
     replaceJobSecret: unavailable('secrets'),
     deleteSecret: unavailable('secrets'),

@@ -2,7 +2,8 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
-import { normalizeName, parseName } from '../../../lab/names.ts';
+import { normalizeName } from '../../../app/user-names.ts';
+import { parseName } from '../../../lab/names.ts';
 import { aliasesOf, type LabTpu, parseTpuFacts } from '../../../lab/tpus.ts';
 import type { LabStore } from '../../../lab/lab-store.ts';
 import { confirm } from '../../prompt.ts';

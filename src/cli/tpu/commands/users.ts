@@ -3,9 +3,11 @@
 
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { auditEntry, type AuditEntry } from '../../../app/audit.ts';
 import { exitCode, JobmanError, usageError } from '../../../app/errors.ts';
 import { pluralize, escapeLine } from '../../../app/format.ts';
-import { defaultAliases, normalizeName, parseName } from '../../../lab/names.ts';
+import { normalizeName } from '../../../app/user-names.ts';
+import { defaultAliases, parseName } from '../../../lab/names.ts';
 import type { UserChange } from '../../../lab/service.ts';
 import { directoryOf, type LabUser, lowestFreeId } from '../../../lab/users.ts';
 import { defaultUserSettings, formatSetting, userSetting, userSettings } from '../../../lab/user-settings.ts';
@@ -20,7 +22,7 @@ import {
   type ParsedArguments,
   namesInUse,
 } from '../command.ts';
-import { resolveActingUser, resolveUser } from '../resolve-user.ts';
+import { clientNaming, resolveActingUser, resolveUser } from '../resolve-user.ts';
 import { printList } from '../terminal.ts';
 
 /** Writes nothing until every value is valid. The first window creates the tmux session. */
@@ -68,7 +70,8 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
   // In a shared home, a user without logins could be acted for from every login without a question.
   const sameNamed = await (await cli.services.labHome()).loginsNamed(name);
   const logins = await read(loginsQuestion, keys['login'], sameNamed?.[0] ?? '-', parseLogins);
-  const added = await store.addUser({
+  const audit = await auditOf(cli, 'tpu add-user', name, { logins });
+  const user = {
     name,
     id,
     role: 'member',
@@ -81,16 +84,28 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
     nextWindow: 1,
     createdAt: cli.io.now(),
     newsSeen: 0,
-  });
+  } as const;
+  const added = await store.addUser(user, audit);
   const own = keys['login'] === undefined && logins.length > 0 ? `, login ${logins.join(', ')}` : '';
   cli.printSentence(escapeLine(`Added user ${added.name} (id ${added.id}, tmux session ${added.session}${own}).`));
-  if (sameNamed !== null && logins.length === 0)
+  if (sameNamed !== null && added.logins.length === 0)
     cli.note(
       `note: ${added.name} has no login: every login of the group that no user has may act as ${added.name} without a question. Add it: tpu set-logins ${added.name} login=LOGIN`,
     );
   if (folder === null) cli.note(`Next, in the folder of your code: tpu set-cur 1 ${added.name}`);
   else cli.note(`Next: tpu run TPU ${added.name} (\`tpu list\` shows the TPUs)`);
   return exitCode.ok;
+}
+
+/** The row of a change of a user or its logins, by which the user's rights change. */
+async function auditOf(
+  cli: TpuCli,
+  operation: string,
+  name: string,
+  detail: AuditEntry['detail'] = {},
+): Promise<AuditEntry> {
+  const actor = await (await clientNaming(cli, name)).whoAmI();
+  return auditEntry(actor, cli.io.now(), operation, { kind: 'user', id: name }, { detail });
 }
 
 /** Returns the value unless another user has it. The store checks again when it writes. */
@@ -113,7 +128,7 @@ export async function delUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
   const left = windows === 0 ? '' : ` ${pluralize(windows, 'window')} would stay on the list.`;
   if (!(await confirm(cli, `Remove user ${name}?${left}`, `This would remove user ${name}.${left}`)))
     return exitCode.failed;
-  await store.removeUser(name);
+  await store.removeUser(name, await auditOf(cli, 'tpu del-user', name));
   cli.printSentence(`Removed user ${name}. Jobs, folders and tmux windows were not changed.`);
   return exitCode.ok;
 }
@@ -160,7 +175,9 @@ async function changeUser(
   sentences: (now: LabUser, before: LabUser) => readonly string[],
 ): Promise<number> {
   const user = await resolveActingUser(cli, args, what);
-  const { before, after } = await cli.lab.store.changeUser(user.name, change);
+  const logins = change.kind === 'set' ? change.values.logins : undefined;
+  const audit = logins === undefined ? undefined : await auditOf(cli, 'tpu set-logins', user.name, { logins });
+  const { before, after } = await cli.lab.store.changeUser(user.name, change, audit);
   for (const sentence of sentences(after, before)) cli.printSentence(escapeLine(sentence));
   return exitCode.ok;
 }

@@ -1,0 +1,122 @@
+// Audit refusals: the rows of requests that were not done. A refused read counts; a read that fails for another reason
+// does not, and neither does a question that the user may answer with a confirmation.
+
+import { ownNames, type Actor } from '../core/model/user.ts';
+import { auditEntry, type AuditEntry, type AuditObject } from './audit.ts';
+import type { Client, CommandResult, CreateAnswer } from './client.ts';
+import { exitCode, JobmanError, StoreError } from './errors.ts';
+import { resolve } from './refs.ts';
+import type { ClientParts, RequestEnd, WhoAmI } from './store-client.ts';
+
+type Parts = Pick<ClientParts, 'store' | 'access' | 'now'>;
+
+/** Never rejects because of the database: the request is refused all the more. */
+export async function recordRefusal(
+  parts: Parts,
+  whoAmI: WhoAmI,
+  method: keyof Client,
+  args: readonly unknown[],
+  end: RequestEnd,
+): Promise<void> {
+  const refusal = 'error' in end ? refusalOf(end.error, changes.has(method)) : refusedAnswer(end.answer);
+  if (refusal === null) return;
+  try {
+    const actor = await whoAmI();
+    const object = await objectOf(parts, actor, method, args);
+    await parts.access.record(auditEntry(actor, parts.now(), operationOf(method, args), object, refusal));
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+  }
+}
+
+type Refusal = Pick<AuditEntry, 'outcome' | 'detail'>;
+
+function refusalOf(error: unknown, isChange: boolean): Refusal | null {
+  if (!(error instanceof JobmanError) || error instanceof StoreError) return null;
+  if (error.errorCode === 'forbidden') return { outcome: 'denied', detail: {} };
+  // A wrong argument is no request about an object.
+  if (!isChange || error.code === exitCode.usage || error.code === exitCode.notFound) return null;
+  return { outcome: 'failed', detail: { code: error.errorCode } };
+}
+
+function refusedAnswer(answer: unknown): Refusal | null {
+  const { ok, refusedFor, confirmation } = answer as Partial<CommandResult & CreateAnswer>;
+  if (refusedFor !== undefined) return { outcome: 'denied', detail: {} };
+  if (confirmation !== undefined && confirmation !== null) {
+    const final = confirmation.reasons.filter(({ token }) => token === null).map(({ kind }) => kind);
+    return final.length === 0 ? null : { outcome: 'denied', detail: { reasons: final } };
+  }
+  return ok === false ? { outcome: 'failed', detail: {} } : null;
+}
+
+const changes: ReadonlySet<keyof Client> = new Set<keyof Client>([
+  'create',
+  'sendCommand',
+  'runStep',
+  'clean',
+  'workerTicket',
+  'setSecret',
+  'replaceJobSecret',
+  'deleteSecret',
+  'dropEvents',
+  'testRecipient',
+  'forgetProject',
+  'releaseOrphan',
+  'forgetOrphan',
+  'recordClusterDeletion',
+  'hideArchivedJob',
+  'removeArchivedJob',
+  'addUser',
+  'changeUser',
+  'createToken',
+  'revokeToken',
+]);
+
+const names: Partial<Record<keyof Client, string>> = { runStep: 'setup', workerTicket: 'workers' };
+
+function operationOf(method: keyof Client, args: readonly unknown[]): string {
+  if (method === 'sendCommand') return String(args[1]);
+  return names[method] ?? method.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+const clusterMethods: ReadonlySet<keyof Client> = new Set<keyof Client>([
+  'recordClusterDeletion',
+  'hideArchivedJob',
+  'removeArchivedJob',
+]);
+
+async function objectOf(
+  { store, now }: Parts,
+  actor: Actor,
+  method: keyof Client,
+  args: readonly unknown[],
+): Promise<AuditObject | null> {
+  // The first argument of `changesSince` is a cursor.
+  const [first] = method === 'changesSince' ? ((args[1] ?? []) as readonly unknown[]) : args;
+  const id = typeof first === 'string' ? first : null;
+  switch (method) {
+    case 'setSecret':
+    case 'deleteSecret':
+      return id === null ? null : { kind: 'secret', id };
+    case 'changeUser':
+      return id === null ? null : { kind: 'user', id };
+    case 'revokeToken':
+      return id === null ? null : { kind: 'token', id };
+    case 'forgetProject':
+      return id === null ? null : { kind: 'project', id };
+    case 'dropEvents':
+    case 'testRecipient':
+      return id === null ? null : { kind: 'recipient', id };
+    case 'addUser':
+      return { kind: 'user', id: String((first as { readonly name?: unknown }).name) };
+    case 'releaseOrphan':
+    case 'forgetOrphan':
+      return { kind: 'tpu', id: String((first as { readonly resource?: unknown }).resource) };
+    default:
+  }
+  if (id === null || method === 'resolveName' || method === 'checkLogin' || method === 'bucketStatuses') return null;
+  if (clusterMethods.has(method)) return { kind: 'cluster_job', id };
+  // The name of a job may change its meaning, so the row has the id.
+  const found = await resolve(store, id, ownNames(actor), now(), 'read').catch(() => null);
+  return found === null ? null : { kind: 'job', id: found.job.id };
+}

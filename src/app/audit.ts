@@ -1,0 +1,97 @@
+// Audit: one row for each change through Client and for each refused request. The row of a change in the database is
+// written in its transaction; that of another change before the change. A row has no values of secrets and no tokens.
+
+import type { Instant } from '../core/model/time.ts';
+import type { Actor, Role, UserName } from '../core/model/user.ts';
+import { permittedOwners } from '../core/policy/permissions.ts';
+import { usageError } from './errors.ts';
+import type { AccessStore } from './ports.ts';
+import { forbiddenError } from './require-permission.ts';
+import { normalizeName } from './user-names.ts';
+
+export interface AuditObject {
+  readonly kind: 'job' | 'cluster_job' | 'user' | 'token' | 'secret' | 'project' | 'tpu' | 'recipient';
+  /** The id or the name; of a TPU the resource name. */
+  readonly id: string;
+}
+
+type AuditValue = string | number | boolean | null | readonly string[];
+
+/** A request that is recorded. */
+export interface AuditEntry {
+  readonly at: Instant;
+  /** The user who made the request. */
+  readonly actor: UserName;
+  /** The role in which the user made it. */
+  readonly role: Role;
+  /** The login of the machine; null for a token. */
+  readonly login: string | null;
+  /** The token; null for a login. */
+  readonly token: {
+    /** Its id. */
+    readonly id: string;
+    readonly name: string;
+  } | null;
+  /** A command of a job such as `cancel`, or the name of another operation such as `change-user`. */
+  readonly operation: string;
+  /** The object of the request; null without one. */
+  readonly object: AuditObject | null;
+  /** `failed`: it was permitted, and could not be done. */
+  readonly outcome: 'allowed' | 'denied' | 'failed';
+  /** More about the request, such as the new role of a user. */
+  readonly detail: Readonly<Record<string, AuditValue>>;
+}
+
+export interface AuditRow extends AuditEntry {
+  /** From 1, in the order of the requests. */
+  readonly seq: number;
+}
+
+export interface AuditQuery {
+  readonly user?: UserName;
+  readonly since?: Instant;
+  /** The id of a job. */
+  readonly job?: string;
+  readonly denied?: boolean;
+  /** Only rows before this one. */
+  readonly before?: number;
+  /** 100 by default, 1,000 at most. */
+  readonly limit?: number;
+}
+
+/** As in `AuditQuery`. `actors`: null for all. */
+export interface AuditFilter extends Omit<AuditQuery, 'user' | 'limit'> {
+  readonly actors: readonly UserName[] | null;
+  readonly limit: number;
+}
+
+export function auditEntry(
+  { user, role, login, token }: Actor,
+  at: Instant,
+  operation: string,
+  object: AuditObject | null,
+  { outcome = 'allowed', detail = {} }: Partial<Pick<AuditEntry, 'outcome' | 'detail'>> = {},
+): AuditEntry {
+  return { at, actor: user, role, login: login ?? null, token: token ?? null, operation, object, outcome, detail };
+}
+
+const defaultRows = 100;
+const maxRows = 1000;
+
+/** Newest first. */
+export async function readAudit(
+  { access }: { readonly access: AccessStore },
+  actor: Actor,
+  { user, limit = defaultRows, ...query }: AuditQuery,
+): Promise<readonly AuditRow[]> {
+  for (const [what, count] of Object.entries({ limit, before: query.before ?? 1 }))
+    if (!Number.isSafeInteger(count) || count < 1)
+      throw usageError(`\`${what}\` must be a whole number from 1 on, and not ${count}.`);
+  const isForAll = permittedOwners(actor, 'audit') === null;
+  const named = user === undefined ? null : normalizeName(user);
+  if (!isForAll && named !== null && named !== actor.user)
+    throw forbiddenError(`your role is ${actor.role}, which may not read the audit log of ${named}`);
+  // Without the logins of the actor, which several people may share.
+  const actors = !isForAll ? [actor.user] : named === null ? null : [named];
+  return access.audit({ ...query, actors, limit: Math.min(limit, maxRows) });
+}

@@ -1,0 +1,44 @@
+// Limits: the sentences about the limits of users. core/policy/limits.ts has the rules.
+
+import type { Instant } from '../core/model/time.ts';
+import type { UserName } from '../core/model/user.ts';
+import type { LimitProblem, UserLimits } from '../core/policy/limits.ts';
+import { firstJobs, formatList, formatUsd, pluralize } from './format.ts';
+import { formatBudgetSpent } from './grants.ts';
+
+const maxNamedJobs = 5;
+
+/** A sentence without its full stop. */
+export function describeLimit(user: UserName, problem: LimitProblem, now: Instant): string {
+  switch (problem.kind) {
+    case 'jobs':
+      return `${user} has ${pluralize(problem.unfinished, 'unfinished job')}, and ${problem.allowed} are allowed`;
+    case 'chips': {
+      const { wanted, allowed, held, holders } = problem;
+      if (wanted === null) return `the number of its chips is unknown, and ${allowed} are allowed for ${user}`;
+      const used = held === 0 ? '' : ` (${held} used by ${formatList(firstJobs(holders, maxNamedJobs))})`;
+      return `it has ${pluralize(wanted, 'chip')}, and ${allowed} are allowed for ${user}${used}`;
+    }
+    case 'project':
+      return `${user} may not use the project ${problem.project}: ${formatAllowed(problem.allowed)}`;
+    case 'usd_per_day':
+      return `the dollars of ${user} for today are used up: ${formatBudgetSpent(problem.spending, now)}`;
+  }
+}
+
+export function formatAllowed(names: readonly string[]): string {
+  return names.length === 0 ? 'none is allowed' : `allowed ${names.length === 1 ? 'is' : 'are'} ${formatList(names)}`;
+}
+
+/** `64 chips, 20 jobs, $500.00 per day, projects a and b`; `-` without any. */
+export function formatLimits({ chips, jobs, usdPerDay, projects, clusters }: UserLimits): string {
+  const names = (what: string, list: readonly string[]) => `${what} ${list.length === 0 ? 'none' : list.join(', ')}`;
+  const parts = [
+    ...(chips === null ? [] : [pluralize(chips, 'chip')]),
+    ...(jobs === null ? [] : [pluralize(jobs, 'job')]),
+    ...(usdPerDay === null ? [] : [`${formatUsd(usdPerDay)} per day`]),
+    ...(projects === null ? [] : [names('projects:', projects)]),
+    ...(clusters === null ? [] : [names('clusters:', clusters)]),
+  ];
+  return parts.join('; ') || '-';
+}

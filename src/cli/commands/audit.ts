@@ -1,0 +1,49 @@
+import type { AuditRow } from '../../app/audit.ts';
+import { exitCode } from '../../app/errors.ts';
+import { formatTimestamp } from '../../app/format.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { fittedTable, type Column } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
+import type { AuditFlags } from '../table/flags.ts';
+import { isIdRef } from '../../app/refs.ts';
+
+const columns: readonly Column<AuditRow>[] = [
+  { title: 'TIME', text: ({ at }) => formatTimestamp(at) },
+  { title: 'USER', text: ({ actor }) => actor },
+  {
+    title: 'BY',
+    text: ({ login, token }) => (token !== null ? `token ${token.name}` : login === null ? '-' : `login ${login}`),
+  },
+  { title: 'OUTCOME', text: ({ outcome }) => outcome },
+  { title: 'OPERATION', text: ({ operation }) => operation },
+  { title: 'OBJECT', text: ({ object }) => (object === null ? '-' : `${object.kind.replace('_', ' ')} ${object.id}`) },
+  { title: 'DETAIL', text: formatDetail },
+];
+
+function formatDetail({ detail }: AuditRow): string {
+  return Object.entries(detail)
+    .map(([key, value]) => `${key}=${Array.isArray(value) ? value.join(',') : String(value)}`)
+    .join(' ');
+}
+
+/** Newest first. */
+export async function audit(cli: Cli, flags: AuditFlags & GlobalFlags): Promise<number> {
+  const client = await cli.services.client();
+  const { user, denied, limit } = flags;
+  const since = flags.since?.(cli.io.now()).from;
+  const job =
+    flags.job === undefined
+      ? undefined
+      : isIdRef(flags.job)
+        ? flags.job.padStart(6, '0')
+        : await client.resolveName(flags.job, 'read');
+  const rows = await client.audit(omitUndefined({ user, since, job, denied, limit }));
+  if (cli.json) {
+    cli.printJsonLines(rows);
+    return exitCode.ok;
+  }
+  if (rows.length === 0) cli.note('The audit log has no such request.');
+  else cli.printAll(fittedTable(columns, rows, ['BY', 'DETAIL'], columnsOf(cli.io.stdout)));
+  return exitCode.ok;
+}
