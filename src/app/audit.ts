@@ -75,8 +75,10 @@ export function auditEntry(
   return { at, actor: user, role, login: login ?? null, token: token ?? null, operation, object, outcome, detail };
 }
 
-const defaultRows = 100;
-const maxRows = 1000;
+/** Without a limit. */
+export const defaultRows = 100;
+/** For any limit. */
+export const maxRows = 1000;
 
 /** Newest first. */
 export async function readAudit(

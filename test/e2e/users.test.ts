@@ -81,6 +81,10 @@ test('an admin adds users and gives them tokens and limits, and the audit log ha
     .map(({ operation, actor }) => `${String(actor)} ${String(operation)}`);
   assert.deepEqual(denied, ['ada tokens', 'ada create', 'ada add-user', 'ada create-token']);
   assert.equal(objects((await run(['audit', '--denied', '--since', '1h', '--json'])).stdout).length, denied.length);
+  assert.match(
+    (await run(['audit', '--limit', '2'])).stderr,
+    /^There may be older ones: jobman audit --before \d+, with the same flags\n$/,
+  );
   const ofJob = objects((await run(['audit', '--job', '1', '--json'])).stdout);
   assert.deepEqual(
     ofJob.map(({ operation, login }) => [operation, typeof login]),
@@ -89,7 +93,7 @@ test('an admin adds users and gives them tokens and limits, and the audit log ha
   const own = objects((await run(['audit', '--json'], 0, asAda)).stdout);
   assert.deepEqual([...new Set(own.map(({ actor }) => actor))], ['ada']);
   assert.match((await run(['audit', '--user', 'root'], 4, asAda)).stderr, /may not read the audit log of root/);
-  assert.match((await run(['audit'])).stdout, /^TIME +USER +BY +OUTCOME +OPERATION +OBJECT +DETAIL\n/);
+  assert.match((await run(['audit'])).stdout, /^ROW +TIME +USER +BY +OUTCOME +OPERATION +OBJECT +DETAIL\n/);
   await run(['cancel', '1'], 0, asAda);
   await run(['controller', 'stop']);
 });

@@ -1,4 +1,4 @@
-import type { AuditRow } from '../../app/audit.ts';
+import { defaultRows, maxRows, type AuditRow } from '../../app/audit.ts';
 import { exitCode } from '../../app/errors.ts';
 import { formatTimestamp } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
@@ -9,6 +9,7 @@ import type { AuditFlags } from '../table/flags.ts';
 import { isIdRef } from '../../app/refs.ts';
 
 const columns: readonly Column<AuditRow>[] = [
+  { title: 'ROW', side: 'right', text: ({ seq }) => String(seq) },
   { title: 'TIME', text: ({ at }) => formatTimestamp(at) },
   { title: 'USER', text: ({ actor }) => actor },
   {
@@ -30,7 +31,7 @@ function formatDetail({ detail }: AuditRow): string {
 /** Newest first. */
 export async function audit(cli: Cli, flags: AuditFlags & GlobalFlags): Promise<number> {
   const client = await cli.services.client();
-  const { user, denied, limit } = flags;
+  const { user, denied, limit, before } = flags;
   const since = flags.since?.(cli.io.now()).from;
   const job =
     flags.job === undefined
@@ -38,12 +39,12 @@ export async function audit(cli: Cli, flags: AuditFlags & GlobalFlags): Promise<
       : isIdRef(flags.job)
         ? flags.job.padStart(6, '0')
         : await client.resolveName(flags.job, 'read');
-  const rows = await client.audit(omitUndefined({ user, since, job, denied, limit }));
-  if (cli.json) {
-    cli.printJsonLines(rows);
-    return exitCode.ok;
-  }
-  if (rows.length === 0) cli.note('The audit log has no such request.');
-  else cli.printAll(fittedTable(columns, rows, ['BY', 'DETAIL'], columnsOf(cli.io.stdout)));
+  const rows = await client.audit(omitUndefined({ user, since, job, denied, limit, before }));
+  if (cli.json) cli.printJsonLines(rows);
+  else if (rows.length === 0) cli.note('The audit log has no such request.');
+  else cli.printAll(fittedTable(columns, rows, ['ROW', 'BY', 'DETAIL'], columnsOf(cli.io.stdout)));
+  const last = rows.at(-1);
+  if (last !== undefined && rows.length === Math.min(limit ?? defaultRows, maxRows))
+    cli.note(`There may be older ones: jobman audit --before ${last.seq}, with the same flags`);
   return exitCode.ok;
 }

@@ -412,5 +412,6 @@ export const auditFlags = {
   job: { ...stringFlag('Only requests about this job', 'job'), propose: jobRefs },
   denied: boolFlag('Only refused requests'),
   limit: valueFlag('Number of rows; 100 by default, 1000 at most', 'n', parseCountFrom(1)),
+  before: valueFlag('Only rows before the one with this number', 'row', parseCountFrom(1)),
 };
 export type AuditFlags = FlagValues<typeof auditFlags>;

@@ -138,7 +138,7 @@ export const users = grouped('Users', [
   command({
     names: ['audit'],
     summary: 'Show who changed what, and refused requests',
-    usage: '[--user name] [--since 7d] [--job job] [--denied] [--limit n]',
+    usage: '[--user name] [--since 7d] [--job job] [--denied] [--limit n] [--before row]',
     about:
       'Newest first. An admin sees all requests, another user only their own. Rows are only added, and contain no values ' +
       'of secrets. docs/users.md explains what is recorded.',
