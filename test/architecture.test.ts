@@ -30,6 +30,8 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   google: ['core', 'app', 'http', 'reports'],
   notify: ['core', 'app', 'files', 'http'],
   api: ['core', 'app'],
+  server: ['core', 'app', 'api'],
+  'http-client': ['core', 'app', 'http', 'api'],
   dashboard: ['core', 'app'],
   cli: ['core', 'schema', 'manifest', 'app', 'files', 'lab', 'reports'],
   emulator: ['core/model/time.ts'],

@@ -19,6 +19,8 @@ const exceptions: readonly RegExp[] = [
   /^test\/lab\/scripts\/staging\.sh:/u,
   // `words` is a variable of zsh.
   /^src\/cli\/commands\/help\.ts:\d+ words /u,
+  // An option of a ReadableStream.
+  /^\S+:\d+ name highWaterMark$/u,
   // The command `jobman mark`.
   /^(?:docs\/(?:commands|metrics)\.md|python\/jobman\/\w+\.py|(?:src|test)\/(?:remote|cli|real)\/\S+):\d+ (?:file name |name )?mark/u,
 ];

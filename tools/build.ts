@@ -70,6 +70,7 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
       'src/app/require-permission.ts',
     ],
   ],
+  ['server-client', ['src/wiring/server-client.ts']],
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
   // The state of one job, with the rules that decide about it.
   ['one-job', ['src/app/show.ts', 'src/app/history.ts', 'src/cli/render/show.ts', 'src/cli/render/history.ts']],

@@ -141,7 +141,8 @@ function convert({ $schema, $defs, outputs }: OutputSchema): OutputSchema {
   return { $schema, ...(convertPart({ $defs: named, outputs }) as Pick<OutputSchema, '$defs' | 'outputs'>) };
 }
 
-function isTypeName(name: string): boolean {
+/** False for the names that the generator gives to types such as `Readonly<...>`. */
+export function isTypeName(name: string): boolean {
   return /^\w+$/.test(name);
 }
 

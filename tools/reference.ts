@@ -15,6 +15,7 @@ import { tpuProgram } from '../src/cli/tpu/table.ts';
 import { failurePatterns } from '../src/core/model/log-lines.ts';
 import { verbs } from '../src/emulator/world/verbs.ts';
 import type { SettingKey } from '../src/schema/settings.ts';
+import { apiFiles } from './api-schema.ts';
 import { formatSchema, generateJsonPage, jsonPage, outputSchema, schemaFile } from './json-schema.ts';
 import { keyReference } from './key-tables.ts';
 
@@ -27,6 +28,7 @@ export const referencePages: readonly string[] = [
   'docs/emulator.md',
   'docs/kubernetes.md',
   'docs/recovery.md',
+  'docs/server.md',
   'docs/settings.md',
   'docs/tpu.md',
 ];
@@ -111,6 +113,13 @@ const tables: Readonly<Record<string, () => readonly string[]>> = {
       ['Verb', 'What it does'],
       Object.entries(verbs).map(([verb, { description }]) => [code(verb), description]),
     ),
+  'commands of this machine': () => {
+    // A family is of one kind.
+    const names = jobmanProgram.commands
+      .filter(({ usesHome }) => usesHome === true)
+      .map(({ names: [name] }) => name.split(' ')[0] ?? name);
+    return [`- ${[...new Set(names)].map(code).join(', ')}`];
+  },
   'flags of every command': () => flagTable(globalFlags),
   'flags of commands on jobs': () => flagTable(jobFlags),
   evidence: () =>
@@ -226,6 +235,7 @@ if (import.meta.main) {
   const schema = outputSchema();
   writeFileSync(join(root, schemaFile), formatSchema(schema));
   writeFileSync(join(root, jsonPage), generateJsonPage(readFileSync(join(root, jsonPage), 'utf8'), schema));
+  for (const [path, text] of Object.entries(apiFiles())) writeFileSync(join(root, path), text);
   for (const page of referencePages) {
     const path = join(root, page);
     writeFileSync(path, generatePage(readFileSync(path, 'utf8')));

@@ -139,6 +139,8 @@ export interface EmulatorService {
 export interface Services {
   readonly io: Io;
   readonly home: string;
+  /** The address of the server whose client `client` is; null for the home of this machine. */
+  readonly server: string | null;
   settings(): Promise<Settings>;
   settingsFiles(): SettingsFiles;
   /** The first mistake in settings that the command did not need, with its position; null if it read them. */
@@ -160,6 +162,8 @@ export interface Services {
   checkVersion(): Promise<void>;
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
+  /** Serves the HTTP API and runs the controller in the foreground; resolves with the exit code. Throws JobmanError. */
+  serve(options: { readonly listen?: string | undefined }): Promise<number>;
   emulator(): Promise<EmulatorService>;
   /** The checks of `jobman doctor`. Changes and starts nothing. `onChange` gets the names of those that still run. */
   doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;

@@ -362,6 +362,7 @@ function createReports(
 
     async cost(request) {
       const { costOf } = await import('./cost.ts');
+      await requireCount(request.limit ?? 0, 'The number of rows');
       return costOf(store, request, now());
     },
   };

@@ -20,6 +20,8 @@ export interface Command<Body = unknown> {
   readonly examples: readonly Example[];
   /** Exit codes that mean something else than in the general table. */
   readonly exitCodes?: Readonly<Record<number, string>>;
+  /** It works on the home, the settings or the connections of this machine, so it is refused for a server. */
+  readonly usesHome?: true;
   readonly args: readonly Argument[];
   readonly flags: Flags;
   readonly load: (program: Program) => Promise<Body>;

@@ -43,6 +43,8 @@ export function keepController(cli: Cli, client: Waker): (beforeNote: () => void
 
 /** A failure is returned and retried later. With `isNeeded` also the reason why a running one does nothing here. */
 async function restartIfDead(cli: Cli, client: Waker, isNeeded: boolean): Promise<string | null> {
+  // A server has its own.
+  if (cli.services.server !== null) return null;
   try {
     const controller = await cli.services.controller();
     const { running, isOutdated, otherDatabase, silentSinceAt } = await controller.status();
@@ -97,7 +99,8 @@ export async function isControllerRunning({ services }: Cli): Promise<boolean> {
   return (await services.client()).isControllerRunning();
 }
 
-function mayHaveBeenKilled({ services: { home } }: Cli): boolean {
+function mayHaveBeenKilled({ services: { home, server } }: Cli): boolean {
+  if (server !== null) return false;
   return existsSync(join(home, 'controller.json')) || hasWakeRequest(join(home, 'wake'));
 }
 

@@ -1,4 +1,4 @@
-import { JobmanError } from '../app/errors.ts';
+import { JobmanError, notOnServerError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { JobmanCommand } from './command.ts';
 import { reportError, createCli, refuseJson, wantsJson, type GlobalFlags } from './context.ts';
@@ -19,6 +19,8 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
     const { flags, args, argsAfterDash } = scanArguments(found.command, found.args);
     const given = flags as unknown as GlobalFlags;
     cli = createCli(services, given, argsAfterDash);
+    if (found.command.usesHome === true && services.server !== null)
+      throw notOnServerError(`\`jobman ${found.command.names[0]}\``, services.server);
     const body = await found.command.load(program);
     const code = await body(cli, given, ...args);
     const mistake = await services.unreadMistake();

@@ -24,7 +24,7 @@ export interface HttpRequest {
   readonly path?: string;
   readonly method?: string;
   readonly headers?: Headers;
-  readonly body?: string | undefined;
+  readonly body?: string | Uint8Array | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly limits?: Partial<RequestLimits>;
 }

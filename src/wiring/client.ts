@@ -21,8 +21,11 @@ import { openStore, type JobmanStore } from '../store/store.ts';
 import { finalRows } from './final-rows.ts';
 import { hasJobFiles, databaseOf } from './paths.ts';
 
-/** One client for each user whom a line may name. They share the database, and open nothing yet. */
-export function createLocalClients(services: Services): (requested: UserName | null) => Client {
+/** The parts that all clients of this home share. Opens nothing yet. */
+export function createClientParts(services: Services): {
+  readonly parts: ClientParts;
+  readonly close: () => Promise<void>;
+} {
   const { io, home } = services;
   const store = openClientStore(services);
   let files: Promise<LogFiles> | undefined;
@@ -74,7 +77,20 @@ export function createLocalClients(services: Services): (requested: UserName | n
 
     controllerLogin: async () => (await import('./logins.ts')).controllerLogin(home),
   };
+  return {
+    parts,
+    async close() {
+      await closeMeter();
+      await store.close();
+    },
+  };
+}
 
+/** One client for each user whom a line may name. They share the database, and open nothing yet. */
+export function createLocalClients(services: Services): (requested: UserName | null) => Client {
+  const { io, home } = services;
+  const { parts, close } = createClientParts(services);
+  const { store } = parts;
   let read: Promise<readonly User[]> | undefined;
   /** A failure is not kept: a display that stays open reads them again. */
   const users = () =>
@@ -114,10 +130,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
 
     return {
       ...client,
-      async close() {
-        await closeMeter();
-        await client.close();
-      },
+      close,
       sendCommand: async (...command) => withHint(await client.sendCommand(...command)),
       clean: async (...job) => withHint(await client.clean(...job)),
       runStep(...step) {

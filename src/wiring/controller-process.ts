@@ -12,6 +12,7 @@ import type { WatchedContext } from '../app/cluster/objects.ts';
 import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
 import { createLogFiles } from '../files/log-files.ts';
 import type { Store, Clock } from '../app/ports.ts';
+import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
 import { createBlobCollector } from '../controller/blob-collector.ts';
@@ -59,10 +60,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   // In a copied home every write would be refused.
   await requireOriginalHome(database);
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
-  const logger = pino(
-    { base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    { write: (line) => io.stderr.write(sanitizeText(line)) },
-  );
+  const logger = createLogger(io);
   // A server has its own backups.
   const backUpIfDue = 'file' in database && createBackups(database.file, clock, (line) => logger.warn(line));
   const collectBlobsIfDue = createBlobCollector({
@@ -152,6 +150,14 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
+/** Lines of JSON on standard error. */
+export function createLogger(io: Pick<Io, 'stderr'>) {
+  return pino(
+    { base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    { write: (line) => io.stderr.write(sanitizeText(line)) },
+  );
+}
+
 const controllerSettings = (settings: Settings): string => {
   const { database, tpu, local, hosts, controller, passes, notify, grants, prices, lab } = settings;
   return JSON.stringify({ database, tpu, local, hosts, controller, passes, notify, grants, prices, lab });
@@ -175,7 +181,8 @@ function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: stri
   };
 }
 
-function fingerprintOf(paths: readonly string[]): string {
+/** Changes when one of the files does. */
+export function fingerprintOf(paths: readonly string[]): string {
   return paths
     .map((path) => {
       const file = statSync(path, { throwIfNoEntry: false });

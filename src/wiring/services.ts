@@ -6,6 +6,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { userEnvVariable } from '../app/actor.ts';
 import type { Client } from '../app/client.ts';
+import { notOnServerError } from '../app/errors.ts';
 import type { LoadedClusterSettings } from '../app/cluster/settings.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings, SettingsFiles, SettingsLayer } from '../app/settings.ts';
@@ -15,6 +16,7 @@ import { submittedMarker, homeOf, templateFile } from './paths.ts';
 
 export function createServices(io: Io): LabServices {
   const home = homeOf(io);
+  const server = io.env['JOBMAN_SERVER'] || null;
   let settings: Promise<Settings> | undefined;
   let clusterSettings: Promise<LoadedClusterSettings> | undefined;
   let named: string | undefined;
@@ -36,6 +38,7 @@ export function createServices(io: Io): LabServices {
     ...localServices(() => services),
     io,
     home,
+    server,
 
     settings: () => (settings ??= freshSettings()),
 
@@ -95,6 +98,17 @@ export function createServices(io: Io): LabServices {
       });
     },
 
+    async serve(options) {
+      const { runServer } = await import('./server.ts');
+      return runServer({
+        ...options,
+        io,
+        home,
+        controller: await services.controller(),
+        openServices: () => reopened(),
+      });
+    },
+
     emulator: () =>
       import('./emulator-service.ts').then(({ createEmulatorService }) => createEmulatorService({ io, home })),
 
@@ -107,7 +121,41 @@ export function createServices(io: Io): LabServices {
 
     onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),
   };
-  return services;
+  /** With the files of settings of this command, and nothing read yet. */
+  function reopened(): LabServices {
+    const fresh = createServices(io);
+    if (named !== undefined) fresh.useSettings(named);
+    return fresh;
+  }
+  return server === null ? services : { ...services, ...partsOfThisMachine(server) };
+}
+
+/** A command for a server must not change or show this machine instead. */
+function partsOfThisMachine(server: string): Partial<LabServices> {
+  const refuse = (what: string) => () => Promise.reject(notOnServerError(what, server));
+  const cluster = refuse('A Kubernetes cluster');
+  return {
+    controller: refuse('`jobman controller`'),
+    serve: refuse('`jobman server`'),
+    emulator: refuse('`jobman emulator`'),
+    doctor: refuse('`jobman doctor`'),
+    workers: refuse('`jobman ssh`'),
+    cluster,
+    namedSecret: cluster,
+    lab: refuse('`tpu`'),
+    labHome: refuse('`tpu`'),
+    isClusterConfigured: () => Promise.resolve(false),
+    hasSubmitted: () => false,
+    clusterSubmissions: () =>
+      Promise.resolve({
+        isUsed: false,
+        registerContext: cluster,
+        preload: cluster,
+        recordSubmitted: cluster,
+        close: () => Promise.resolve(),
+        wake: cluster,
+      }),
+  };
 }
 
 function clientServices(services: () => LabServices): Pick<LabServices, 'client' | 'clientAs'> {
@@ -117,6 +165,11 @@ function clientServices(services: () => LabServices): Pick<LabServices, 'client'
     client: () => (client ??= services().clientAs(services().io.env[userEnvVariable] ?? null)),
 
     async clientAs(user) {
+      const { server, io } = services();
+      if (server !== null) {
+        const { openServerClient } = await import('./server-client.ts');
+        return openServerClient(io, server, user);
+      }
       clients ??= import('./client.ts').then(({ createLocalClients }) => createLocalClients(services()));
       return (await clients)(user);
     },

@@ -20,6 +20,8 @@ interface BadInput {
   /** The exit code of the refusal; null for a harmless answer, which is this value. */
   readonly code: number | null;
   readonly answer?: unknown;
+  /** The types of Client forbid it: a client that checks them refuses it as wrong usage. */
+  readonly isUntyped?: true;
   call(client: Client): Promise<unknown>;
 }
 
@@ -72,6 +74,7 @@ function withSecret(ref: SecretRef): JobSpec {
 }
 
 const untyped = <T>(value: unknown): T => value as T;
+const ofOtherType = (input: BadInput): BadInput => ({ ...input, isUntyped: true });
 
 const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   actions: forEachRef((client, ref) => client.actions(ref)),
@@ -100,15 +103,19 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     ...[0, 99, ...noCounts].map((copy) =>
       harmless(`copy ${copy}`, null, (client) => client.workdirChanges(known, copy)),
     ),
-    harmless('a path instead of a number', null, (client) => client.workdirChanges(known, untyped('../../x'))),
+    ofOtherType(
+      harmless('a path instead of a number', null, (client) => client.workdirChanges(known, untyped('../../x'))),
+    ),
   ],
   readWorkdirFile: [
     ...forEachRef((client, ref) => client.readWorkdirFile(ref, 1, 'train.py')),
     ...['../about.json', '/etc/passwd', '', '.', '..', 'train.py/../../about.json', 'a\u0000'].map((path) =>
       refused(`the path ${JSON.stringify(path)}`, notFound, (client) => client.readWorkdirFile(known, 1, path)),
     ),
-    refused('a path instead of a number', notFound, (client) =>
-      client.readWorkdirFile(known, untyped('../..'), 'config.yaml'),
+    ofOtherType(
+      refused('a path instead of a number', notFound, (client) =>
+        client.readWorkdirFile(known, untyped('../..'), 'config.yaml'),
+      ),
     ),
   ],
   readStepFile: [
@@ -134,7 +141,9 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     ),
     refused('an unknown step', notFound, (client) => client.logs(known, { step: '../../../state' })),
     refused('an absent worker', notFound, (client) => client.logs(known, { worker: 99 })),
-    refused('a path instead of a worker', notFound, (client) => client.logs(known, { worker: untyped('../0') })),
+    ofOtherType(
+      refused('a path instead of a worker', notFound, (client) => client.logs(known, { worker: untyped('../0') })),
+    ),
   ],
   readLog: [
     ...forEachRef((client, ref) => client.readLog(ref, 'job', 0, 10)),
@@ -143,7 +152,7 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     ),
     ...forEachCount(usage, (client, count) => client.readLog(known, 'job', count, 10)),
     ...forEachCount(usage, (client, count) => client.readLog(known, 'job', 0, count)),
-    refused('a text as an offset', usage, (client) => client.readLog(known, 'job', untyped('0'), 10)),
+    refused('a text as an offset', usage, (client) => client.readLog(known, 'job', untyped('x'), 10)),
   ],
   metrics: [
     ...forEachRef((client, ref) => Array.fromAsync(client.metrics(ref, {}))),
@@ -203,8 +212,10 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     ...impossibleSpecs.map(([what, spec]) => refused(what, usage, (client) => client.plan(spec))),
   ],
   list: [
-    harmless('an unknown phase', { rows: [], more: 0, notes: [] }, (client) =>
-      client.list({ phases: untyped(['flying']) }),
+    ofOtherType(
+      harmless('an unknown phase', { rows: [], more: 0, notes: [] }, (client) =>
+        client.list({ phases: untyped(['flying']) }),
+      ),
     ),
     harmless('a pattern of another language', { rows: [], more: 0, notes: [] }, (client) =>
       client.list({ name: "%' or 1 = 1 --" }),
@@ -214,7 +225,7 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     refused(`the cursor ${JSON.stringify(cursor)}`, usage, (client) => firstOf(client.changesSince(cursor))),
   ),
   usage: [harmless('a period that ends before it begins', [], (client) => client.usage({ since: 2, until: 1 }))],
-  cost: [],
+  cost: forEachCount(usage, (client, limit) => client.cost({ by: 'job', limit })),
   zones: [harmless('an unknown accelerator', [], (client) => client.zones({ accelerator: 'v99' }))],
   messages: forEachCount(usage, (client, count) => client.messages(count)),
   heldEvents: [],
@@ -349,11 +360,13 @@ export function badInputSuite(openFixture: (t: TestContext) => Fixture): void {
     const wrong: string[] = [];
     for (const [method, inputs] of Object.entries(badInputs)) {
       for (const input of inputs) {
-        const { what, code, answer } = input;
+        const { what, answer, isUntyped } = input;
         const got = await input.call(client).then(
           (value) => ({ value }),
           (error: unknown) => ({ error }),
         );
+        const isChecked = isUntyped === true && 'error' in got && (got.error as JobmanError).code === usage;
+        const code = isChecked ? usage : input.code;
         const isRight =
           'error' in got
             ? code !== null && got.error instanceof JobmanError && got.error.code === code

@@ -104,7 +104,7 @@ test('no document holds a path of a machine, a private address or a person', () 
 
 suite('ARCHITECTURE.md', () => {
   const { prose } = readDocument('ARCHITECTURE.md');
-  const rows = [...prose.matchAll(/^\| `([\w.]+)\/?` \| (.*) \| (.*) \|$/gm)].map(([, room = '', , may = '']) => ({
+  const rows = [...prose.matchAll(/^\| `([\w.-]+)\/?` \| (.*) \| (.*) \|$/gm)].map(([, room = '', , may = '']) => ({
     room,
     may: may.split(', '),
   }));

@@ -55,6 +55,7 @@ export const create = grouped('Create', [
   }),
   command({
     names: ['submit'],
+    usesHome: true,
     summary: 'Submit a job to a Kubernetes cluster',
     usage: '[-i image] [-r flavor] [-j name] [--dry-run] [file] [-- argument...]',
     about:

@@ -9,7 +9,7 @@ import {
   shells,
 } from '../completion/proposals.ts';
 import { command, grouped } from '../command.ts';
-import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
+import { boolFlag, parseChoice, valueFlag, stringFlag } from '../flags.ts';
 import { parseCount, parseDurationOr } from '../parse.ts';
 import { emulatorServeFlags, hostFlags, secretFlags } from './flags.ts';
 
@@ -23,6 +23,7 @@ const shell = {
 export const setup = grouped('Setup', [
   command({
     names: ['login'],
+    usesHome: true,
     summary: 'Check the login to Google Cloud, or explain how to log in',
     about:
       'jobman uses the login of this machine and stores no password. Local jobs and the TPU emulator need no login.',
@@ -32,6 +33,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['doctor'],
+    usesHome: true,
     summary: 'Check the installation: login, permissions, controller, SSH, disk, and more',
     about:
       'Runs all checks at the same time, each for at most 25 seconds, and changes nothing. A line is `ok`; `warning`: ' +
@@ -46,6 +48,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['settings'],
+    usesHome: true,
     summary: 'Show effective settings and their sources, or change one',
     usage: '[list] | get <key> | set <key> <value> | add <key> <value> | unset <key>',
     about:
@@ -71,6 +74,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['hosts', 'hosts list', 'hosts ls'],
+    usesHome: true,
     summary: 'List your own machines: address, slots, GPUs, jobs',
     about:
       'A manifest names them, as in `hosts: [gpu1]`. localhost is this machine, with the settings local.slots and ' +
@@ -81,6 +85,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['hosts add'],
+    usesHome: true,
     summary: 'Add a machine that jobman reaches by SSH',
     usage: '<name> --ssh address [--slots n] [--gpus n]',
     about: 'Adds it to the settings; nothing is installed on the machine. A wrong value changes nothing.',
@@ -95,6 +100,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['hosts remove', 'hosts rm'],
+    usesHome: true,
     summary: 'Remove a machine from the settings',
     usage: '<name>',
     examples: [['jobman hosts remove gpu1', 'refused while a job uses the host; the machine itself is not changed']],
@@ -163,7 +169,23 @@ export const setup = grouped('Setup', [
     load: async () => (await import('../commands/notify.ts')).notify,
   }),
   command({
+    names: ['server'],
+    usesHome: true,
+    summary: 'Serve the jobs of this home over HTTP, and run its controller, in the foreground',
+    usage: '[--listen HOST:PORT]',
+    about:
+      'Clients set JOBMAN_SERVER to its address and JOBMAN_TOKEN to a token; see docs/server.md. Until the server has TLS, ' +
+      'it listens on this machine only.',
+    examples: [
+      ['jobman server', 'at 127.0.0.1:7420, until Ctrl-C'],
+      ['jobman server --listen 127.0.0.1:8080', 'on another port'],
+    ],
+    flags: { listen: stringFlag('Address of this machine at which it listens', 'host:port') },
+    load: async () => (await import('../commands/server.ts')).server,
+  }),
+  command({
     names: ['controller status'],
+    usesHome: true,
     summary: 'Show whether the controller runs',
     examples: [['jobman controller status', 'its process, version and log']],
     exitCodes: { 1: 'the controller does not run' },
@@ -171,24 +193,28 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['controller start'],
+    usesHome: true,
     summary: 'Start the controller in the background',
     examples: [['jobman controller start', 'commands that need the controller start it themselves']],
     load: async () => (await import('../commands/controller.ts')).start,
   }),
   command({
     names: ['controller stop'],
+    usesHome: true,
     summary: 'Stop the controller; programs on workers keep running',
     examples: [['jobman controller stop', 'the next command that needs a controller starts one']],
     load: async () => (await import('../commands/controller.ts')).stop,
   }),
   command({
     names: ['controller restart'],
+    usesHome: true,
     summary: 'Restart the controller; programs on workers keep running',
     examples: [['jobman controller restart', 'use the settings, environment and SSH agent of this terminal']],
     load: async () => (await import('../commands/controller.ts')).restart,
   }),
   command({
     names: ['controller logs'],
+    usesHome: true,
     summary: 'Print the log of the controller',
     usage: '[--tail lines]',
     examples: [['jobman controller logs --tail 20', 'the last 20 lines']],
@@ -198,6 +224,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['controller run'],
+    usesHome: true,
     summary: 'Run the controller in the foreground',
     usage: '[--idle-exit 10m]',
     examples: [
@@ -211,18 +238,21 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['controller install'],
+    usesHome: true,
     summary: 'Keep the controller running after logout and reboot',
     examples: [['jobman controller install', 'install a user service, or an @reboot line of cron']],
     load: async () => (await import('../commands/controller.ts')).install,
   }),
   command({
     names: ['controller uninstall'],
+    usesHome: true,
     summary: 'Undo `controller install`',
     examples: [['jobman controller uninstall', 'remove the service or the line of cron']],
     load: async () => (await import('../commands/controller.ts')).uninstall,
   }),
   command({
     names: ['emulator status'],
+    usesHome: true,
     summary: 'Show whether the TPU emulator runs, and its TPUs',
     examples: [['jobman emulator status', 'its address and its nodes']],
     exitCodes: { 1: 'the emulator does not run' },
@@ -230,18 +260,21 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['emulator start'],
+    usesHome: true,
     summary: 'Start the TPU emulator in the background',
     examples: [['jobman emulator start', 'a job in project `emulator` starts it too']],
     load: async () => (await import('../commands/emulator.ts')).start,
   }),
   command({
     names: ['emulator stop'],
+    usesHome: true,
     summary: 'Stop the TPU emulator; its state stays on disk',
     examples: [['jobman emulator stop', 'the next start continues from that state']],
     load: async () => (await import('../commands/emulator.ts')).stop,
   }),
   command({
     names: ['emulator serve'],
+    usesHome: true,
     summary: 'Run the TPU emulator in the foreground',
     usage: '[--port n] [--speed factor] [--seed n] [--state folder] [--hosts kind] [--schedule file]',
     about: 'Prints READY and its address once it answers. docs/emulator.md explains the schedule file.',
@@ -254,6 +287,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['emulator act'],
+    usesHome: true,
     hidden: true,
     summary: 'Inject a fault into the TPU emulator',
     usage: '<verb> [target] [--option value]...',
@@ -272,6 +306,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['import'],
+    usesHome: true,
     summary: 'Import the jobs of the older TPU manager',
     usage: '<folder> [--apply]',
     about:

@@ -86,6 +86,7 @@ export const usage = grouped('Usage', [
   }),
   command({
     names: ['prices'],
+    usesHome: true,
     summary: "List what accelerators cost: Google's list prices, and your own",
     usage: '[type...] [--zone z]',
     about:

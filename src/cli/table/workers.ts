@@ -5,6 +5,7 @@ import { cpFlags, execFlags, jobName, jobs, portForwardFlags, setupFlags, sshFla
 export const workers = grouped('Workers', [
   command({
     names: ['ssh'],
+    usesHome: true,
     summary: 'Open a shell on a worker',
     usage: '<job> [--worker n] [-- command...]',
     about:
@@ -22,6 +23,7 @@ export const workers = grouped('Workers', [
   }),
   command({
     names: ['exec'],
+    usesHome: true,
     summary: 'Run a command on several workers or pods at once',
     usage: '<job> [--workers all|0,2] [--timeout 30s] [--stdin] [-t] [--in-container] [--pod pod] -- <command>...',
     about:
@@ -52,6 +54,7 @@ export const workers = grouped('Workers', [
   }),
   command({
     names: ['cp'],
+    usesHome: true,
     summary: 'Copy files and folders to or from workers or pods',
     usage: '<from>... <to> [--workers all|0,2] [--pod pod] [--replace]',
     about:
@@ -78,6 +81,7 @@ export const workers = grouped('Workers', [
   }),
   command({
     names: ['port-forward'],
+    usesHome: true,
     summary: 'Forward a local port to a worker or pod, for example for TensorBoard',
     usage: '<job> <port|local:remote>... [--worker n] [--pod pod] [--address a]',
     about:
@@ -99,6 +103,7 @@ export const workers = grouped('Workers', [
   }),
   command({
     names: ['ssh-config'],
+    usesHome: true,
     summary: 'Print the workers as hosts for ssh and editors',
     usage: '<job>...',
     about:

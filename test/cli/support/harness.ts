@@ -403,6 +403,8 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
   const services: Services = {
     io,
     home: '/home/alice/.jobman',
+    server: null,
+    serve: unavailable('server'),
     settings: async () => defaultSettings(4),
     settingsFiles: () => ({ home: services.home }),
     unreadMistake: async () => null,

@@ -1,0 +1,69 @@
+// Problem documents (RFC 9457): a JobmanError as the body of an answer, and back.
+
+import { exitCode, JobmanError, type ErrorCode, type ManifestProblem } from '../app/errors.ts';
+
+export const problemType = 'application/problem+json';
+
+export interface Problem {
+  readonly type: 'about:blank';
+  /** The phrase of the status. */
+  readonly title: string;
+  readonly status: number;
+  /** The message of the error. The members below are its other parts. */
+  readonly detail: string;
+  readonly code: ErrorCode;
+  readonly exitCode: number;
+  readonly lines: readonly string[];
+  readonly problems: readonly ManifestProblem[];
+  readonly reasons: readonly string[];
+  readonly refusedFor: string | null;
+}
+
+const titles: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  409: 'Conflict',
+  413: 'Content Too Large',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+};
+
+const statuses: Readonly<Record<number, number>> = {
+  [exitCode.usage]: 400,
+  [exitCode.notFound]: 404,
+  [exitCode.conflict]: 409,
+  [exitCode.unreachable]: 503,
+};
+
+/** `status`: instead of the one that follows from the exit code. */
+export function toProblem(error: JobmanError, status?: number): Problem {
+  const { message, code, errorCode, lines, problems, reasons, refusedFor } = error;
+  const ownStatus = status ?? (errorCode === 'forbidden' ? 403 : (statuses[code] ?? 500));
+  return {
+    type: 'about:blank',
+    title: titles[ownStatus] ?? '',
+    status: ownStatus,
+    detail: message,
+    code: errorCode,
+    exitCode: code,
+    lines,
+    problems,
+    reasons,
+    refusedFor,
+  };
+}
+
+/** The error of a document; undefined if the value is not such a document. */
+export function fromProblem(value: unknown): JobmanError | undefined {
+  const { detail, exitCode: code, code: errorCode, lines, problems, reasons, refusedFor } = value as Partial<Problem>;
+  if (typeof detail !== 'string' || typeof code !== 'number') return undefined;
+  return new JobmanError(detail, code, lines, {
+    ...(errorCode === undefined ? {} : { errorCode }),
+    ...(problems === undefined ? {} : { problems }),
+    ...(reasons === undefined ? {} : { reasons }),
+    ...(typeof refusedFor === 'string' ? { refusedFor } : {}),
+  });
+}

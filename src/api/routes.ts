@@ -1,0 +1,140 @@
+// Routes: how each operation of Client travels over HTTP. The server, the HTTP client and the OpenAPI document read this
+// table. The types of arguments and answers are those of Client; openapi.json has their schemas.
+
+import type { Client } from '../app/client.ts';
+
+/** The operations of the API: everything that Client offers, except `close`, which frees the connections of a client. */
+export type Operation = Exclude<keyof Client, 'close'>;
+
+/**
+ * The part of a request that carries an argument, and the name of the argument in Client. `query`: one parameter; lists repeat it, and null leaves it out.
+ * `fields`: an object whose fields are parameters. `body`: the JSON body. `member`: a member of the JSON body. `bytes`:
+ * the body is its bytes. `blobs`: the body is blobs (wire.ts).
+ */
+type Argument = `${'path' | 'query' | 'fields' | 'body' | 'member' | 'bytes' | 'blobs'} ${string}`;
+
+/**
+ * `json`: a value; no content for undefined. `bytes`: the body is the bytes. `log`: as well, with the rest of `LogPart`
+ * in headers. `chunks`: bytes as they are produced. `events`: server-sent events, one for each value.
+ */
+export type AnswerKind = 'json' | 'bytes' | 'log' | 'chunks' | 'events';
+
+/** The media type of each kind. */
+export const answerTypes: Readonly<Record<AnswerKind, string>> = {
+  json: 'application/json',
+  bytes: 'application/octet-stream',
+  log: 'application/octet-stream',
+  chunks: 'application/octet-stream',
+  events: 'text/event-stream',
+};
+
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** `{name}` is an argument. */
+  readonly path: string;
+  readonly answer: AnswerKind;
+  /** In the order of the parameters of the method. */
+  readonly arguments: readonly (readonly [carrier: string, name: string])[];
+}
+
+type Target = `${Route['method']} /v1/${string}`;
+
+const answering =
+  (answer: AnswerKind) =>
+  (target: Target, ...carriers: readonly Argument[]): Route => {
+    const [method, path] = target.split(' ') as [Route['method'], string];
+    return { method, path, answer, arguments: carriers.map((carrier) => carrier.split(' ') as [string, string]) };
+  };
+const json = answering('json');
+const bytes = answering('bytes');
+const events = answering('events');
+
+/** A method of Client without a row does not compile. */
+export const routes: { readonly [Method in Operation]: Route } = {
+  whoAmI: json('GET /v1/user'),
+  installationId: json('GET /v1/installation'),
+  isControllerRunning: json('GET /v1/controller'),
+  wake: json('POST /v1/controller/wake'),
+  changesSince: events('GET /v1/changes', 'query cursor', 'query jobs'),
+
+  list: json('GET /v1/jobs', 'fields query'),
+  create: json('POST /v1/jobs', 'body request'),
+  plan: json('POST /v1/plans', 'member spec', 'member workdir'),
+  activity: json('GET /v1/activity'),
+  listCleanable: json('GET /v1/cleanable-jobs'),
+  resolveName: json('GET /v1/names/{name}', 'path name', 'query purpose'),
+  show: json('GET /v1/jobs/{ref}', 'path ref', 'fields options'),
+  actions: json('GET /v1/jobs/{ref}/actions', 'path ref'),
+  why: json('GET /v1/jobs/{ref}/why', 'path ref'),
+  events: json('GET /v1/jobs/{ref}/events', 'path ref', 'query after'),
+  passes: json('GET /v1/jobs/{ref}/passes', 'path ref', 'fields query'),
+  manifest: json('GET /v1/jobs/{ref}/manifest', 'path ref'),
+  diffSide: json('GET /v1/jobs/{ref}/diff-side', 'path ref', 'query attempt'),
+  workdirChanges: json('GET /v1/jobs/{ref}/workdirs/{copy}/changes', 'path ref', 'path copy'),
+  readWorkdirFile: bytes('GET /v1/jobs/{ref}/workdirs/{copy}/file', 'path ref', 'path copy', 'query path'),
+  readStepFile: bytes('GET /v1/jobs/{ref}/step-file', 'path ref', 'query to'),
+  sendCommand: json('POST /v1/jobs/{ref}/commands/{verb}', 'path ref', 'path verb', 'body options'),
+  clean: json('POST /v1/jobs/{ref}/clean', 'path ref', 'body options'),
+  replaceJobSecret: json('PUT /v1/jobs/{ref}/secrets/{name}', 'path ref', 'path name', 'bytes value'),
+  logs: json('GET /v1/jobs/{ref}/logs', 'path ref', 'fields query'),
+  readLog: answering('log')('GET /v1/jobs/{ref}/logs/{id}', 'path ref', 'path id', 'query from', 'query maxBytes'),
+  metrics: events('GET /v1/jobs/{ref}/metrics', 'path ref', 'fields query'),
+  metricPoints: events('GET /v1/jobs/{ref}/metric-points', 'path ref', 'fields query'),
+  workerTicket: json('POST /v1/jobs/{ref}/ticket', 'path ref', 'body options'),
+  workerFigures: json('GET /v1/jobs/{ref}/figures', 'path ref', 'fields target'),
+  runStep: events('POST /v1/jobs/{ref}/steps/{step}/runs', 'path ref', 'path step', 'body options'),
+
+  putBlobs: json('POST /v1/blobs', 'blobs blobs'),
+  hasBlobs: json('POST /v1/blobs/search', 'member digests'),
+  secrets: json('GET /v1/secrets'),
+  setSecret: json('PUT /v1/secrets/{name}', 'path name', 'bytes value'),
+  deleteSecret: json('DELETE /v1/secrets/{name}', 'path name'),
+
+  usage: json('GET /v1/usage', 'fields query'),
+  cost: json('GET /v1/cost', 'fields request'),
+  billing: json('GET /v1/billing', 'fields request'),
+
+  recipients: json('GET /v1/recipients'),
+  recipientsInUse: json('GET /v1/recipients-in-use'),
+  openSecrets: json('GET /v1/open-secrets'),
+  testRecipient: json('POST /v1/recipients/{recipient}/test', 'path recipient'),
+  dropEvents: json('DELETE /v1/recipients/{recipient}/events', 'path recipient'),
+  heldEvents: json('GET /v1/held-events'),
+  messages: json('GET /v1/messages', 'query limit'),
+
+  users: json('GET /v1/users'),
+  addUser: json('POST /v1/users', 'body user'),
+  changeUser: json('PATCH /v1/users/{name}', 'path name', 'body change'),
+  tokens: json('GET /v1/tokens'),
+  createToken: json('POST /v1/tokens', 'body request'),
+  revokeToken: json('DELETE /v1/tokens/{ref}', 'path ref', 'query user'),
+  audit: json('GET /v1/audit', 'fields query'),
+
+  hostQueues: json('GET /v1/host-queues'),
+  zones: json('GET /v1/zones', 'fields query'),
+  tpus: json('GET /v1/tpus', 'fields query'),
+  quota: json('GET /v1/quota', 'fields query'),
+  knownQuota: json('GET /v1/known-quota', 'query projects'),
+  quotaWarnings: json('POST /v1/quota-warnings', 'body capacity'),
+  forgetProject: json('POST /v1/projects/{project}/forget', 'path project', 'member confirmed'),
+  checkLogin: json('POST /v1/projects/{project}/check-login', 'path project'),
+  bucketStatuses: json('POST /v1/bucket-statuses', 'member project', 'member buckets', 'member pendingSpec'),
+  storage: events('GET /v1/storage', 'fields query'),
+  checkpoints: events('GET /v1/checkpoints'),
+  orphans: json('GET /v1/orphans'),
+  observeOrphans: json('POST /v1/orphans/observe', 'member orphans'),
+  releaseOrphan: json('POST /v1/orphans/release', 'body orphan'),
+  forgetOrphan: json('POST /v1/orphans/forget', 'body orphan'),
+  images: json('GET /v1/images', 'fields query'),
+  image: json('GET /v1/images/{name}', 'path name', 'fields query'),
+
+  archivedJobs: json('GET /v1/archive', 'fields query'),
+  archivedJob: json('GET /v1/archive/{uid}', 'path uid'),
+  archivedEvents: json('GET /v1/archive/{uid}/events', 'path uid'),
+  archivedLogs: json('GET /v1/archive/{uid}/logs', 'path uid'),
+  lastArchivedLines: json('GET /v1/archive/{uid}/last-lines', 'path uid', 'query pods'),
+  readArchivedLog: answering('chunks')('GET /v1/archive/{uid}/log', 'path uid', 'fields log', 'fields query'),
+  recordClusterDeletion: json('POST /v1/archive/{uid}/deletion', 'path uid'),
+  hideArchivedJob: json('POST /v1/archive/{uid}/hide', 'path uid', 'body options'),
+  removeArchivedJob: json('DELETE /v1/archive/{uid}', 'path uid', 'fields options'),
+};

@@ -1,0 +1,114 @@
+// Wire: the encodings that are not plain JSON. The server and the HTTP client share them.
+
+import type { LogPart } from '../app/client.ts';
+import { usageError } from '../app/errors.ts';
+import type { Blob } from '../app/ports.ts';
+import type { Digest } from '../catalogue/digest.ts';
+
+/** The header with the id of a stream that changes something. `DELETE /v1/streams/{id}` ends it and waits for its end. */
+export const streamHeader = 'jobman-stream';
+
+/** Limit of one body with blobs, which the client does not exceed unless one blob is larger. */
+export const blobsPerBody = 32 * 1024 * 1024;
+
+// ------------------------------------------------------------------------------------------ paths
+
+/**
+ * A value as a segment of a path. Programs on the way remove an empty segment, `.` and `..`, so these begin with `~`, and
+ * so does a value that begins with `~`.
+ */
+export function encodeSegment(value: string): string {
+  return encodeURIComponent(/^(?:\.{0,2}$|~)/.test(value) ? `~${value}` : value.toWellFormed());
+}
+
+export function decodeSegment(segment: string): string {
+  return segment.startsWith('~') ? segment.slice(1) : segment;
+}
+
+// ------------------------------------------------------------------------------------------ queries
+
+/** The parameters of a value: one for each item of a list, an empty one for an empty list, none for null. */
+export function encodeParameter(value: unknown): readonly string[] {
+  if (value === null || value === undefined) return [];
+  if (Array.isArray(value)) return value.length === 0 ? [''] : value.map(parameterText);
+  return [parameterText(value)];
+}
+
+function parameterText(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+// ------------------------------------------------------------------------------------------ blobs
+
+/** Each blob is a line with its digest and the number of its bytes, and the bytes. */
+export function encodeBlobs(blobs: readonly Blob[]): Uint8Array {
+  return Buffer.concat(
+    blobs.flatMap(({ digest, content }) => [
+      Buffer.from(`${encodeURIComponent(digest)} ${content.byteLength}\n`),
+      content,
+    ]),
+  );
+}
+
+/** Throws JobmanError (2). */
+export function decodeBlobs(body: Buffer): readonly Blob[] {
+  const blobs: Blob[] = [];
+  for (let at = 0; at < body.length;) {
+    const end = body.indexOf('\n', at);
+    const line = body.subarray(at, Math.max(end, at)).toString('latin1');
+    const [, digest = '', size = ''] = /^(\S+) (\d+)$/.exec(line) ?? [];
+    const from = end + 1;
+    if (digest === '' || from + Number(size) > body.length)
+      throw usageError('The body must have a line with the digest and the size of each blob, and then its bytes.');
+    at = from + Number(size);
+    blobs.push({ digest: decodeDigest(digest), content: body.subarray(from, at) });
+  }
+  return blobs;
+}
+
+function decodeDigest(text: string): Digest {
+  try {
+    // The store checks that it is the digest of the content.
+    return decodeURIComponent(text) as Digest;
+  } catch {
+    throw usageError(`${text} is not a digest.`);
+  }
+}
+
+// ------------------------------------------------------------------------------------------ logs
+
+const logHeaders = { from: 'jobman-log-from', end: 'jobman-log-end', isComplete: 'jobman-log-complete' } as const;
+
+export function encodeLogPart({ from, end, isComplete }: LogPart): Readonly<Record<string, string>> {
+  return { [logHeaders.from]: `${from}`, [logHeaders.end]: `${end}`, [logHeaders.isComplete]: `${isComplete}` };
+}
+
+export function decodeLogPart(headers: Readonly<Record<string, unknown>>, bytes: Uint8Array): LogPart {
+  const { from, end, isComplete } = logHeaders;
+  return {
+    bytes,
+    from: Number(headers[from]),
+    end: Number(headers[end]),
+    isComplete: headers[isComplete] === 'true',
+  };
+}
+
+// ------------------------------------------------------------------------------------------ events
+
+/** A server-sent event that ends a stream: all values have come, or the error is a problem document. */
+export type StreamEnd = 'end' | 'problem';
+
+/** One server-sent event. Its id is the cursor of a change. Bytes in a value are Base64. */
+export function encodeEvent(value: unknown, end?: StreamEnd): string {
+  const { cursor, bytes } = (value ?? {}) as { readonly cursor?: unknown; readonly bytes?: unknown };
+  const sent =
+    bytes instanceof Uint8Array ? { ...(value as object), bytes: Buffer.from(bytes).toString('base64') } : value;
+  const id = typeof cursor === 'string' ? `id: ${cursor}\n` : '';
+  return `${end === undefined ? '' : `event: ${end}\n`}${id}data: ${JSON.stringify(sent ?? null)}\n\n`;
+}
+
+export function decodeEvent(data: string): unknown {
+  const value = JSON.parse(data) as unknown;
+  const { bytes } = (value ?? {}) as { readonly bytes?: unknown };
+  return typeof bytes === 'string' ? { ...(value as object), bytes: Buffer.from(bytes, 'base64') } : value;
+}

@@ -1,0 +1,259 @@
+// HTTP client: the Client of a jobman server. Each method is its row in the table of routes.
+
+import { fromProblem, problemType } from '../api/problem.ts';
+import { answerTypes, routes, type Operation, type Route } from '../api/routes.ts';
+import {
+  blobsPerBody,
+  decodeEvent,
+  decodeLogPart,
+  encodeBlobs,
+  encodeParameter,
+  encodeSegment,
+  streamHeader,
+} from '../api/wire.ts';
+import type { Client } from '../app/client.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Blob } from '../app/ports.ts';
+import { createHttpClient, readBody, type Environment, type HttpRequest } from '../http/client.ts';
+import { NoReply, summarizeBody, type Reply, type StreamReply } from '../http/reply.ts';
+import { minute, second } from '../core/model/time.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseEvents, type ServerEvent } from './events.ts';
+
+export interface HttpClientParts {
+  /** The address of the server; its path is the prefix of the routes. */
+  readonly server: string;
+  readonly token: string;
+  /** May name proxies. */
+  readonly env: Environment;
+}
+
+/** Reads are repeated after a broken connection. An answer is one, even if a cloud behind the server does not answer. */
+const retry = { maxTries: 1, maxTriesIfBroken: 3, initialDelay: 300, maxDelay: 2 * second } as const;
+/** Some answers come from clouds. */
+const limits = { answer: 3 * minute, total: 10 * minute, bytes: 256 * 1024 * 1024 } as const;
+/** Reconnections in a row without an event, and the pause before the first of them, which doubles. */
+const reconnection = { maxTries: 6, initialDelay: 300, maxDelay: 10 * second } as const;
+
+type Values = readonly unknown[];
+
+/** Connects with the first call. */
+export function createServerClient({ server, token, env }: HttpClientParts): Client {
+  const http = createHttpClient({ env, retry, limits });
+
+  function requestFor(route: Route, values: Values): HttpRequest {
+    const { path, body, type } = encodeArguments(route, values);
+    return {
+      url: server,
+      path,
+      method: route.method,
+      headers: {
+        authorization: `Bearer ${token}`,
+        accept: `${answerTypes[route.answer]}, ${problemType}`,
+        ...(type === undefined ? {} : { 'content-type': type }),
+      },
+      body: body ?? (route.method === 'GET' || route.method === 'DELETE' ? undefined : ''),
+    };
+  }
+
+  async function call(route: Route, values: Values): Promise<unknown> {
+    const reply = await http.request(requestFor(route, values));
+    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server);
+    if (reply.status === 204) return undefined;
+    if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
+    if (route.answer === 'bytes') return reply.bytes;
+    if (route.answer === 'log') return decodeLogPart(reply.headers, reply.bytes);
+    try {
+      return JSON.parse(reply.bytes.toString()) as unknown;
+    } catch {
+      throw foreignAnswer(reply, server);
+    }
+  }
+
+  async function open(route: Route, request: HttpRequest, over: AbortSignal): Promise<StreamReply> {
+    const reply = await http.open({ ...request, signal: over });
+    if (reply instanceof NoReply || 'bytes' in reply) throw failureOf(reply, server);
+    if (isOfType(reply, route)) return reply;
+    throw foreignAnswer({ ...reply, bytes: await readBody(reply.stream, maxForeignBytes) }, server);
+  }
+
+  /** Ends a stream that changes something, and waits until the server has recorded that its reader has left. */
+  async function endStream(id: string): Promise<void> {
+    const headers = { authorization: `Bearer ${token}` };
+    await http.request({ url: server, path: `/v1/streams/${encodeSegment(id)}`, method: 'DELETE', headers });
+  }
+
+  /** Continues after the newest cursor if the connection breaks. A stream without cursors fails instead. */
+  async function* readEvents(route: Route, values: Values, over: Leaving): AsyncGenerator<unknown, void> {
+    const request = requestFor(route, values);
+    let cursor: string | undefined;
+    for (let failures = 0; ; failures += 1) {
+      const resumed = cursor === undefined ? {} : { 'last-event-id': cursor };
+      try {
+        const { stream, headers } = await open(
+          route,
+          { ...request, headers: { ...request.headers, ...resumed } },
+          over.signal,
+        );
+        const id = headers[streamHeader];
+        over.onLeave = typeof id === 'string' ? () => endStream(id) : undefined;
+        for await (const event of parseEvents(stream)) {
+          failures = 0;
+          cursor = event.id ?? cursor;
+          if (event.kind === 'end') return;
+          yield valueOf(event, server);
+        }
+      } catch (error) {
+        if (cursor === undefined || failures >= reconnection.maxTries || !isBroken(error))
+          throw asFailure(error, server);
+      }
+      if (cursor === undefined || failures >= reconnection.maxTries) throw brokenStream(server);
+      const pause = Math.min(reconnection.initialDelay * 2 ** failures, reconnection.maxDelay);
+      await sleep(pause, undefined, { signal: over.signal });
+    }
+  }
+
+  async function* readChunks(route: Route, values: Values, { signal }: Leaving): AsyncGenerator<Uint8Array, void> {
+    try {
+      yield* (await open(route, requestFor(route, values), signal)).stream as AsyncIterable<Uint8Array>;
+    } catch (error) {
+      throw asFailure(error, server);
+    }
+  }
+
+  const methods = Object.entries(routes).map(([operation, route]) => {
+    const method = (...values: Values): unknown => {
+      if (route.answer === 'events') return untilLeft((over) => readEvents(route, values, over));
+      if (route.answer === 'chunks') return untilLeft((over) => readChunks(route, values, over));
+      return operation === 'putBlobs'
+        ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs]))
+        : call(route, values);
+    };
+    return [operation, method];
+  });
+  // Each method has the parameters and the answer that the table has for it; the contract suite proves it.
+  const client = Object.fromEntries(methods) as Pick<Client, Operation>;
+  return { ...client, close: async () => http.close() };
+}
+
+// ------------------------------------------------------------------------------------------ requests
+
+function encodeArguments(route: Route, values: Values) {
+  let { path } = route;
+  const query = new URLSearchParams();
+  const add = (name: string, value: unknown): void => {
+    for (const text of encodeParameter(value)) query.append(name, text);
+  };
+  let body: string | Uint8Array | undefined;
+  let members: Record<string, unknown> | undefined;
+  route.arguments.forEach(([carrier, name], at) => {
+    const value = values[at];
+    if (carrier === 'path') path = path.replace(`{${name}}`, () => encodeSegment(String(value)));
+    else if (carrier === 'query') add(name, value);
+    else if (carrier === 'fields') for (const [field, one] of Object.entries(value ?? {})) add(field, one);
+    else if (carrier === 'body') body = JSON.stringify(value);
+    else if (carrier === 'bytes') body = value as Uint8Array;
+    else if (carrier === 'blobs') body = encodeBlobs(value as readonly Blob[]);
+    else members = { ...members, [name]: value };
+  });
+  if (members !== undefined) body = JSON.stringify(members);
+  const type =
+    typeof body === 'string' ? 'application/json' : body === undefined ? undefined : 'application/octet-stream';
+  return { path: query.size === 0 ? path : `${path}?${query.toString()}`, body, type };
+}
+
+/** In several bodies, because a body has a limit. */
+async function inBatches(blobs: readonly Blob[], send: (batch: readonly Blob[]) => Promise<unknown>): Promise<void> {
+  let batch: Blob[] = [];
+  let size = 0;
+  for (const blob of blobs) {
+    if (batch.length > 0 && size + blob.content.byteLength > blobsPerBody) {
+      await send(batch);
+      [batch, size] = [[], 0];
+    }
+    batch.push(blob);
+    size += blob.content.byteLength;
+  }
+  await send(batch);
+}
+
+// ------------------------------------------------------------------------------------------ streams
+
+interface Leaving {
+  readonly signal: AbortSignal;
+  /** Called before the connection is closed. */
+  onLeave: (() => Promise<void>) | undefined;
+}
+
+/** Closes the connection when the reader leaves the iteration. */
+function untilLeft<T>(read: (over: Leaving) => AsyncGenerator<T, void>): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]() {
+      const over = new AbortController();
+      const leaving: Leaving = { signal: over.signal, onLeave: undefined };
+      const values = read(leaving);
+      return {
+        next: () => values.next(),
+        async return() {
+          await leaving.onLeave?.();
+          over.abort();
+          return values.return().catch(() => ({ done: true, value: undefined }));
+        },
+      };
+    },
+  };
+}
+
+function valueOf({ kind, data }: ServerEvent, server: string): unknown {
+  const value = decodeEvent(data);
+  if (kind === 'message') return value;
+  throw (kind === 'problem' ? fromProblem(value) : undefined) ?? otherVersion(server);
+}
+
+// ------------------------------------------------------------------------------------------ failures
+
+/** Of a page of a program on the way. */
+const maxForeignBytes = 64 * 1024;
+
+function isOfType({ headers }: Reply | StreamReply, { answer }: Route): boolean {
+  return headers['content-type']?.startsWith(answerTypes[answer]) === true;
+}
+
+function failureOf(reply: Reply | NoReply, server: string): JobmanError {
+  if (reply instanceof NoReply)
+    return new JobmanError(`The server ${server} does not answer: ${reply.message}.`, exitCode.unreachable, [], {
+      cause: reply,
+    });
+  if (reply.headers['content-type']?.startsWith(problemType) === true) {
+    const error = fromProblem(JSON.parse(reply.bytes.toString()));
+    if (error !== undefined) return error;
+  }
+  return foreignAnswer(reply, server);
+}
+
+/** Such as that of a proxy that cannot reach the server, or of another program. */
+function foreignAnswer({ status, bytes }: Reply, server: string): JobmanError {
+  const text = summarizeBody(bytes.toString());
+  const answer = text === '' ? `status ${status}` : `status ${status}, ${text}`;
+  return new JobmanError(`${server} does not answer like a jobman server: ${answer}.`, exitCode.unreachable);
+}
+
+function otherVersion(server: string): JobmanError {
+  return new JobmanError(
+    `${server} sent an event that this version of jobman does not know. Install the server's version.`,
+    exitCode.unreachable,
+  );
+}
+
+function brokenStream(server: string): JobmanError {
+  return new JobmanError(`The connection to the server ${server} ended early.`, exitCode.unreachable);
+}
+
+function isBroken(error: unknown): boolean {
+  return !(error instanceof JobmanError) || (error.code === exitCode.unreachable && error.cause instanceof NoReply);
+}
+
+/** Node's error of a stream, such as "aborted", says nothing to people. */
+function asFailure(error: unknown, server: string): unknown {
+  return error instanceof JobmanError || (error as Error).name === 'AbortError' ? error : brokenStream(server);
+}

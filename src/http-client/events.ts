@@ -1,0 +1,32 @@
+// Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+
+export interface ServerEvent {
+  /** `message` if the stream names none. */
+  readonly kind: string;
+  readonly data: string;
+  /** Of this event or an earlier one; undefined without any. */
+  readonly id: string | undefined;
+}
+
+/** The events of a body, without comments. An event without its end is left out, as the standard says. */
+export async function* parseEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent, void> {
+  const decoder = new TextDecoder();
+  let id: string | undefined;
+  let [rest, kind, data] = ['', '', [] as string[]];
+  for await (const chunk of body) {
+    rest += decoder.decode(chunk, { stream: true });
+    const lines = rest.split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      if (line === '') {
+        if (data.length > 0) yield { kind: kind === '' ? 'message' : kind, data: data.join('\n'), id };
+        [kind, data] = ['', []];
+        continue;
+      }
+      const [, field, value = ''] = /^([^:]+)(?:: ?(.*))?$/.exec(line) ?? [];
+      if (field === 'data') data.push(value);
+      else if (field === 'event') kind = value;
+      else if (field === 'id') id = value;
+    }
+  }
+}

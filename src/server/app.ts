@@ -1,0 +1,194 @@
+// The HTTP API: authentication, the routes, and errors as problem documents.
+
+import type { HttpBindings } from '@hono/node-server';
+import { createHash, randomUUID } from 'node:crypto';
+import { Hono, type Context } from 'hono';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { problemType, toProblem } from '../api/problem.ts';
+import { answerTypes, routes, type Operation, type Route } from '../api/routes.ts';
+import { encodeLogPart, streamHeader } from '../api/wire.ts';
+import type { Client, LogPart } from '../app/client.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Actor } from '../core/model/user.ts';
+import type { Duration } from '../core/model/time.ts';
+import { readArguments } from './arguments.ts';
+import { bodyLimits, BodyTooLarge, readBody } from './body.ts';
+import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
+
+export interface AppParts {
+  /** The user of a token; null for one that is unknown, expired or revoked. Asked for each request. */
+  authenticate(token: string): Promise<Actor | null>;
+  /** Cheap: it is called for each request. */
+  clientOf(actor: Actor): Client | Promise<Client>;
+  /** Rejects if the database does not answer. */
+  ready(): Promise<void>;
+  /** One line about a bug, with its stack. */
+  reportBug(line: string): void;
+  /** Aborted when the server stops: streams end, and the server is no longer ready. */
+  readonly stopping: AbortSignal;
+  readonly heartbeatMs?: Duration;
+}
+
+interface Variables {
+  actor: Actor;
+}
+
+type Env = { Bindings: HttpBindings; Variables: Variables };
+
+const defaultHeartbeatMs: Duration = 15_000;
+
+/** The application of a server. Its requests come from `getRequestListener` of @hono/node-server. */
+export function createApp(parts: AppParts): Hono<Env> {
+  const app = new Hono<Env>();
+  const streams = new Map<string, { readonly user: string; readonly leave: () => Promise<void> }>();
+
+  app.use(async (context, next) => {
+    await next();
+    // Answers are about one user, and are data.
+    context.header('cache-control', 'no-store');
+    context.header('x-content-type-options', 'nosniff');
+  });
+  app.onError((error, context) => answerProblem(context, expectedError(error, parts), statusOf(error)));
+  app.notFound((context) => {
+    const { pathname } = new URL(context.req.url);
+    const error = new JobmanError(`There is no ${context.req.method} ${pathname}.`, exitCode.notFound);
+    return answerProblem(context, error);
+  });
+
+  app.get('/healthz', (context) => context.text('ok\n'));
+  app.get('/readyz', async (context) => {
+    if (parts.stopping.aborted) throw new JobmanError('The server is stopping.', exitCode.unreachable);
+    await parts.ready();
+    return context.text('ok\n');
+  });
+
+  app.use('/v1/*', async (context, next) => {
+    const [, token] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
+    const actor = token === undefined ? null : await parts.authenticate(token);
+    if (actor === null) throw new NoToken(token !== undefined);
+    context.set('actor', actor);
+    return next();
+  });
+
+  for (const [operation, route] of Object.entries(routes) as [Operation, Route][])
+    app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => perform(operation, route, context));
+
+  app.delete('/v1/streams/:id', async (context) => {
+    const stream = streams.get(context.req.param('id'));
+    if (stream?.user !== context.get('actor').user) throw noSuchStream();
+    await stream.leave();
+    return context.body(null, 204);
+  });
+
+  async function perform(operation: Operation, route: Route, context: Context<Env>): Promise<Response> {
+    const values = await readArguments(operation, {
+      segment: (name) => context.req.param(name) ?? '',
+      parameters: parametersOf(route, context),
+      body: () => readBody(context.env.incoming, limitOf(route)),
+    });
+    const client = await parts.clientOf(context.get('actor'));
+    // The arguments have passed the schema of the method's parameters.
+    const method = client[operation] as unknown as (...given: readonly unknown[]) => unknown;
+    const answer = method.apply(client, [...values]);
+    if (route.answer === 'events')
+      return answerEvents(await startReading(answer as AsyncIterable<unknown>), route, context);
+    if (route.answer === 'chunks') {
+      const reading = await startReading(answer as AsyncIterable<Uint8Array>);
+      const broken = (): void => void context.env.outgoing.destroy();
+      const expected = (error: unknown): JobmanError => expectedError(error, parts);
+      return context.body(byteStream(reading, { broken, expected }), 200, {
+        'content-type': answerTypes[route.answer],
+      });
+    }
+    return answerValue(await (answer as Promise<unknown>), route, context);
+  }
+
+  function answerEvents(reading: Reading<unknown>, route: Route, context: Context<Env>): Response {
+    const { body, leave } = eventStream(reading, {
+      heartbeatMs: parts.heartbeatMs ?? defaultHeartbeatMs,
+      expected: (error) => expectedError(error, parts),
+    });
+    const id = randomUUID();
+    streams.set(id, { user: context.get('actor').user, leave });
+    context.env.outgoing.once('close', () => streams.delete(id));
+    context.header('content-type', answerTypes[route.answer]);
+    // Otherwise nginx would collect the events.
+    context.header('x-accel-buffering', 'no');
+    // The reader of a stream that only reads need not wait for its end.
+    if (route.method !== 'GET') context.header(streamHeader, id);
+    return context.body(body);
+  }
+
+  parts.stopping.addEventListener('abort', () => {
+    // A reader of changes continues at the next server. An operation that changes something continues.
+    for (const { leave } of streams.values()) leave().catch(() => undefined);
+  });
+  return app;
+}
+
+class NoToken extends JobmanError {
+  constructor(isGiven: boolean) {
+    const message = isGiven
+      ? 'The server does not accept this token: it is unknown, has expired or was revoked.'
+      : 'The request has no token. Send the header "Authorization: Bearer TOKEN".';
+    super(message, exitCode.conflict, [], { errorCode: 'forbidden' });
+    this.name = 'NoToken';
+  }
+}
+
+function statusOf(error: unknown): number | undefined {
+  return error instanceof NoToken ? 401 : error instanceof BodyTooLarge ? 413 : undefined;
+}
+
+/** An unexpected error is a bug: the log has its stack, and the answer only the id of that entry. */
+function expectedError(error: unknown, { reportBug }: Pick<AppParts, 'reportBug'>): JobmanError {
+  if (error instanceof JobmanError) return error;
+  const incident = randomUUID();
+  reportBug(`incident ${incident}: ${error instanceof Error ? error.stack : String(error)}`);
+  return new JobmanError('The server failed because of a bug in jobman.', exitCode.failed, [
+    `Its log has the details of incident ${incident}.`,
+  ]);
+}
+
+function answerProblem(context: Context<Env>, error: JobmanError, status?: number): Response {
+  const problem = toProblem(error, status);
+  if (problem.status === 401) context.header('www-authenticate', 'Bearer');
+  // The rest of the body is not read.
+  if (problem.status === 413) context.header('connection', 'close');
+  return context.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, { 'content-type': problemType });
+}
+
+function answerValue(value: unknown, route: Route, context: Context<Env>): Response {
+  if (route.answer !== 'json') {
+    const bytes = route.answer === 'log' ? (value as LogPart).bytes : (value as Uint8Array);
+    const headers = route.answer === 'log' ? encodeLogPart(value as LogPart) : {};
+    return context.body(bytes as Uint8Array<ArrayBuffer>, 200, {
+      ...headers,
+      'content-type': answerTypes[route.answer],
+    });
+  }
+  if (value === undefined) return context.body(null, 204);
+  const text = JSON.stringify(value);
+  if (route.method !== 'GET') return context.body(text, 200, { 'content-type': answerTypes[route.answer] });
+  const etag = `"${createHash('sha256').update(text).digest('base64url')}"`;
+  context.header('etag', etag);
+  if (context.req.header('if-none-match')?.split(/, */).includes(etag)) return context.body(null, 304);
+  return context.body(text, 200, { 'content-type': answerTypes[route.answer] });
+}
+
+/** A reader that reconnects names its last event in a header, as the standard says. */
+function parametersOf(route: Route, context: Context<Env>): URLSearchParams {
+  const parameters = new URL(context.req.url).searchParams;
+  const last = context.req.header('last-event-id');
+  if (last !== undefined && route.arguments.some(([, name]) => name === 'cursor')) parameters.set('cursor', last);
+  return parameters;
+}
+
+function limitOf(route: Route): number {
+  const carriers = route.arguments.map(([carrier]) => carrier);
+  return carriers.includes('blobs')
+    ? bodyLimits.blobs
+    : carriers.includes('bytes')
+      ? bodyLimits.bytes
+      : bodyLimits.json;
+}

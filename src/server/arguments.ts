@@ -1,0 +1,176 @@
+// Arguments: a request becomes the arguments of the operation, checked against the types of Client.
+
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import schemas from '../api/arguments.schema.json' with { type: 'json' };
+import { routes, type Operation } from '../api/routes.ts';
+import { decodeBlobs, decodeSegment } from '../api/wire.ts';
+import { usageError } from '../app/errors.ts';
+
+/** The parts of a JSON schema that decide how a parameter is read. */
+interface Schema {
+  readonly $ref?: string;
+  readonly type?: string | readonly string[];
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+}
+
+const { $defs, operations } = schemas as unknown as {
+  readonly $defs: Readonly<Record<string, Schema>>;
+  readonly operations: Readonly<Record<Operation, Schema>>;
+};
+
+export interface RawRequest {
+  /** The segment of the path with that name, decoded. */
+  segment(name: string): string;
+  /** The parameters of the query, in order. */
+  readonly parameters: URLSearchParams;
+  /** Reads the whole body, which is empty without one. */
+  body(): Promise<Buffer>;
+}
+
+/** Reads the arguments in the order of the method's parameters. Throws JobmanError (2) for what the types forbid. */
+export async function readArguments(operation: Operation, request: RawRequest): Promise<readonly unknown[]> {
+  const { properties = {}, required = [] } = operations[operation];
+  const parameters = readParameters(request.parameters);
+  const values: Record<string, unknown> = {};
+  let members: Readonly<Record<string, unknown>> | undefined;
+  for (const [carrier, name] of routes[operation].arguments) {
+    const schema = resolve(properties[name] ?? {});
+    const isRequired = required.includes(name);
+    if (carrier === 'path') values[name] = readText(decodeSegment(request.segment(name)), schema);
+    else if (carrier === 'query') values[name] = parameters.take(name, schema, isRequired);
+    else if (carrier === 'fields') values[name] = readFields(parameters, schema, isRequired);
+    else if (carrier === 'body') values[name] = parseJson(await request.body());
+    else if (carrier === 'bytes') values[name] = await request.body();
+    else if (carrier === 'blobs') values[name] = decodeBlobs(await request.body());
+    else {
+      members ??= membersOf(parseJson(await request.body()));
+      values[name] = members[name];
+    }
+  }
+  const names = routes[operation].arguments.map(([, name]) => name);
+  const unknown = parameters.rest() ?? Object.keys(members ?? {}).find((name) => !names.includes(name));
+  if (unknown !== undefined) throw usageError(`There is no parameter ${JSON.stringify(unknown)} here.`);
+  check(operation, values);
+  return names.map((name) => values[name]);
+}
+
+// ------------------------------------------------------------------------------------------ parameters
+
+type Parameters = ReturnType<typeof readParameters>;
+
+function readParameters(query: URLSearchParams) {
+  const left = new Set(query.keys());
+  return {
+    has: (name: string) => query.has(name),
+    /** An absent one that must be there is null if it may be null: null travels as nothing. */
+    take(name: string, schema: Schema, isRequired: boolean): unknown {
+      left.delete(name);
+      const texts = query.getAll(name);
+      if (texts.length === 0) return isRequired && kindsOf(schema).has('null') ? null : undefined;
+      const items = resolve(schema).items;
+      if (items !== undefined) return texts.join() === '' ? [] : texts.map((text) => readText(text, items));
+      if (texts.length > 1) throw usageError(`The parameter ${name} is given more than once.`);
+      return readText(texts[0] ?? '', schema);
+    },
+    /** A parameter that nothing has taken. */
+    rest: (): string | undefined => [...left][0],
+  };
+}
+
+function readFields(parameters: Parameters, { properties = {}, required = [] }: Schema, isRequired: boolean): unknown {
+  const names = Object.keys(properties);
+  if (!isRequired && !names.some((name) => parameters.has(name))) return undefined;
+  const fields = names.map((name) => [name, parameters.take(name, properties[name] ?? {}, required.includes(name))]);
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
+}
+
+/** A text stays one where a text may be, except a number where the type has numbers and some texts. */
+function readText(text: string, schema: Schema): unknown {
+  const kinds = kindsOf(schema);
+  if (kinds.has('string') && !kinds.has('number')) return text;
+  try {
+    const value = JSON.parse(text) as unknown;
+    return kinds.has('string') && typeof value !== 'number' ? text : value;
+  } catch {
+    return text;
+  }
+}
+
+function resolve(schema: Schema): Schema {
+  return schema.$ref === undefined ? schema : resolve($defs[schema.$ref.replace('#/$defs/', '')] ?? {});
+}
+
+function kindsOf(schema: Schema): ReadonlySet<string> {
+  const { type = [], anyOf = [], enum: allowed = [], const: only } = resolve(schema);
+  const values = [...allowed, ...(only === undefined ? [] : [only])];
+  return new Set([
+    ...[type].flat().map((kind) => (kind === 'integer' ? 'number' : kind)),
+    ...values.map((value) => (value === null ? 'null' : typeof value)),
+    ...anyOf.flatMap((one) => [...kindsOf(one)]),
+  ]);
+}
+
+// ------------------------------------------------------------------------------------------ bodies
+
+function parseJson(body: Buffer): unknown {
+  if (body.length === 0) return undefined;
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)) as unknown;
+  } catch (error) {
+    const reason = error instanceof SyntaxError ? error.message : 'it is not UTF-8';
+    throw usageError(`The body is not JSON: ${reason}.`);
+  }
+}
+
+function membersOf(body: unknown): Readonly<Record<string, unknown>> {
+  if (body === undefined) return {};
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw usageError('The body must be a JSON object.');
+  return body as Readonly<Record<string, unknown>>;
+}
+
+// ------------------------------------------------------------------------------------------ validation
+
+// Only the first mistake: with all of them, a body could be made whose check takes very long.
+const ajv = new Ajv2020({ strict: false, validateSchema: false, validateFormats: false });
+const validators = new Map<Operation, ValidateFunction>();
+
+function check(operation: Operation, values: Readonly<Record<string, unknown>>): void {
+  const { properties = {}, ...schema } = operations[operation];
+  const bytes = routes[operation].arguments.flatMap(([carrier, name]) =>
+    /^(?:bytes|blobs)$/.test(carrier) ? [name] : [],
+  );
+  // Bytes were read as such, and are no JSON.
+  const inJson = Object.fromEntries(
+    Object.entries(properties).map(([name, one]) => [name, bytes.includes(name) ? {} : one]),
+  );
+  const validate = validators.get(operation) ?? ajv.compile({ ...schema, properties: inJson, $defs });
+  validators.set(operation, validate);
+  const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+  if (!validate(given)) throw usageError(describe(validate.errors?.[0]));
+}
+
+function describe(error: ErrorObject | undefined): string {
+  const { instancePath = '', message = 'is not valid', params = {} } = error ?? {};
+  const where = instancePath
+    .slice(1)
+    .split('/')
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .join('.');
+  const { allowedValues, additionalProperty } = params as {
+    readonly allowedValues?: readonly unknown[];
+    readonly additionalProperty?: string;
+  };
+  const detail =
+    allowedValues !== undefined
+      ? `: ${allowedValues.join(', ')}`
+      : additionalProperty !== undefined
+        ? `: ${additionalProperty}`
+        : '';
+  return `${where === '' ? 'The request' : where} ${message}${detail}.`;
+}

@@ -1,0 +1,43 @@
+// Bodies of requests, with a limit of their size.
+
+import type { IncomingMessage } from 'node:http';
+import { JobmanError, exitCode } from '../app/errors.ts';
+import { blobsPerBody } from '../api/wire.ts';
+
+const mebibyte = 1024 * 1024;
+
+/** JSON has the copy of a working directory as a list of its files, and secrets. Blobs are larger than one batch of them. */
+export const bodyLimits = { json: 16 * mebibyte, bytes: 2 * mebibyte, blobs: 8 * blobsPerBody } as const;
+
+/** A body above the limit. */
+export class BodyTooLarge extends JobmanError {
+  constructor(limit: number) {
+    super(`The body is larger than ${limit / mebibyte} MiB.`, exitCode.usage);
+    this.name = 'BodyTooLarge';
+  }
+}
+
+/** Throws BodyTooLarge as soon as the limit is exceeded, before more is read. */
+export function readBody(incoming: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    let size = Number(incoming.headers['content-length'] ?? 0);
+    if (size > limit) {
+      reject(new BodyTooLarge(limit));
+      return;
+    }
+    size = 0;
+    const onData = (part: Buffer): void => {
+      size += part.length;
+      if (size <= limit) parts.push(part);
+      else {
+        incoming.off('data', onData).pause();
+        reject(new BodyTooLarge(limit));
+      }
+    };
+    incoming.on('data', onData);
+    incoming.on('end', () => resolve(Buffer.concat(parts)));
+    incoming.on('error', reject);
+    incoming.on('close', () => reject(new JobmanError('The request was incomplete.', exitCode.usage)));
+  });
+}

@@ -1,0 +1,158 @@
+/** The client of a server when the network, a program on the way or the server fails. The contract suite has the rest. */
+import assert from 'node:assert/strict';
+import { createServer as createHttpServer, type ServerResponse } from 'node:http';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { suite, test, type TestContext } from 'node:test';
+import type { Change } from '../../src/app/client.ts';
+import { exitCode } from '../../src/app/errors.ts';
+import { parseEvents } from '../../src/http-client/events.ts';
+import { createServerClient } from '../../src/http-client/client.ts';
+import { openServer, token } from '../server/support/server.ts';
+
+/** Passes bytes on until `cut`, which closes every connection. */
+async function openProxy(t: TestContext, target: string) {
+  const sockets = new Set<Socket>();
+  const proxy = createServer((near) => {
+    const far = connect(Number(new URL(target).port), '127.0.0.1');
+    for (const [socket, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(socket);
+      socket.on('error', () => undefined).on('close', () => other.destroy());
+      socket.pipe(other);
+    }
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const cut = (): void => sockets.forEach((socket) => socket.destroy());
+  t.after(() => {
+    cut();
+    proxy.close();
+  });
+  return { url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, cut };
+}
+
+suite('a connection that breaks', () => {
+  test('continues the changes after the newest one', async (t) => {
+    const asked: (string | null)[] = [];
+    const changesSince = async function* (cursor: string | null): AsyncIterable<Change> {
+      asked.push(cursor);
+      for (let at = Number(cursor ?? 0) + 1; ; at += 1) {
+        yield { cursor: String(at), kind: 'jobs' };
+        if (at % 3 === 0) await new Promise(() => undefined);
+      }
+    };
+    const { server } = await openServer(t, { client: { changesSince } });
+    const { url, cut } = await openProxy(t, server.url);
+    const client = createServerClient({ server: url, token, env: {} });
+    const seen: string[] = [];
+    for await (const { cursor } of client.changesSince(null)) {
+      seen.push(cursor);
+      if (seen.length === 9) break;
+      if (Number(cursor) % 3 === 0) cut();
+    }
+    await client.close();
+    assert.deepEqual(seen, ['1', '2', '3', '4', '5', '6', '7', '8', '9']);
+    assert.deepEqual(asked, [null, '3', '6']);
+  });
+
+  test('fails a stream that cannot continue, and no part of it counts as all of it', async (t) => {
+    const metrics = async function* () {
+      yield { kind: 'read', attempt: 1, bytes: 1, size: 2 };
+      cut();
+      await new Promise(() => undefined);
+    };
+    const readArchivedLog = async function* () {
+      yield Buffer.from('line 1\n');
+      throw new Error('the file was removed');
+    };
+    const { server } = await openServer(t, { client: { metrics, readArchivedLog } });
+    const { url, cut } = await openProxy(t, server.url);
+    const client = createServerClient({ server: url, token, env: {} });
+    // Before or after the first byte has arrived.
+    const expected = {
+      message: /^The (?:connection to the server .* ended early|server .* does not answer: )/,
+      code: 5,
+    };
+    await assert.rejects(Array.fromAsync(client.metrics('1', {})), expected);
+    const log = { pod: 'p', container: 'c' };
+    await assert.rejects(Array.fromAsync(client.readArchivedLog('u', log, {})), expected);
+    await client.close();
+  });
+});
+
+suite('an answer', () => {
+  async function clientOf(t: TestContext, answer: (to: ServerResponse) => void) {
+    const server = createHttpServer((_, to) => answer(to));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const client = createServerClient({ server: url, token, env: {} });
+    t.after(async () => {
+      await client.close();
+      server.close();
+    });
+    return { client, url };
+  }
+
+  for (const [what, status, type, body, summary] of [
+    ['a proxy', 502, 'text/html', '<html><title>502 Bad Gateway</title></html>', 'status 502, 502 Bad Gateway'],
+    ['a login page', 200, 'text/html', '<!doctype html><html><h1>Sign in</h1></html>', 'status 200, Sign in'],
+    [
+      'another program',
+      404,
+      'application/problem+json',
+      '{"message":"no route"}',
+      'status 404, {"message":"no route"}',
+    ],
+    ['a redirect', 302, 'text/plain', '', 'status 302'],
+  ] as const)
+    test(`of ${what} is one clear message`, async (t) => {
+      const { client, url } = await clientOf(t, (to) => void to.writeHead(status, { 'content-type': type }).end(body));
+      const message = `${url} does not answer like a jobman server: ${summary}.`;
+      await assert.rejects(client.show('1'), { message, code: exitCode.unreachable });
+      await assert.rejects(Array.fromAsync(client.metrics('1', {})), { message, code: exitCode.unreachable });
+    });
+
+  test('that never comes names the server', async () => {
+    const client = createServerClient({ server: 'http://127.0.0.1:1', token, env: {} });
+    await assert.rejects(client.list({}), {
+      message: 'The server http://127.0.0.1:1 does not answer: connect ECONNREFUSED 127.0.0.1:1.',
+      code: exitCode.unreachable,
+    });
+  });
+
+  test('of a server below a path is asked for there', async (t) => {
+    let path: string | undefined;
+    const { client, url } = await clientOf(t, (to) => {
+      path = to.req.url;
+      to.writeHead(200, { 'content-type': 'application/json' }).end('[]');
+    });
+    const below = createServerClient({ server: `${url}/jobman/`, token, env: {} });
+    await below.secrets();
+    await Promise.all([below.close(), client.close()]);
+    assert.equal(path, '/jobman/v1/secrets');
+  });
+});
+
+test('events are parsed as the standard says', async () => {
+  const text = ': comment\n\nid: 7\nevent: end\ndata: a\ndata:b\n\ndata\n\ndata: é\n\ndata: no end';
+  const bytes = Buffer.from(text);
+  // In pieces of each size, which divide lines and characters anywhere.
+  for (const size of [1, 2, 3, 7, bytes.length]) {
+    const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
+      bytes.subarray(at * size, (at + 1) * size),
+    );
+    const events = await Array.fromAsync(
+      parseEvents(
+        (async function* () {
+          yield* pieces;
+        })(),
+      ),
+    );
+    assert.deepEqual(events, [
+      { kind: 'end', data: 'a\nb', id: '7' },
+      { kind: 'message', data: '', id: '7' },
+      { kind: 'message', data: 'é', id: '7' },
+    ]);
+  }
+});

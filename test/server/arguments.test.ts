@@ -1,0 +1,106 @@
+/** The arguments of every operation arrive as they are sent. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import schemas from '../../src/api/arguments.schema.json' with { type: 'json' };
+import { routes, type Operation } from '../../src/api/routes.ts';
+import { arbitraryOf, type Definitions, type JsonSchema } from '../support/schema-arbitrary.ts';
+import { openServer } from './support/server.ts';
+
+const { $defs, operations } = schemas as unknown as {
+  readonly $defs: Definitions;
+  readonly operations: Readonly<Record<Operation, JsonSchema>>;
+};
+
+const bytes = fc.uint8Array({ maxLength: 40 }).map((value) => Buffer.from(value));
+const blobs = fc.array(
+  fc.record(
+    { digest: fc.string({ unit: 'binary' }).map((text) => `sha256:${text}`), content: bytes },
+    { noNullPrototype: true },
+  ),
+);
+
+/** Texts that a path, a query, a header or JSON could change. */
+const texts = fc.oneof(
+  fc.constantFrom(
+    '',
+    '.',
+    '..',
+    '~',
+    '~x',
+    '../x',
+    'a/b',
+    'a%2Fb',
+    '%',
+    '%zz',
+    'a b',
+    'a+b',
+    'a&b=c',
+    '#',
+    '?',
+    'é',
+    '\u0000',
+    '\n',
+    '1',
+    'null',
+    '[]',
+  ),
+  fc.string({ unit: 'binary' }),
+);
+
+/** The arguments in order. Null and absent fields of a query are the same. */
+function argumentsOf(operation: Operation): fc.Arbitrary<readonly unknown[]> {
+  const { properties = {}, required = [] } = operations[operation];
+  return fc.tuple(
+    ...routes[operation].arguments.map(([carrier, name]) => {
+      if (carrier === 'bytes') return bytes;
+      if (carrier === 'blobs') return blobs;
+      const value = arbitraryOf(properties[name] ?? {}, $defs, texts);
+      return required.includes(name) ? value : fc.option(value, { nil: undefined });
+    }),
+  );
+}
+
+/** An empty text alone in a list travels as an empty list; a field that is null, or an object of such, as an absent one. */
+function asReceived(operation: Operation, values: readonly unknown[]): unknown {
+  const parameter = (value: unknown): unknown => (Array.isArray(value) && value.join() === '' ? [] : value);
+  return routes[operation].arguments.map(([carrier], at) => {
+    const value = values[at];
+    if (carrier === 'query') return parameter(value) ?? null;
+    if (carrier !== 'fields') return value ?? null;
+    const fields = Object.entries(value ?? {}).filter(([, one]) => one !== null && one !== undefined);
+    return fields.length === 0 ? null : Object.fromEntries(fields.map(([name, one]) => [name, parameter(one)]));
+  });
+}
+
+suite('the arguments of', () => {
+  for (const operation of Object.keys(routes) as Operation[]) {
+    if (routes[operation].arguments.length === 0) continue;
+    test(`${operation} arrive as they are sent`, async (t) => {
+      let received: readonly unknown[] | undefined;
+      const echo = (...values: readonly unknown[]) => {
+        received = values;
+        const answers = {
+          json: null,
+          bytes: Buffer.from(''),
+          log: { bytes: Buffer.from(''), from: 0, end: 0, isComplete: true },
+        };
+        const { answer } = routes[operation];
+        return answer === 'events' || answer === 'chunks' ? none() : Promise.resolve(answers[answer]);
+      };
+      const { client } = await openServer(t, { client: { [operation]: echo } });
+      const method = client[operation] as unknown as (...values: readonly unknown[]) => unknown;
+      await fc.assert(
+        fc.asyncProperty(argumentsOf(operation), async (values) => {
+          received = undefined;
+          const answer = method(...values);
+          await (answer instanceof Promise ? answer : Array.fromAsync(answer as AsyncIterable<unknown>));
+          assert.deepEqual(asReceived(operation, received ?? assert.fail('no call')), asReceived(operation, values));
+        }),
+        { numRuns: 60 },
+      );
+    });
+  }
+});
+
+async function* none(): AsyncIterable<never> {}

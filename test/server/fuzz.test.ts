@@ -1,0 +1,164 @@
+/**
+ * Requests that no client sends: arguments of the right types with any values, and requests without sense, for every
+ * operation and role. No request makes the server fail, and no answer has a stack.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import schemas from '../../src/api/arguments.schema.json' with { type: 'json' };
+import { routes, type Operation, type Route } from '../../src/api/routes.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { clientFor } from '../../src/app/store-client.ts';
+import { roles } from '../../src/core/model/user.ts';
+import { openStore } from '../../src/store/store.ts';
+import { localSpec, noon, tpuSpec } from '../support/builders.ts';
+import { clientParts } from '../support/client-parts.ts';
+import { createConfirmed } from '../support/create-confirmed.ts';
+import { arbitraryOf, type Definitions, type JsonSchema } from '../support/schema-arbitrary.ts';
+import { openWorld } from '../support/world.ts';
+import { send } from './support/send.ts';
+import { openServer } from './support/server.ts';
+
+const { $defs, operations } = schemas as unknown as {
+  readonly $defs: Definitions;
+  readonly operations: Readonly<Record<Operation, JsonSchema>>;
+};
+
+/** The jobs of the store, and texts that mean something to a database, a file system or a URL. */
+const texts = fc.oneof(
+  { weight: 3, arbitrary: fc.constantFrom('1', '2', '000001', 'iris', 'vit', 'ada', 'docker', 'job', 'lab', 'v4-8') },
+  fc.constantFrom(
+    '',
+    '.',
+    '..',
+    '../..',
+    '/etc/passwd',
+    "' or 1 = 1 --",
+    '%',
+    '\u0000',
+    '${job.id}',
+    '-1',
+    '9'.repeat(40),
+  ),
+  fc.string({ unit: 'binary', maxLength: 12 }),
+);
+
+interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: Uint8Array;
+}
+
+/** Sends what the client would send for these arguments, without a check of them. */
+function typedRequests(operation: Operation): fc.Arbitrary<readonly unknown[]> {
+  const { properties = {}, required = [] } = operations[operation];
+  const all = routes[operation].arguments.map(([carrier, name]) => {
+    if (carrier === 'bytes') return fc.uint8Array({ maxLength: 20 });
+    if (carrier === 'blobs')
+      return fc.array(
+        fc.record({ digest: texts, content: fc.uint8Array({ maxLength: 9 }) }, { noNullPrototype: true }),
+      );
+    const value = arbitraryOf(properties[name] ?? {}, $defs, texts);
+    return required.includes(name) ? value : fc.option(value, { nil: undefined });
+  });
+  return fc.tuple(...all);
+}
+
+function wildRequests({ method, path, arguments: given }: Route): fc.Arbitrary<Request> {
+  const segments = fc.array(
+    fc.oneof(
+      texts.map((text) => encodeURIComponent(text.toWellFormed())),
+      fc.constantFrom('%', '%zz', '%2e%2e', '*'),
+    ),
+    {
+      minLength: 4,
+      maxLength: 4,
+    },
+  );
+  const names = fc.constantFrom(
+    ...given.map(([, name]) => name),
+    'x',
+    'all',
+    'since',
+    'attempt',
+    'phases',
+    '__proto__',
+  );
+  const query = fc.array(fc.tuple(names, fc.oneof(texts, fc.json({ maxDepth: 1 }))), { maxLength: 3 });
+  const body = fc.oneof(
+    fc.json().map((text) => Buffer.from(text)),
+    fc.uint8Array({ maxLength: 30 }).map((value) => Buffer.from(value)),
+    fc.dictionary(names, fc.jsonValue()).map((value) => Buffer.from(JSON.stringify(value))),
+  );
+  return fc
+    .record({ segments, query, body, other: fc.constantFrom(method, method, method, 'PUT', 'POST', 'OPTIONS') })
+    .map((one) => {
+      let at = 0;
+      const filled = path.replaceAll(/\{\w+\}/g, () => one.segments[at++] ?? 'x');
+      const parameters = new URLSearchParams(one.query.map(([name, value]) => [name, value.toWellFormed()]));
+      return {
+        method: one.other,
+        path: `${filled}?${parameters.toString()}`,
+        ...(one.other === 'GET' ? {} : { body: one.body }),
+      };
+    });
+}
+
+const runs = 25;
+
+suite('no request makes the server fail,', { timeout: 300_000 }, () => {
+  const outside = () => Promise.reject(new JobmanError('The outside is not there.', exitCode.unreachable));
+  for (const role of roles)
+    test(`as ${role}`, async (t) => {
+      const world = openWorld(t);
+      const store = openStore({ file: join(world.home, 'state.db') });
+      const parts = clientParts(world.home, store, {
+        now: () => noon,
+        channels: outside,
+        clouds: outside,
+        registry: outside,
+        workerRoutes: outside,
+        workerMeter: outside,
+        openStepRunner: outside,
+      });
+      world.atEnd(() => store.close());
+      const ada = clientFor(async () => ({ user: 'ada', role: 'member', via: 'token', logins: [] }), parts);
+      await createConfirmed(ada, { spec: localSpec({ name: 'iris' }), manifest: 'job: {name: iris}\n' });
+      await createConfirmed(ada, { spec: tpuSpec(), manifest: 'job: {name: vit}\n' });
+      const over = clientFor(async () => ({ user: 'ada', role, via: 'token', logins: [] }), parts);
+      const { server, client, bugs } = await openServer(t, { client: over });
+      const check = ({ status, text }: { readonly status: number; readonly text: string }, what: unknown): void => {
+        const isOutside = status === 503 && text.includes('The outside is not there.');
+        assert.ok(
+          (status < 500 || isOutside) && !/\n\s+at |\.ts:\d/.test(text),
+          `${JSON.stringify(what)} ${status} ${text}`,
+        );
+      };
+      for (const [operation, route] of Object.entries(routes) as [Operation, Route][]) {
+        // It has no end.
+        if (operation === 'changesSince') continue;
+        const method = client[operation] as unknown as (...values: readonly unknown[]) => unknown;
+        await fc.assert(
+          fc.asyncProperty(typedRequests(operation), async (values) => {
+            try {
+              const answer = method(...values);
+              await (answer instanceof Promise ? answer : Array.fromAsync(answer as AsyncIterable<unknown>));
+            } catch (error) {
+              assert.ok(error instanceof JobmanError, String(error));
+              const isBug = error.code === exitCode.failed && /bug in jobman/.test(error.message);
+              assert.ok(!isBug, `${operation}: ${bugs.at(-1)}`);
+            }
+          }),
+          { numRuns: route.arguments.length === 0 ? 1 : runs },
+        );
+        await fc.assert(
+          fc.asyncProperty(wildRequests(route), async (request) =>
+            check(await send(server.url, request.path, request), request),
+          ),
+          { numRuns: runs },
+        );
+      }
+      assert.deepEqual(bugs, []);
+    });
+});

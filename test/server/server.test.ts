@@ -1,0 +1,256 @@
+/** The HTTP API as another program sees it: statuses, problem documents, limits and streams. */
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { suite, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { routes } from '../../src/api/routes.ts';
+import { bodyLimits } from '../../src/server/body.ts';
+import { eventually } from '../support/eventually.ts';
+import { asAda, open, send, type Answer, type Sent } from './support/send.ts';
+import { openServer, token } from './support/server.ts';
+
+const problemOf = ({ text }: Answer) => JSON.parse(text) as Readonly<Record<string, unknown>>;
+
+suite('a request', () => {
+  const show = async () => ({ id: '000001' });
+  const paths = Object.values(routes).map(({ method, path }) => [method, path.replaceAll(/\{\w+\}/g, '1')] as const);
+
+  test('without a token that counts is refused on every path, before anything is read', async (t) => {
+    const { server } = await openServer(t, { client: {} });
+    for (const [method, path] of [...paths, ['GET', '/v1/none'], ['DELETE', '/v1/streams/1']] as const)
+      for (const authorization of [undefined, 'Bearer wrong', 'Basic YTpi', `bearer: ${token}`, 'Bearer ']) {
+        const headers = authorization === undefined ? {} : { authorization };
+        const answer = await send(server.url, path, { method, headers });
+        assert.deepEqual([answer.status, answer.headers['www-authenticate']], [401, 'Bearer'], `${method} ${path}`);
+        assert.equal(problemOf(answer)['code'], 'forbidden');
+      }
+  });
+
+  test('for an error gets a problem document with the parts of the error', async (t) => {
+    const reasons = ['tpu_in_use'];
+    const errors: readonly (readonly [JobmanError, number])[] = [
+      [new JobmanError('wrong', exitCode.usage, ['line']), 400],
+      [new JobmanError('absent', exitCode.notFound), 404],
+      [new JobmanError('in use', exitCode.conflict, [], { errorCode: 'confirmation_required', reasons }), 409],
+      [new JobmanError('not yours', exitCode.conflict, [], { errorCode: 'forbidden', refusedFor: 'bob' }), 403],
+      [new JobmanError('no cloud', exitCode.unreachable), 503],
+    ];
+    for (const [error, status] of errors) {
+      const { server, client } = await openServer(t, { client: { show: () => Promise.reject(error) } });
+      const answer = await send(server.url, '/v1/jobs/1');
+      assert.deepEqual([answer.status, answer.headers['content-type']], [status, 'application/problem+json']);
+      const { detail, exitCode: code } = problemOf(answer);
+      assert.deepEqual([detail, code], [error.message, error.code]);
+      await assert.rejects(client.show('1'), (received: JobmanError) => {
+        const { message, lines, errorCode, refusedFor } = received;
+        assert.deepEqual(
+          [message, lines, errorCode, refusedFor],
+          [error.message, error.lines, error.errorCode, error.refusedFor],
+        );
+        assert.deepEqual(received.reasons, error.reasons);
+        return true;
+      });
+    }
+  });
+
+  test('that meets a bug gets the number of the incident, whose stack only the log has', async (t) => {
+    const { server, bugs } = await openServer(t, {
+      client: { show: () => Promise.reject(new TypeError('x is secret')) },
+    });
+    const answer = await send(server.url, '/v1/jobs/1');
+    assert.equal(answer.status, 500);
+    const [, incident] = /incident ([\w-]+)/.exec(answer.text) ?? [];
+    assert.ok(incident !== undefined && bugs.length === 1 && bugs[0]?.includes(incident));
+    assert.match(bugs[0] ?? '', /TypeError: x is secret\n.*server\.test\.ts/s);
+    assert.doesNotMatch(answer.text, /secret|\.ts/);
+  });
+
+  test('that is wrong gets a sentence about its mistake', async (t) => {
+    const { server } = await openServer(t, { client: { show, create: show, events: show } });
+    const json = (body: string | Uint8Array): Sent => ({ method: 'POST', body });
+    const cases: readonly (readonly [path: string, sent: Sent, status: number, sentence: RegExp])[] = [
+      ['/v1/jobs', json('{"spec":'), 400, /^The body is not JSON: /],
+      ['/v1/jobs', json(Buffer.from([0x22, 0xff, 0x22])), 400, /^The body is not JSON: it is not UTF-8/],
+      ['/v1/jobs', json(''), 400, /^The request must have required property 'request'/],
+      ['/v1/jobs', json('[]'), 400, /^request must be object/],
+      ['/v1/plans', json('7'), 400, /^The body must be a JSON object/],
+      ['/v1/jobs/1/events', {}, 400, /^The request must have required property 'after'/],
+      ['/v1/jobs/1/events?after=x', {}, 400, /^after must be number/],
+      ['/v1/jobs/1/events?after=1&after=2', {}, 400, /^The parameter after is given more than once/],
+      ['/v1/jobs/1?all=true', {}, 400, /^There is no parameter "all" here/],
+      ['/v1/jobs?phases=flying', {}, 400, /^query\.phases\.0 must be .*: queued, /],
+      ['/v1/jobs/1/commands/fly', json('{}'), 400, /^verb must be .*: start, /],
+      ['/v2/jobs', {}, 404, /^There is no GET \/v2\/jobs/],
+      ['/v1/jobs/..%2f..%2fetc', { method: 'PUT' }, 404, /^There is no PUT /],
+    ];
+    for (const [path, sent, status, sentence] of cases) {
+      const answer = await send(server.url, path, sent);
+      assert.equal(answer.status, status, `${path} ${answer.text}`);
+      assert.match(String(problemOf(answer)['detail']), sentence);
+    }
+  });
+
+  test('with a body or headers above the limit is refused, and nothing is called', async (t) => {
+    const { server } = await openServer(t, { client: {} });
+    const large = Buffer.alloc(bodyLimits.json + 1, ' ');
+    const put = Buffer.alloc(bodyLimits.bytes + 1);
+    for (const [method, path, body] of [
+      ['POST', '/v1/jobs', large],
+      ['PUT', '/v1/secrets/wandb', put],
+    ] as const) {
+      const announced = await send(server.url, path, { method, body }).catch(() => null);
+      assert.equal(announced?.status ?? 413, 413);
+      // Without its length, as from a program that makes the body while it sends it.
+      const chunked = await send(server.url, path, {
+        method,
+        body,
+        headers: { ...asAda, 'transfer-encoding': 'chunked' },
+      }).catch(() => null);
+      assert.equal(chunked?.status ?? 413, 413);
+    }
+    const header = await send(server.url, '/v1/jobs', { headers: { ...asAda, x: 'a'.repeat(20_000) } });
+    assert.equal(header.status, 431);
+  });
+
+  test('for an unchanged job costs no body', async (t) => {
+    let phase = 'queued';
+    const { server } = await openServer(t, { client: { show: async () => ({ id: '000001', phase }) } });
+    const { etag = '' } = (await send(server.url, '/v1/jobs/1')).headers;
+    const again = await send(server.url, '/v1/jobs/1', { headers: { ...asAda, 'if-none-match': etag } });
+    assert.deepEqual([again.status, again.text, again.headers.etag], [304, '', etag]);
+    phase = 'running';
+    const changed = await send(server.url, '/v1/jobs/1', { headers: { ...asAda, 'if-none-match': etag } });
+    assert.deepEqual([changed.status, changed.headers.etag === etag], [200, false]);
+  });
+
+  test('for the health of the server needs no token, and reports a database that does not answer', async (t) => {
+    const { server } = await openServer(t, {
+      ready: () => Promise.reject(new JobmanError('The database does not answer.', exitCode.unreachable)),
+    });
+    assert.equal((await send(server.url, '/healthz', { headers: {} })).status, 200);
+    const ready = await send(server.url, '/readyz', { headers: {} });
+    assert.deepEqual([ready.status, problemOf(ready)['detail']], [503, 'The database does not answer.']);
+  });
+});
+
+suite('a stream', () => {
+  const kibibyte = 1024;
+
+  /** Counts what was asked for. */
+  function largeStream(events: number) {
+    const counts: number[] = [];
+    const metrics = () => {
+      const at = counts.push(0) - 1;
+      return (async function* () {
+        for (let event = 0; event < events; event += 1) {
+          counts[at] = event + 1;
+          yield { kind: 'read', attempt: 1, bytes: 0, size: null, text: 'x'.repeat(64 * kibibyte) };
+          await turn();
+        }
+      })();
+    };
+    return { counts, metrics };
+  }
+
+  test('to a reader that takes nothing is not read ahead, and holds no other reader', async (t) => {
+    const events = 1_000;
+    const { counts, metrics } = largeStream(events);
+    const { server } = await openServer(t, { client: { metrics } });
+    const slow = connect(Number(new URL(server.url).port), '127.0.0.1').pause();
+    slow.write(`GET /v1/jobs/1/metrics HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\n\r\n`);
+    assert.ok(await eventually(() => counts[0] !== undefined && counts[0] > 0));
+    const { text } = await send(server.url, '/v1/jobs/1/metrics');
+    assert.equal(text.match(/^data: /gm)?.length, events + 1);
+    slow.destroy();
+    // The two sockets hold a part of the 64 MiB.
+    assert.ok((counts[0] ?? 0) < events / 4, `${counts[0]} of ${events} events were read for a reader of none`);
+  });
+
+  test('whose reader has left is ended', async (t) => {
+    let ended: (() => void) | undefined;
+    const over = new Promise<void>((resolve) => (ended = resolve));
+    const changesSince = () => ({
+      [Symbol.asyncIterator]: () => {
+        let count = 0;
+        return {
+          next: () =>
+            count++ === 0
+              ? Promise.resolve({ done: false, value: { cursor: '1', kind: 'jobs' } })
+              : new Promise(() => undefined),
+          return: async () => {
+            ended?.();
+            return { done: true, value: undefined };
+          },
+        };
+      },
+    });
+    const { client } = await openServer(t, { client: { changesSince } });
+    for await (const _ of client.changesSince(null)) break;
+    await over;
+  });
+
+  test('that is quiet gets comments, and ends when the server stops', async (t) => {
+    const changesSince = async function* () {
+      yield { cursor: '1', kind: 'jobs' };
+      await new Promise(() => undefined);
+    };
+    const { server } = await openServer(t, { client: { changesSince }, heartbeatMs: 5 });
+    const incoming = await open(server.url, '/v1/changes');
+    let text = '';
+    for await (const part of incoming) {
+      text += String(part);
+      if (text.split(': \n\n').length === 4) void server.close();
+    }
+    assert.match(text, /^id: 1\ndata: \{"cursor":"1","kind":"jobs"\}\n\n(?:: \n\n){3,}$/);
+  });
+
+  test('of another user cannot be ended', async (t) => {
+    const runStep = async function* () {
+      yield { kind: 'begun', job: '000001', workers: [0] };
+      await new Promise(() => undefined);
+    };
+    const { server } = await openServer(t, { client: { runStep } });
+    const incoming = await open(server.url, '/v1/jobs/1/steps/docker/runs', { method: 'POST', body: '{}' });
+    const path = `/v1/streams/${String(incoming.headers['jobman-stream'])}`;
+    const asBob = { authorization: 'Bearer token-of-bob' };
+    assert.equal((await send(server.url, path, { method: 'DELETE', headers: asBob })).status, 404);
+    incoming.destroy();
+  });
+
+  test('reports an error after its beginning as an event', async (t) => {
+    const metrics = async function* () {
+      yield { kind: 'read', attempt: 1, bytes: 5, size: 9 };
+      throw new JobmanError('The log was removed.', exitCode.notFound);
+    };
+    const { server, client } = await openServer(t, { client: { metrics } });
+    const { text } = await send(server.url, '/v1/jobs/1/metrics');
+    assert.match(text, /\n\nevent: problem\ndata: \{.*"detail":"The log was removed\."/);
+    const seen: unknown[] = [];
+    await assert.rejects(
+      async () => {
+        for await (const step of client.metrics('1', {})) seen.push(step);
+      },
+      { message: 'The log was removed.', code: exitCode.notFound },
+    );
+    assert.equal(seen.length, 1);
+  });
+});
+
+test('a server that stops answers the requests in progress, and accepts no others', async (t) => {
+  const asked = Promise.withResolvers<void>();
+  const mayAnswer = Promise.withResolvers<void>();
+  const show = async () => {
+    asked.resolve();
+    await mayAnswer.promise;
+    return { id: '000001' };
+  };
+  const { server } = await openServer(t, { client: { show } });
+  const inProgress = send(server.url, '/v1/jobs/1');
+  await asked.promise;
+  const closed = server.close();
+  await assert.rejects(send(server.url, '/v1/jobs/1'), { code: 'ECONNREFUSED' });
+  mayAnswer.resolve();
+  assert.equal((await inProgress).status, 200);
+  await closed;
+});

@@ -1,0 +1,38 @@
+/** A server on this machine whose operations are those of the test, and its client. */
+import type { TestContext } from 'node:test';
+import type { Client } from '../../../src/app/client.ts';
+import type { Actor } from '../../../src/core/model/user.ts';
+import { createServerClient } from '../../../src/http-client/client.ts';
+import type { AppParts } from '../../../src/server/app.ts';
+import { listen, type Listening } from '../../../src/server/serve.ts';
+
+export const token = 'token-of-ada';
+
+const ada: Actor = { user: 'ada', role: 'member', via: 'token', logins: [] };
+
+/** `token-of-NAME` is the token of that user. */
+export async function openServer(
+  t: TestContext,
+  {
+    client = {},
+    ...own
+  }: Omit<Partial<AppParts>, 'client'> & { readonly client?: Partial<Record<keyof Client, unknown>> },
+): Promise<{ readonly server: Listening; readonly client: Client; readonly bugs: readonly string[] }> {
+  const bugs: string[] = [];
+  const server = await listen(
+    { host: '127.0.0.1', port: 0 },
+    {
+      authenticate: async (text) => (text.startsWith('token-of-') ? { ...ada, user: text.slice(9) } : null),
+      clientOf: () => client as Client,
+      ready: () => Promise.resolve(),
+      reportBug: (line) => void bugs.push(line),
+      ...own,
+    },
+  );
+  const opened = createServerClient({ server: server.url, token, env: {} });
+  t.after(async () => {
+    await opened.close();
+    await server.close();
+  });
+  return { server, client: opened, bugs };
+}

@@ -1,0 +1,288 @@
+/**
+ * The OpenAPI document of the server: the routes of src/api/routes.ts with the types and comments of `Client` in
+ * src/app/client.ts. `npm run reference` writes it; the server validates requests with it.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createGenerator, type Schema } from 'ts-json-schema-generator';
+import { parseSync } from 'vite';
+import { problemType } from '../src/api/problem.ts';
+import { answerTypes, routes, type Operation, type Route } from '../src/api/routes.ts';
+import { version } from '../src/version.ts';
+import { isTypeName } from './json-schema.ts';
+
+const root = join(import.meta.dirname, '..');
+const argumentsFile = 'src/api/arguments.schema.json';
+const openApiFile = 'docs/openapi.json';
+const clientFile = join(root, 'src/app/client.ts');
+
+/** A node of the syntax tree, of which only the parts that a method of an interface has are read. */
+interface Syntax {
+  readonly type: string;
+  readonly start: number;
+  readonly end: number;
+  readonly [key: string]: unknown;
+}
+
+interface Method {
+  readonly name: string;
+  /** The comment above it, for people. */
+  readonly about: string;
+  readonly parameters: readonly { readonly name: string; readonly isOptional: boolean; readonly type: string }[];
+  /** The type in its Promise or AsyncIterable. */
+  readonly answer: string;
+}
+
+/** The methods of Client, as they are declared. */
+function readMethods(text: string): readonly Method[] {
+  const { program, comments } = parseSync('client.ts', text);
+  const declarations = (program.body as unknown as readonly Syntax[]).map((one) => one['declaration'] as Syntax | null);
+  const client = declarations.find(
+    (one) => one?.type === 'TSInterfaceDeclaration' && (one['id'] as Syntax)['name'] === 'Client',
+  );
+  if (client === undefined || client === null) throw new Error('src/app/client.ts declares no Client');
+  const textOf = ({ start, end }: Syntax): string => text.slice(start, end);
+  return ((client['body'] as Syntax)['body'] as readonly Syntax[]).map((method) => {
+    const comment = comments.find(({ end }) => end < method.start && text.slice(end, method.start).trim() === '');
+    const answer = (method['returnType'] as Syntax)['typeAnnotation'] as Syntax;
+    const [inner] = (answer['typeArguments'] as Syntax)['params'] as readonly [Syntax];
+    return {
+      name: (method['key'] as Syntax)['name'] as string,
+      about: (comment?.value ?? '').replaceAll(/^\s*\* ?/gm, '').trim(),
+      parameters: (method['params'] as readonly Syntax[]).map((one) => ({
+        name: one['name'] as string,
+        isOptional: one['optional'] === true,
+        type: textOf((one['typeAnnotation'] as Syntax)['typeAnnotation'] as Syntax),
+      })),
+      answer: textOf(inner),
+    };
+  });
+}
+
+/**
+ * The generator reads no types out of methods. So it gets a file with an interface of their types, in which the names mean
+ * what they mean in client.ts.
+ */
+function schemasOf(methods: readonly Method[], text: string): Schema {
+  const absolute = text.replaceAll(/(?<= from ')\.[^']+/g, (path) => join(dirname(clientFile), path));
+  const { program } = parseSync('client.ts', absolute);
+  const statements = program.body as unknown as readonly Syntax[];
+  const isExport = (one: Syntax): boolean => one.type === 'ExportNamedDeclaration';
+  const exported = statements.filter(isExport).map((one) => ((one['declaration'] as Syntax)['id'] as Syntax)['name']);
+  const own = statements.filter((one) => !isExport(one)).map(({ start, end }) => absolute.slice(start, end));
+  const operations = methods.map(({ name, parameters, answer }) => {
+    const fields = parameters.map((one) => `${one.name}${one.isOptional ? '?' : ''}: ${one.type}`);
+    return `${name}: { arguments: { ${fields.join('; ')} }; answer: ${answer === 'void' ? 'null' : answer} };`;
+  });
+  const imports = [
+    `import type { ${exported.join(', ')} } from '${clientFile}';`,
+    `import type { Problem } from '${join(root, 'src/api/problem.ts')}';`,
+  ];
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-api-'));
+  try {
+    const path = join(folder, 'operations.ts');
+    writeFileSync(
+      path,
+      [...imports, ...own, 'export interface Operations {', ...operations, 'problem: Problem', '}'].join('\n'),
+    );
+    return createGenerator({
+      path,
+      tsconfig: join(root, 'tsconfig.json'),
+      type: 'Operations',
+      skipTypeCheck: true,
+      topRef: false,
+      expose: 'all',
+      jsDoc: 'extended',
+      encodeRefs: false,
+    }).createSchema('Operations');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** JSON Schema 2020-12 of a part: the generator writes draft 7, and gives a name to `Readonly<...>`. */
+function convert(part: unknown, definitions: Readonly<Record<string, unknown>>, references: string): unknown {
+  return JSON.parse(JSON.stringify(part), (_, value: unknown) => {
+    if (typeof value !== 'object' || value === null) return value;
+    const { $ref, items, ...rest } = value as Schema;
+    // A tuple.
+    if (Array.isArray(items)) return { ...rest, prefixItems: items, items: false };
+    if (typeof $ref !== 'string') return value;
+    const name = $ref.replace('#/definitions/', '');
+    return isTypeName(name)
+      ? { ...rest, $ref: `${references}${name}` }
+      : { ...(convert(definitions[name], definitions, references) as object), ...rest };
+  });
+}
+
+/** The definitions that the schemas mention, directly or not. */
+function reachable(schemas: unknown, all: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const found = new Set<string>();
+  const visit = (part: unknown): void => {
+    for (const [, name = ''] of JSON.stringify(part).matchAll(/"\$ref":"#[^"]*\/(\w+)"/g)) {
+      if (found.has(name)) continue;
+      found.add(name);
+      visit(all[name]);
+    }
+  };
+  visit(schemas);
+  return Object.fromEntries([...found].toSorted().map((name) => [name, all[name]]));
+}
+
+/** Types that the generator describes by their members. */
+const ownSchemas: Readonly<Record<string, Schema>> = {
+  Uint8Array: { type: 'string', contentEncoding: 'base64' } as Schema,
+  Instant: { type: 'integer', description: 'Milliseconds since 1970-01-01 in UTC.' },
+};
+
+interface Signature {
+  readonly properties: { readonly arguments: Schema; readonly answer: Schema };
+}
+
+type Schemas = Readonly<Record<string, Schema>>;
+
+/** The generated files, by their paths in the repository. Takes about three seconds. */
+export function apiFiles(): Readonly<Record<string, string>> {
+  const text = readFileSync(clientFile, 'utf8');
+  const methods = readMethods(text).filter(({ name }) => name !== 'close');
+  const { definitions = {}, properties = {} } = schemasOf(methods, text);
+  const all = { ...definitions, ...ownSchemas };
+  const named = Object.fromEntries(Object.entries(all).filter(([name]) => isTypeName(name)));
+  const { problem: _problem, ...signatures } = properties as unknown as Readonly<Record<string, Signature>>;
+  const partsOf = (part: 'arguments' | 'answer', references: string): Schemas =>
+    Object.fromEntries(
+      Object.entries(signatures).map(([name, one]) => [name, convert(one.properties[part], all, references) as Schema]),
+    );
+  const operations = partsOf('arguments', '#/$defs/');
+  const $defs = reachable(operations, convert(named, all, '#/$defs/') as Schemas);
+  const components = '#/components/schemas/';
+  const document = openApiDocument({
+    methods,
+    requests: partsOf('arguments', components),
+    answers: partsOf('answer', components),
+    named: convert(named, all, components) as Schemas,
+  });
+  return { [argumentsFile]: formatLines({ $defs, operations }), [openApiFile]: document };
+}
+
+// ------------------------------------------------------------------------------------------ OpenAPI
+
+interface DocumentParts {
+  readonly methods: readonly Method[];
+  readonly requests: Schemas;
+  readonly answers: Schemas;
+  readonly named: Schemas;
+}
+
+const about =
+  `Everything that the jobman command does with jobs. Times are milliseconds since 1970-01-01 in UTC. An error is a
+problem document (RFC 9457). In a path, a value that is empty, \`.\` or \`..\`, or that begins with \`~\`, is preceded by \`~\`. A
+list in a query repeats its parameter; an empty list is the parameter with an empty value. docs/server.md explains the
+streams and the bodies that are not JSON.`.replaceAll('\n', ' ');
+
+function openApiDocument({ methods, requests, answers, named }: DocumentParts): string {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const method of methods) {
+    const route = routes[method.name as Operation];
+    const operation = {
+      operationId: method.name,
+      ...(method.about === '' ? {} : { description: method.about.replaceAll('\n', ' ') }),
+      ...requestOf(route, requests[method.name] ?? {}, named),
+      responses: {
+        ...successOf(route, answers[method.name] ?? {}),
+        default: { $ref: '#/components/responses/Problem' },
+      },
+    };
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation };
+  }
+  const schemas = reachable(paths, named);
+  const frame = {
+    openapi: '3.1.0',
+    info: { title: 'jobman', version, description: about },
+    security: [{ token: [] }],
+  };
+  const components = {
+    securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+    responses: {
+      Problem: {
+        description: 'An error.',
+        content: { [problemType]: { schema: { $ref: '#/components/schemas/Problem' } } },
+      },
+    },
+    schemas: { ...reachable({ $ref: '#/components/schemas/Problem' }, named), ...schemas },
+  };
+  const lines = Object.entries(frame).map(([key, value]) => `  ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`);
+  const { schemas: types, ...others } = components;
+  const rest = Object.entries(others).map(([key, value]) => `    ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`);
+  return `{\n${lines.join('')}${formatEntries('paths', paths, '  ')},\n  "components": {\n${rest.join('')}${formatEntries('schemas', types, '    ')}\n  }\n}\n`;
+}
+
+/** The parameters and the body of a route. */
+function requestOf(route: Route, request: Schema, named: Schemas): object {
+  const { properties = {}, required = [] } = request as { properties?: Schemas; required?: readonly string[] };
+  const parameters: object[] = [];
+  const members: Record<string, Schema> = {};
+  let body: object | undefined;
+  for (const [carrier, name] of route.arguments) {
+    const schema = properties[name] ?? {};
+    const isRequired = required.includes(name);
+    const parameter = (at: 'path' | 'query', field: string, one: Schema, isNeeded: boolean): void => {
+      // Null travels as nothing.
+      const needed = isNeeded && !(at === 'query' && JSON.stringify(one).includes('"null"'));
+      parameters.push({ name: field, in: at, ...(needed ? { required: true } : {}), schema: one });
+    };
+    if (carrier === 'path' || carrier === 'query') parameter(carrier, name, schema, isRequired);
+    else if (carrier === 'fields') {
+      const fields = resolve(schema, named) as { properties?: Schemas; required?: readonly string[] };
+      for (const [field, one] of Object.entries(fields.properties ?? {}))
+        parameter('query', field, one, isRequired && fields.required?.includes(field) === true);
+    } else if (carrier === 'member') members[name] = schema;
+    else {
+      const type = carrier === 'body' ? answerTypes.json : answerTypes.bytes;
+      body = { required: isRequired, content: { [type]: carrier === 'body' ? { schema } : {} } };
+    }
+  }
+  if (Object.keys(members).length > 0) {
+    const needed = Object.keys(members).filter((name) => required.includes(name));
+    const schema = { type: 'object', properties: members, required: needed, additionalProperties: false };
+    body = { required: needed.length > 0, content: { [answerTypes.json]: { schema } } };
+  }
+  return { ...(parameters.length === 0 ? {} : { parameters }), ...(body === undefined ? {} : { requestBody: body }) };
+}
+
+function resolve(schema: Schema, named: Schemas): Schema {
+  return schema.$ref === undefined ? schema : resolve(named[schema.$ref.split('/').at(-1) ?? ''] ?? {}, named);
+}
+
+function successOf(route: Route, answer: Schema): object {
+  if (route.answer === 'json' && answer.type === 'null') return { 204: { description: 'Done.' } };
+  const isEvents = route.answer === 'events';
+  const content = { [answerTypes[route.answer]]: route.answer === 'json' || isEvents ? { schema: answer } : {} };
+  const integer = { schema: { type: 'integer' } };
+  const headers = {
+    'jobman-log-from': integer,
+    'jobman-log-end': integer,
+    'jobman-log-complete': { schema: { type: 'boolean' } },
+  };
+  const description = isEvents
+    ? 'Server-sent events, each with a value of this schema. The event `end` ends them, or `problem` with an error.'
+    : 'The answer.';
+  return { 200: { description, ...(route.answer === 'log' ? { headers } : {}), content } };
+}
+
+// ------------------------------------------------------------------------------------------ text
+
+/** One entry a line, so that a change is easy to read. */
+function formatLines(parts: Readonly<Record<string, object>>): string {
+  return `{\n${Object.entries(parts)
+    .map(([key, entries]) => formatEntries(key, entries, '  '))
+    .join(',\n')}\n}\n`;
+}
+
+function formatEntries(key: string, entries: object, indent: string): string {
+  const lines = Object.entries(entries).map(
+    ([name, one]) => `${indent}  ${JSON.stringify(name)}: ${JSON.stringify(one)}`,
+  );
+  return `${indent}${JSON.stringify(key)}: {\n${lines.join(',\n')}\n${indent}}`;
+}
