@@ -154,6 +154,9 @@ export async function revokeToken(
       exitCode.notFound,
     );
   }
+  // A stolen token must not take the user's better ones away.
+  if (actor.via === 'token' && lowerRole(view.role, actor.role) !== view.role)
+    throw forbiddenError(`your role is ${actor.role}, which may not revoke a token with the role ${view.role}`);
   const at = now();
   const detail = { name: view.name, user: view.user };
   const audit = auditEntry(actor, at, 'revoke-token', { kind: 'token', id: view.id }, { detail });

@@ -195,6 +195,8 @@ suite('a token', () => {
     assert.deepEqual((await revokeToken(parts, root, 'ci', 'ada')).view.id, third.view.id);
     assert.notEqual(second.view.id, third.view.id);
     const ada = aMember('ada');
+    const viewer: Actor = aMember('ada', { role: 'viewer', via: 'token' });
+    await assert.rejects(revokeToken(parts, viewer, 'ci'), { errorCode: 'forbidden' });
     await assert.rejects(revokeToken(parts, aMember('eve'), first.view.id), { code: exitCode.notFound });
     await assert.rejects(revokeToken(parts, ada, 'x', 'eve'), { errorCode: 'forbidden' });
     assert.equal((await listTokens(parts, ada)).length, 3);
