@@ -43,8 +43,9 @@ test('an admin adds users and gives them tokens and limits, and the audit log ha
   assert.match(mistakes, /chips=x: expected a whole number, or none/);
   assert.match(mistakes, /jbos=1: .*Did you mean jobs=\?/);
   await run(['user', 'limit', 'ada', 'jobs=1', 'projects=a,b']);
-  assert.equal((await run(['user', 'limit', 'ada'])).stdout, 'Limits of ada: 1 job; projects: a, b\n');
+  assert.equal((await run(['user', 'limit', 'ada'])).stdout, 'Limits of ada: 1 job; projects: a, b.\n');
   await run(['user', 'limit', 'ada', 'projects=none']);
+  assert.equal((await run(['user', 'limit', 'root', 'none'], 3)).stdout, '');
 
   const token = (await run(['token', 'create', '--user', 'ada', '--name', 'ci', '--expires', '5d'])).stdout.trim();
   assert.match(

@@ -24,7 +24,7 @@ const columns: readonly Column<AuditRow>[] = [
 
 function formatDetail({ detail }: AuditRow): string {
   return Object.entries(detail)
-    .map(([key, value]) => `${key}=${Array.isArray(value) ? value.join(',') : String(value)}`)
+    .map(([key, value]) => `${key}=${Array.isArray(value) ? value.join(',') : String(value ?? 'none')}`)
     .join(' ');
 }
 

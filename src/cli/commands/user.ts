@@ -92,15 +92,20 @@ export async function limit(cli: Cli, _flags: GlobalFlags, ...[name, ...given]: 
   if (given.length === 0) {
     const user = (await (await cli.services.client()).users()).find((one) => one.name === name.normalize('NFC'));
     if (user !== undefined) {
-      printUser(cli, user, `Limits of ${user.name}: ${formatLimits(user.limits)}`);
+      printUser(cli, user, `${describeLimits(user)}.`);
       return exitCode.ok;
     }
   }
   return change(cli, name, { kind: 'limits', limits: parseLimits(given) }, ({ user, changed }) =>
     changed
-      ? `Limits of ${user.name}: ${formatLimits(user.limits)}. They count from the next start of a job on.`
-      : `The limits of ${user.name} are so already: ${formatLimits(user.limits)}`,
+      ? `${describeLimits(user)}, from the next start of a job on.`
+      : `Nothing was changed. ${describeLimits(user)}.`,
   );
+}
+
+function describeLimits({ name, limits }: UserView): string {
+  const text = formatLimits(limits);
+  return text === '-' ? `${name} has no limits` : `Limits of ${name}: ${text}`;
 }
 
 async function change(
