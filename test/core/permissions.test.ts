@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { JobSpec } from '../../src/core/model/spec.ts';
 import { ownNames, owns, type Actor } from '../../src/core/model/user.ts';
 import {
   checkAction,
@@ -136,4 +137,21 @@ test('a refusal by the role names the owner or the role', () => {
   const created = { owner: 'ada', spec: tpuSpec() };
   assert.equal(message(checkPermission(created, 'create', viewer)), 'your role is viewer, which may not create a job');
   assert.equal(message(checkPermission(created, 'create', eve, 'ada')), 'only ada may create a job of ada');
+});
+
+test('only an admin creates a job on the machine of the server with a token, or one that uses a file of its settings', () => {
+  const token = { id: 'tok_1', name: 'laptop' };
+  const create = (spec: JobSpec, actor: Actor) => checkPermission({ owner: actor.user, spec }, 'create', actor).answer;
+  const ada = aMember('ada', { via: 'token', token });
+  const here = { ...tpuSpec(), command: { ...tpuSpec().command, runsOn: 'controller' as const } };
+  const both = localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1', 'localhost'] } });
+  const key = { ...tpuSpec({}, { privateKey: { kind: 'setting', setting: 'lab.privateKey' } }) };
+  for (const spec of [localSpec(), here, both, key]) {
+    assert.deepEqual(
+      [create(spec, ada), create(spec, { ...ada, role: 'admin' }), create(spec, aMember('ada'))],
+      ['deny', 'allow', 'allow'],
+    );
+  }
+  const other = localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } });
+  assert.deepEqual([create(other, ada), create(tpuSpec(), ada)], ['allow', 'allow']);
 });

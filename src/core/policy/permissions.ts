@@ -12,6 +12,7 @@ import {
   usableAllocation,
 } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
+import { hostNamesOf, ownHost, secretRefsOf, type JobSpec } from '../model/spec.ts';
 import { owns, ownNames, type Actor, type Role, type UserName } from '../model/user.ts';
 
 /** Commands of a job, `clean` (removes its files) and `setup` (runs one step again). */
@@ -179,9 +180,27 @@ export function checkPermission(
   onBehalfOf?: UserName,
 ): ActionAnswer {
   const answer = permissionOf(actor, job, operation);
-  if (answer === 'allow' || (answer === 'confirm' && onBehalfOf === job.owner)) return allowed;
+  if (answer === 'allow' || (answer === 'confirm' && onBehalfOf === job.owner)) {
+    const problem = operation === 'create' ? controllerMachineProblem(actor, job.spec) : null;
+    return problem === null ? allowed : { answer: 'deny', cause: 'permission', message: problem };
+  }
   const message = owns(actor, job.owner) ? roleMessage(actor, operation) : ownersOnlyMessage(job, operation);
   return { answer, cause: 'permission', message };
+}
+
+/**
+ * The reason against a new job on the controller's machine, or with a file that its settings name. The owner of a token may
+ * have no login there, and a program there can read all that the controller's login can, the database and all secrets too.
+ */
+function controllerMachineProblem(actor: Actor, spec: JobSpec): string | null {
+  if (actor.token === undefined || actor.role === 'admin') return null;
+  const { capacity, command } = spec;
+  if (hostNamesOf(capacity).includes(ownHost) || command.runsOn === 'controller')
+    return 'a program on the machine of the server can read the secrets of all users, so only an admin may create such a job there';
+  const setting = secretRefsOf(spec).find((ref) => ref.kind === 'setting');
+  return setting === undefined
+    ? null
+    : `only an admin may create a job that uses the file of the setting ${setting.setting}`;
 }
 
 /**
