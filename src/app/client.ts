@@ -574,6 +574,11 @@ export interface CreateRequest {
   readonly secrets?: Readonly<Record<SecretName, string>>;
   /** Set by `tpu run`: the job is created together with its first window and its booking. */
   readonly lab?: LabEntry;
+  /**
+   * 1 to 255 characters without spaces, another one for each new job. The same request with it, within a day,
+   * creates no other job and answers with that one. Another request with it throws JobmanError (4).
+   */
+  readonly idempotencyKey?: string;
 }
 
 export type CreateAnswer =

@@ -1,5 +1,6 @@
 // Create: from a checked manifest to a stored job.
 
+import { digestOf } from '../catalogue/digest.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
@@ -14,7 +15,7 @@ import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
 import { pluralize } from './format.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
-import type { JobDraft, StoredJob } from './ports.ts';
+import type { CreationKey, JobDraft, StoredJob } from './ports.ts';
 import { requirePermission } from './require-permission.ts';
 import { jobSecretValues, requireJobSecrets } from './secrets.ts';
 import { jobRow } from './views.ts';
@@ -29,6 +30,10 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const { manifest, onBehalfOf } = request;
   const [owner, by] = [onBehalfOf ?? actor.user, nameInHistory(actor)];
   requirePermission({ owner, spec: request.spec }, 'create', actor, onBehalfOf);
+  const key = creationKeyOf(actor, request);
+  // First, because the job that it created may be a reason against another one.
+  const repeated = key === null ? null : await findRepeated(parts, key);
+  if (repeated !== null) return repeated;
   await requireValidSpec(parts, request.spec);
   const checkSecrets = () => requireJobSecrets(parts, actor, { owner, spec: request.spec });
   await checkSecrets();
@@ -59,7 +64,15 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   try {
     const { lab } = request;
     // Again in the transaction, because a secret may be deleted meanwhile.
-    const job = { owner, by, spec, manifest, check: checkSecrets, ...(lab !== undefined && { lab }) };
+    const job = {
+      owner,
+      by,
+      spec,
+      manifest,
+      check: checkSecrets,
+      ...(lab !== undefined && { lab }),
+      ...(key !== null && { key }),
+    };
     const detail = { name: spec.name, owner };
     const audit = auditEntry(actor, now(), 'create', null, { detail });
     for (;;) {
@@ -71,9 +84,14 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
         break;
       }
       check = await checkRequest(parts, guarded, toConfirm);
-      if (check.confirmation === null) continue;
+      const { confirmation } = check;
+      // The same request at the same time may have been stored first.
+      const answer: CreateAnswer | null =
+        (key === null ? null : await findRepeated(parts, key)) ??
+        (confirmation === null ? null : { kind: 'confirmation_required', confirmation });
+      if (answer === null) continue;
       await draft.discard();
-      return { kind: 'confirmation_required', confirmation: check.confirmation };
+      return answer;
     }
   } catch (error) {
     await draft.discard();
@@ -87,6 +105,28 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
     ...loginEffects(spec, await parts.controllerLogin().catch(() => null)),
   ];
   return { kind: 'created', id: job.id, row: jobRow(job, now()), warnings };
+}
+
+/** Throws JobmanError (2) for a key that cannot be one. */
+function creationKeyOf({ user: actor }: Actor, request: CreateRequest): CreationKey | null {
+  const { idempotencyKey: key, spec, manifest, onBehalfOf, replaces, workdir, secrets = {}, lab } = request;
+  if (key === undefined) return null;
+  if (!/^[\u0021-\u007e]{1,255}$/.test(key))
+    throw usageError('An idempotency key has 1 to 255 characters of ASCII, without spaces.');
+  const parts = [spec, manifest, onBehalfOf, replaces, workdir?.tree, Object.keys(secrets), lab];
+  return { actor, key, digest: digestOf(Buffer.from(JSON.stringify(parts))) };
+}
+
+/** The answer of the request that was stored with the key. Throws JobmanError (4) if that was another request. */
+async function findRepeated({ store, now }: ClientParts, key: CreationKey): Promise<CreateAnswer | null> {
+  const found = await store.createdWith(key, now());
+  if (found === null) return null;
+  const { id, digest } = found;
+  const conflict = (why: string): JobmanError => new JobmanError(`Nothing was created: ${why}.`, exitCode.conflict);
+  if (digest !== key.digest) throw conflict(`another request with this idempotency key created job ${id}`);
+  const stored = await store.load(id);
+  if (stored === undefined) throw conflict(`job ${id}, which this request created, is not in the database any more`);
+  return { kind: 'created', id, row: jobRow(stored.job, now()), warnings: [] };
 }
 
 /** Throws JobmanError (2) with every problem of a spec that no manifest could have given. */

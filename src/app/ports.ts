@@ -64,6 +64,21 @@ export interface NewJob {
   readonly check?: () => Promise<void>;
   /** Gets the id of the job. */
   readonly audit?: AuditEntry;
+  /** Stored with the job: a request with it is not stored again. */
+  readonly key?: CreationKey;
+}
+
+export interface CreatedWith {
+  readonly id: string;
+  readonly digest: string;
+}
+
+/** The idempotency key of a request for a new job. */
+export interface CreationKey {
+  readonly actor: UserName;
+  readonly key: string;
+  /** Of the request. */
+  readonly digest: string;
 }
 
 /** One line of a job's history; `seq` counts from 1 without gaps. */
@@ -238,8 +253,13 @@ export interface Store {
   insert(job: NewJob): Promise<StoredJob>;
   load(id: string): Promise<StoredJob | undefined>;
   loadMany(ids: readonly string[]): Promise<readonly StoredJob[]>;
-  /** As `insert`; stores nothing if the guard has a reason that is not confirmed, or if a job of `ends` has changed. */
+  /**
+   * As `insert`; stores nothing if the guard has a reason that is not confirmed, if a job of `ends` has changed, or if
+   * `createdWith` has a job for its key.
+   */
   insertGuarded(job: NewJob, guard: Guard): Promise<StoredJob | 'unconfirmed'>;
+  /** The id of the job that was stored with that key in the last day, and the digest of its request; null without one. */
+  createdWith(key: Omit<CreationKey, 'digest'>, now: Instant): Promise<CreatedWith | null>;
   guardFacts(needed: FactsNeeded, now: Instant): Promise<GuardFacts>;
   /**
    * Calls `act` in a transaction unless unfinished jobs of the owner need it; returns their ids. So no job is stored between

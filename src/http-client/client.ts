@@ -11,7 +11,8 @@ import {
   encodeSegment,
   streamHeader,
 } from '../api/wire.ts';
-import type { Client } from '../app/client.ts';
+import { randomUUID } from 'node:crypto';
+import type { Client, CreateRequest } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpRequest } from '../http/client.ts';
@@ -121,10 +122,24 @@ export function createServerClient({ server, token, env }: HttpClientParts): Cli
     }
   }
 
+  /** Repeated after a broken connection: a key lets the server create the job once. */
+  async function create(route: Route, request: CreateRequest): Promise<unknown> {
+    const keyed: CreateRequest = { ...request, idempotencyKey: request.idempotencyKey ?? randomUUID() };
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await call(route, [keyed]);
+      } catch (error) {
+        const { cause } = error as JobmanError;
+        if (!(cause instanceof NoReply && cause.wasSent) || attempt >= retry.maxTriesIfBroken) throw error;
+      }
+    }
+  }
+
   const methods = Object.entries(routes).map(([operation, route]) => {
     const method = (...values: Values): unknown => {
       if (route.answer === 'events') return untilLeft((over) => readEvents(route, values, over));
       if (route.answer === 'chunks') return untilLeft((over) => readChunks(route, values, over));
+      if (operation === 'create') return create(route, values[0] as CreateRequest);
       return operation === 'putBlobs'
         ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs]))
         : call(route, values);

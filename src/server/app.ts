@@ -7,8 +7,8 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { problemType, toProblem } from '../api/problem.ts';
 import { answerTypes, routes, type Operation, type Route } from '../api/routes.ts';
 import { encodeLogPart, streamHeader } from '../api/wire.ts';
-import type { Client, LogPart } from '../app/client.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Client, CreateRequest, LogPart } from '../app/client.ts';
+import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Actor } from '../core/model/user.ts';
 import type { Duration } from '../core/model/time.ts';
 import { readArguments } from './arguments.ts';
@@ -86,6 +86,8 @@ export function createApp(parts: AppParts): Hono<Env> {
       parameters: parametersOf(route, context),
       body: () => readBody(context.env.incoming, limitOf(route)),
     });
+    const key = context.req.header('idempotency-key');
+    if (operation === 'create' && key !== undefined) addKey(values, key);
     const client = await parts.clientOf(context.get('actor'));
     // The arguments have passed the schema of the method's parameters.
     const method = client[operation] as unknown as (...given: readonly unknown[]) => unknown;
@@ -174,6 +176,14 @@ function answerValue(value: unknown, route: Route, context: Context<Env>): Respo
   context.header('etag', etag);
   if (context.req.header('if-none-match')?.split(/, */).includes(etag)) return context.body(null, 304);
   return context.body(text, 200, { 'content-type': answerTypes[route.answer] });
+}
+
+/** The header of a draft of the IETF, whose value is a quoted string, is the same as the field of the request. */
+function addKey([request]: readonly unknown[], header: string): void {
+  const idempotencyKey = header.replace(/^"(.*)"$/, '$1');
+  const { idempotencyKey: own = idempotencyKey } = request as CreateRequest;
+  if (own !== idempotencyKey) throw usageError('The header and the body have different idempotency keys.');
+  Object.assign(request as object, { idempotencyKey });
 }
 
 /** A reader that reconnects names its last event in a header, as the standard says. */

@@ -83,7 +83,24 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0012_access'(db) {
     for (const statement of access) await statement.execute(db);
   },
+  async '0013_creation_keys'(db) {
+    for (const statement of creationKeys) await statement.execute(db);
+  },
 };
+
+/** The jobs of requests with an idempotency key, for a day. `digest` is of the request, without the values of secrets. */
+const creationKeys: readonly Sql[] = [
+  sql`
+    create table creation_key (
+      actor text not null,
+      key text not null,
+      digest text not null,
+      job bigint not null,
+      created_at bigint not null,
+      primary key (actor, key)
+    )`,
+  sql`create index creation_key_age on creation_key (created_at)`,
+];
 
 const access: readonly Sql[] = [
   sql`alter table users add column disabled_at bigint`,

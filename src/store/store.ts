@@ -11,6 +11,7 @@ import { accessStore } from './access.ts';
 import { auditWrites } from './audit.ts';
 import { clusterStore } from './cluster-jobs.ts';
 import { meetsGuard, readGuardFacts } from './guards.ts';
+import { createdWith, creationKeyWrites } from './creation-keys.ts';
 import * as jobs from './jobs.ts';
 import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
 import { addLabEntry, addLabRestart, followEvents, labStore } from './lab.ts';
@@ -40,8 +41,8 @@ export interface JobmanStore extends Store, UserStore {
   readonly lab: LabStore;
 }
 
-/** Rolls the transaction back. */
-class StaleEnd extends Error {}
+/** Rolls the transaction back: a job of `ends` has changed, or the request is stored already. */
+class StaleRequest extends Error {}
 
 /** Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
 export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions): JobmanStore {
@@ -57,6 +58,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     await job.check?.();
     const stored = await jobs.insertJob(db, id, job);
     if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
+    if (job.key !== undefined) await db.runAll(creationKeyWrites(job.key, id, job.at));
     if (job.audit !== undefined) await db.runAll(auditWrites({ ...job.audit, object: { kind: 'job', id } }));
     return stored;
   }
@@ -64,7 +66,8 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
   async function commitEnds(db: Database, ends: readonly Commit[] = []): Promise<void> {
     if (ends.length === 0) return;
     const [{ noticesOf }, rows] = await Promise.all([import('../app/notifications/notice.ts'), finalRows?.()]);
-    for (const end of ends) if ((await jobs.commitJob(db, end, noticesOf, rows)) !== 'committed') throw new StaleEnd();
+    for (const end of ends)
+      if ((await jobs.commitJob(db, end, noticesOf, rows)) !== 'committed') throw new StaleRequest();
   }
   return {
     // For callers that are about to write: a new database must get its installation id first.
@@ -73,13 +76,15 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     insertGuarded: (job, guard) =>
       writeWithId(job.owner, async (db, id) => {
         const { owner, spec, at } = job;
+        if (job.key !== undefined && (await createdWith(db, job.key, at)) !== null) throw new StaleRequest();
         if (!(await meetsGuard(db, { owner, spec, job: null }, guard, at))) return 'unconfirmed';
         await commitEnds(db, job.ends);
         return insert(db, id, job);
       }).catch((error: unknown) => {
-        if (error instanceof StaleEnd) return 'unconfirmed';
+        if (error instanceof StaleRequest) return 'unconfirmed';
         throw error;
       }),
+    createdWith: (key, now) => read((db) => createdWith(db, key, now)),
     guardFacts: (needed, now) => read((db) => readGuardFacts(db, needed, now)),
     unlessNeeded: (...given) => write((db) => jobs.unlessNeeded(db, ...given)),
     load: readTogether(
@@ -99,7 +104,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
         await followEvents(db, commit.job, commit.events);
         return result;
       }).catch((error: unknown) => {
-        if (error instanceof StaleEnd) return 'stale';
+        if (error instanceof StaleRequest) return 'stale';
         throw error;
       });
     },

@@ -99,6 +99,35 @@ export function confirmationSuite(implementation: OpenClient): void {
       await assertRefused(ada, create(spec), tokens);
     });
 
+  testStore(
+    'a request with an idempotency key creates one job, also at the same time and after its confirmation',
+    async (store, t) => {
+      const clientOf = openClients(implementation, t, store, { current: [] });
+      const [ada, bob] = [clientOf('ada'), clientOf('bob')];
+      const request = { spec: localSpec(), manifest: '', idempotencyKey: 'a-1' };
+      const ids = await Promise.all([1, 2, 3].map(async () => (await createConfirmed(ada, request)).id));
+      const others = [
+        await createConfirmed(ada, { ...request, idempotencyKey: 'a-2' }),
+        // Another user has keys of its own.
+        await createConfirmed(bob, request),
+      ];
+      assert.equal(new Set([...ids, ...others.map(({ id }) => id)]).size, 3);
+      const other = { ...request, spec: localSpec({ name: 'other' }) };
+      await assert.rejects(createConfirmed(ada, other), {
+        code: 4,
+        message: new RegExp(`another request .* created job ${ids[0]}\\.$`),
+      });
+      for (const idempotencyKey of ['', 'a b', 'é', 'a'.repeat(256)])
+        await assert.rejects(createConfirmed(ada, { ...request, idempotencyKey }), { code: 2 });
+
+      const asked = await ada.create({ spec: own('v5litepod-16'), manifest: '', idempotencyKey: 'a-3' });
+      assert.notEqual(asked.confirmation, undefined);
+      const confirmed = { spec: own('v5litepod-16'), manifest: '', idempotencyKey: 'a-3', confirmed: tokensOf(asked) };
+      const [first, again] = [await ada.create(confirmed), await ada.create(confirmed)];
+      assert.ok(first.kind === 'created' && again.kind === 'created' && first.id === again.id);
+    },
+  );
+
   testStore('a token for a start works once, for its command, options and user', async (store, t) => {
     const grants = { current: [{ chips: 100 }] as readonly Grant[] };
     const clientOf = openClients(implementation, t, store, grants);

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict';
 import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
-import type { Change } from '../../src/app/client.ts';
+import type { Change, CreateRequest } from '../../src/app/client.ts';
 import { exitCode } from '../../src/app/errors.ts';
 import { parseEvents } from '../../src/http-client/events.ts';
 import { createServerClient } from '../../src/http-client/client.ts';
 import { openServer, token } from '../server/support/server.ts';
+import { localSpec } from '../support/builders.ts';
 
 /** Passes bytes on until `cut`, which closes every connection. */
 async function openProxy(t: TestContext, target: string) {
@@ -79,6 +80,22 @@ suite('a connection that breaks', () => {
     await assert.rejects(Array.fromAsync(client.readArchivedLog('u', log, {})), expected);
     await client.close();
   });
+});
+
+test('a job is created once although the answer to its creation was lost', async (t) => {
+  const keys: (string | undefined)[] = [];
+  const create = async ({ idempotencyKey }: CreateRequest) => {
+    keys.push(idempotencyKey);
+    if (keys.length === 1) cut();
+    return { kind: 'created', id: '000001', row: {}, warnings: [] };
+  };
+  const { server } = await openServer(t, { client: { create } });
+  const { url, cut } = await openProxy(t, server.url);
+  const client = createServerClient({ server: url, token, env: {} });
+  const request: CreateRequest = { spec: localSpec(), manifest: '' };
+  assert.equal((await client.create(request)).kind, 'created');
+  await client.close();
+  assert.ok(keys.length === 2 && keys[0] !== undefined && keys[0] === keys[1], String(keys));
 });
 
 suite('an answer', () => {

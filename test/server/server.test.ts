@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import type { CreateRequest } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { routes } from '../../src/api/routes.ts';
 import { bodyLimits } from '../../src/server/body.ts';
+import { localSpec } from '../support/builders.ts';
 import { eventually } from '../support/eventually.ts';
 import { asAda, open, send, type Answer, type Sent } from './support/send.ts';
 import { openServer, token } from './support/server.ts';
@@ -111,6 +113,22 @@ suite('a request', () => {
     }
     const header = await send(server.url, '/v1/jobs', { headers: { ...asAda, x: 'a'.repeat(20_000) } });
     assert.equal(header.status, 431);
+  });
+
+  test('for a new job may have its idempotency key in a header, as the draft of the IETF has it, or in the body', async (t) => {
+    const keys: unknown[] = [];
+    const create = async ({ idempotencyKey }: CreateRequest) => void keys.push(idempotencyKey);
+    const { server } = await openServer(t, { client: { create } });
+    const post = (header: string, own: object = {}) =>
+      send(server.url, '/v1/jobs', {
+        method: 'POST',
+        headers: { ...asAda, 'idempotency-key': header },
+        body: JSON.stringify({ spec: localSpec(), manifest: '', ...own }),
+      });
+    await post('"a-1"');
+    await post('a-2', { idempotencyKey: 'a-2' });
+    assert.equal((await post('a-3', { idempotencyKey: 'a-4' })).status, 400);
+    assert.deepEqual(keys, ['a-1', 'a-2']);
   });
 
   test('for an unchanged job costs no body', async (t) => {
