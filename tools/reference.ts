@@ -116,7 +116,7 @@ const tables: Readonly<Record<string, () => readonly string[]>> = {
   'commands of this machine': () => {
     // A family is of one kind.
     const names = jobmanProgram.commands
-      .filter(({ usesHome }) => usesHome === true)
+      .filter(({ usesHome }) => usesHome !== undefined)
       .map(({ names: [name] }) => name.split(' ')[0] ?? name);
     return [`- ${[...new Set(names)].map(code).join(', ')}`];
   },

@@ -91,14 +91,6 @@ export function usageError(message: string, lines: readonly string[] = []): Jobm
   return new JobmanError(message, exitCode.usage, lines);
 }
 
-/** For a part of this machine, while another machine's server is in use. */
-export function notOnServerError(what: string, server: string): JobmanError {
-  return usageError(
-    `${what} does not work through a server yet: it is about this machine, and JOBMAN_SERVER is ${server}. Nothing was changed.`,
-    ['To use this machine: unset JOBMAN_SERVER'],
-  );
-}
-
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

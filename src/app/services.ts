@@ -9,6 +9,7 @@ import type { HeldTpus } from './held-tpus.ts';
 import type { ClusterSubmissions } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
+import type { Contexts, ServerInUse } from './server-in-use.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { UploadedWorkdir } from './workdir.ts';
 
@@ -136,11 +137,32 @@ export interface EmulatorService {
   act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;
 }
 
+export interface ServerChoice {
+  /** A context, an address or `local`, before the environment and the current context. */
+  readonly named?: string | undefined;
+  /** The current context does not count. */
+  readonly ignoresCurrent?: boolean;
+  /** Called before a request that changes something on the server. */
+  readonly beforeChange?: (server: ServerInUse) => void;
+}
+
+/** The contexts that this login has stored. Each method throws JobmanError. */
+export interface ServerContexts {
+  read(): Promise<Contexts>;
+  change(change: (contexts: Contexts) => Contexts): Promise<void>;
+  /** Refuses what cannot be the address of a server. */
+  requireUrl(url: string): void;
+  clientOf(url: string, token: string): Client;
+}
+
 export interface Services {
   readonly io: Io;
   readonly home: string;
-  /** The address of the server whose client `client` is; null for the home of this machine. */
-  readonly server: string | null;
+  /** The server whose client `client` is; null for the home of this machine. Throws JobmanError. */
+  server(): Promise<ServerInUse | null>;
+  /** Call it before the first use of `server` and `client`. Without it, the environment and the current context count. */
+  useServer(choice: ServerChoice): void;
+  contexts(): Promise<ServerContexts>;
   settings(): Promise<Settings>;
   settingsFiles(): SettingsFiles;
   /** The first mistake in settings that the command did not need, with its position; null if it read them. */

@@ -20,8 +20,11 @@ export interface Command<Body = unknown> {
   readonly examples: readonly Example[];
   /** Exit codes that mean something else than in the general table. */
   readonly exitCodes?: Readonly<Record<number, string>>;
-  /** It works on the home, the settings or the connections of this machine, so it is refused for a server. */
-  readonly usesHome?: true;
+  /**
+   * It works on the home, the settings or the connections of this machine, so it is refused for a server. `always`: a
+   * current context does not count for it, because a service manager may have started it.
+   */
+  readonly usesHome?: true | 'always';
   readonly args: readonly Argument[];
   readonly flags: Flags;
   readonly load: (program: Program) => Promise<Body>;

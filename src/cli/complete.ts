@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { Argument, PartialLine, Proposal } from './command.ts';
-import { formatProposals, proposalsOf } from './completion/proposals.ts';
+import { formatProposals, proposalsOf, serverNames } from './completion/proposals.ts';
 import { findCommand } from './find-command.ts';
 import { formsOf, globalFlags, type Flags } from './flags.ts';
 import { countLeadingGlobals, splitFlags } from './scan.ts';
@@ -38,8 +38,10 @@ async function proposalsFor(
   }
   if (!('command' in found)) return [];
   const { command } = found;
-  const flags: Flags = { ...globalFlags, ...command.flags };
+  const server = { ...globalFlags.server, propose: serverNames };
+  const flags: Flags = { ...globalFlags, server, ...command.flags };
   const { given, positional, pendingFlag, hasDash } = splitFlags(flags, found.args);
+  services.useServer({ named: given.get('server')?.[0] });
   const flag = pendingFlag === undefined ? undefined : flags[pendingFlag];
   if (flag !== undefined) return proposalsOf(flag, line(positional));
   const argument: Argument | undefined = command.args[positional.length] ?? command.args.findLast(({ many }) => many);

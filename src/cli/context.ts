@@ -17,6 +17,7 @@ export interface GlobalFlags extends ScreenFlags {
   readonly yes?: boolean | undefined;
   readonly quiet?: boolean | undefined;
   readonly settings?: string | undefined;
+  readonly server?: string | undefined;
 }
 
 export interface Cli {

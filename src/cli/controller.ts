@@ -44,7 +44,7 @@ export function keepController(cli: Cli, client: Waker): (beforeNote: () => void
 /** A failure is returned and retried later. With `isNeeded` also the reason why a running one does nothing here. */
 async function restartIfDead(cli: Cli, client: Waker, isNeeded: boolean): Promise<string | null> {
   // A server has its own.
-  if (cli.services.server !== null) return null;
+  if ((await cli.services.server()) !== null) return null;
   try {
     const controller = await cli.services.controller();
     const { running, isOutdated, otherDatabase, silentSinceAt } = await controller.status();
@@ -63,7 +63,7 @@ async function restartIfDead(cli: Cli, client: Waker, isNeeded: boolean): Promis
  * could start one. With `isNeeded` a note says that the shown state is only the last observation.
  */
 export async function restartIfKilled(cli: Cli, client: Waker, isNeeded = false): Promise<void> {
-  if (mayHaveBeenKilled(cli)) {
+  if (await mayHaveBeenKilled(cli)) {
     const note = await restartIfDead(cli, client, isNeeded);
     if (note !== null) cli.note(note);
   } else if (isNeeded && !(await isControllerRunning(cli))) {
@@ -78,7 +78,7 @@ export function createControllerCheck(cli: Cli, client: Waker): (isNeeded: boole
   return async (isNeeded) => {
     if (cli.io.now() - checkedAt < controllerCheckInterval) return note;
     checkedAt = cli.io.now();
-    if (mayHaveBeenKilled(cli)) note = await restartIfDead(cli, client, isNeeded);
+    if (await mayHaveBeenKilled(cli)) note = await restartIfDead(cli, client, isNeeded);
     else note = isNeeded && !(await isControllerRunning(cli)) ? 'no controller runs: last known state' : null;
     return note;
   };
@@ -99,8 +99,9 @@ export async function isControllerRunning({ services }: Cli): Promise<boolean> {
   return (await services.client()).isControllerRunning();
 }
 
-function mayHaveBeenKilled({ services: { home, server } }: Cli): boolean {
-  if (server !== null) return false;
+async function mayHaveBeenKilled({ services }: Cli): Promise<boolean> {
+  if ((await services.server()) !== null) return false;
+  const { home } = services;
   return existsSync(join(home, 'controller.json')) || hasWakeRequest(join(home, 'wake'));
 }
 

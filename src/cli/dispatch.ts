@@ -1,7 +1,8 @@
-import { JobmanError, notOnServerError } from '../app/errors.ts';
+import { JobmanError } from '../app/errors.ts';
+import { formatServer, notOnServerError, type ServerInUse } from '../app/server-in-use.ts';
 import type { Services } from '../app/services.ts';
 import type { JobmanCommand } from './command.ts';
-import { reportError, createCli, refuseJson, wantsJson, type GlobalFlags } from './context.ts';
+import { reportError, createCli, refuseJson, wantsJson, type Cli, type GlobalFlags } from './context.ts';
 import { findCommand, printHelp } from './find-command.ts';
 import { globalFlags } from './flags.ts';
 import { scan } from './scan.ts';
@@ -19,8 +20,12 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
     const { flags, args, argsAfterDash } = scanArguments(found.command, found.args);
     const given = flags as unknown as GlobalFlags;
     cli = createCli(services, given, argsAfterDash);
-    if (found.command.usesHome === true && services.server !== null)
-      throw notOnServerError(`\`jobman ${found.command.names[0]}\``, services.server);
+    services.useServer({
+      named: given.server,
+      ignoresCurrent: found.command.usesHome === 'always',
+      beforeChange: noteServer(cli),
+    });
+    await requireThisMachine(found.command, services);
     const body = await found.command.load(program);
     const code = await body(cli, given, ...args);
     const mistake = await services.unreadMistake();
@@ -31,6 +36,20 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
     if (!(error instanceof JobmanError)) throw error;
     return reportError(error, cli);
   }
+}
+
+async function requireThisMachine({ usesHome, names }: JobmanCommand, services: Services): Promise<void> {
+  const server = usesHome === undefined ? null : await services.server();
+  if (server !== null) throw notOnServerError(`\`jobman ${names[0]}\``, server);
+}
+
+/** Says once where a change goes, to people who did not name the server on the line. */
+function noteServer(cli: Cli): (server: ServerInUse) => void {
+  let isDone = !cli.io.stdout.isTerminal || !cli.io.stderr.isTerminal;
+  return (server) => {
+    if (!isDone && server.chosenBy !== '--server') cli.note(`On the server ${formatServer(server)}:`);
+    isDone = true;
+  };
 }
 
 function scanArguments(command: JobmanCommand, args: readonly string[]): ReturnType<typeof scan> {

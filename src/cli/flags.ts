@@ -89,6 +89,7 @@ export const globalFlags = {
   yes: boolFlag('Answer yes to every question', 'y'),
   quiet: boolFlag('Print only results', 'q'),
   settings: stringFlag('A settings file that overrides your settings', 'file', 's'),
+  server: stringFlag('Use this server: a context, an address, or `local` for this machine', 'name'),
   color: choiceFlag('When to use colours', ['auto', 'always', 'never']),
   progress: choiceFlag('How to show progress', ['auto', 'plain', 'none']),
   help: boolFlag('Show help', 'h'),

@@ -42,10 +42,7 @@ export const foreignCommandHints: Readonly<Record<string, string>> = {
   workers: '`jobman show 1` lists the workers of a job.',
   edit: '`jobman create job.yaml --set key=value` creates a job with one key changed; `jobman settings` is for settings.',
   sweep: 'docs/sweeps.md: in a shell loop, `jobman create job.yaml --set command.lr=0.1` creates one job per value.',
-  auth: '`jobman login` checks the login to Google Cloud.',
-  whoami:
-    'Jobs belong to your login name on this machine: `jobman list` shows it. `jobman login` checks the login to Google Cloud.',
-  logout: '`gcloud auth application-default revoke` ends the login; `jobman login` checks it.',
+  auth: '`jobman login` logs in to a server, and without an address checks the login to Google Cloud.',
   'dashboard|ui|web':
     'jobman has no web page yet: `jobman list --watch` keeps the list of jobs up to date in a terminal.',
   'upgrade|update|uninstall|install':
@@ -55,8 +52,7 @@ export const foreignCommandHints: Readonly<Record<string, string>> = {
   'tag|tags|label': 'Tags are in the manifest (job.tags: [vit]); `jobman list --tag vit` lists the jobs with that tag.',
   rename: 'A job keeps its name. `jobman create job.yaml --name vit` creates a job with another name.',
   preempt: 'docs/emulator.md explains how to preempt a simulated TPU; `jobman emulator status` lists the TPUs.',
-  'daemon|server':
-    '`jobman controller start` starts the controller in the background; commands start it when it is needed.',
+  daemon: '`jobman controller start` starts the controller in the background; commands start it when it is needed.',
   'docs|manual|man': '`jobman --help` lists the commands; the folder docs/ of jobman has the manual.',
   prune: '`jobman clean --all` removes the files of finished jobs, `jobman gc` TPUs that no job uses.',
   bash: '`jobman ssh 1` opens a shell on a worker, `jobman completion bash` prints the completion of commands.',

@@ -117,7 +117,12 @@ interface Outputs {
   readonly 'emulator start': EmulatorStartOutput;
   readonly 'emulator stop': StoppedOutput;
   readonly 'emulator act': EmulatorActionOutput;
-  readonly login: LoginOutput;
+  readonly login: LoginOutput | ServerLoginOutput;
+  readonly logout: LogoutOutput;
+  readonly whoami: WhoAmIOutput;
+  readonly context: ContextOutput;
+  readonly 'context use': ChosenContextOutput;
+  readonly 'context delete': ChosenContextOutput;
   readonly doctor: CheckResult;
   readonly settings: SettingOutput | ChangedSettingOutput;
   readonly hosts: HostOutput;
@@ -552,10 +557,70 @@ interface WrittenManifestOutput {
   readonly accelerator: string;
 }
 
-/** `login`, if there is a login. */
+/** `login` without an address, if there is a login to Google Cloud. */
 interface LoginOutput {
   /** The setting tpu.project. */
   readonly project: string | null;
+}
+
+/** `login` with the address of a server. */
+interface ServerLoginOutput {
+  readonly context: string;
+  readonly server: string;
+  readonly user: string;
+  /** The lower one of the token's and the user's. */
+  readonly role: Role;
+  /** The stored token. */
+  readonly token: UsedTokenOutput | null;
+}
+
+interface UsedTokenOutput {
+  /** Begins with `tok_`. */
+  readonly id: string;
+  readonly name: string;
+  /** Null if the server does not say. */
+  readonly expiresAt: Instant | null;
+}
+
+interface LogoutOutput {
+  readonly context: string;
+  /** True if the token no longer counts on the server. */
+  readonly revoked: boolean;
+}
+
+interface WhoAmIOutput {
+  readonly user: string;
+  /** With a token, the lower one of its role and the user's. */
+  readonly role: Role;
+  /** The login of this machine; null on a server. */
+  readonly login: string | null;
+  /** Null on this machine. */
+  readonly token: UsedTokenOutput | null;
+  /** Null on this machine, and for an address that no context has. */
+  readonly context: string | null;
+  /** Its address; null on this machine. */
+  readonly server: string | null;
+  /** Null on a server. */
+  readonly home: string | null;
+}
+
+/** `local` is this machine. */
+interface ContextOutput {
+  readonly context: string;
+  readonly server: string | null;
+  /** At the login. */
+  readonly user: string | null;
+  /** True if commands use it. */
+  readonly isCurrent: boolean;
+  /** False after a logout: its token is no longer stored. */
+  readonly isLoggedIn: boolean;
+}
+
+/** `context use` and `context delete`. */
+interface ChosenContextOutput {
+  readonly context: string;
+  readonly server: string | null;
+  readonly message: string;
 }
 
 /** The source of the jobs of the queue. */

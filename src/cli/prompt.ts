@@ -1,6 +1,7 @@
 import type { ConfirmationNeeded } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
+import { abortOnSignal } from './interrupt.ts';
 import { wrap } from './render/cell.ts';
 import type { ConfirmationToken } from '../core/policy/guards.ts';
 
@@ -87,7 +88,7 @@ export async function ask({ io }: Pick<Cli, 'io'>, question: string, fallback = 
 }
 
 /** One line that is not shown. Throws JobmanError for a pasted text of several lines, and (130) after Ctrl-C or Ctrl-D. */
-export async function askHidden({ io }: Pick<Cli, 'io'>, question: string): Promise<string> {
+async function askHidden({ io }: Pick<Cli, 'io'>, question: string): Promise<string> {
   io.stderr.write(`${question}: `);
   let typed = '';
   let release = (): void => undefined;
@@ -129,4 +130,23 @@ export async function askUntilValid<Value>(
       cli.printStderr(error.message);
     }
   }
+}
+
+/** A value that is not shown: from a terminal one line, otherwise all of standard input. Throws as `askHidden` does. */
+export async function readHidden(cli: Cli, question: string, maxBytes: number): Promise<Uint8Array> {
+  if (cli.io.stdin.isTerminal) return Buffer.from(await askHidden(cli, question));
+  const { signal, release } = abortOnSignal(cli);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of cli.io.stdin.bytes(signal)) {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > maxBytes) break;
+    }
+  } finally {
+    release();
+  }
+  if (signal.aborted) throw new JobmanError('Interrupted. Nothing was changed.', exitCode.interrupted);
+  return Buffer.concat(chunks);
 }

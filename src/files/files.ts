@@ -96,17 +96,22 @@ export function lockOf(path: string): string {
  * process is lost. False if it has another text, or if another process is just writing it: read it again. Throws the
  * system's error.
  */
-export function replaceIfUnchanged(path: string, before: string | undefined, text: string): boolean {
+export function replaceIfUnchanged(
+  path: string,
+  before: string | undefined,
+  text: string,
+  mode = fileModeIn(dirname(path)),
+): boolean {
   const lock = lockOf(path);
   try {
-    writeFileSync(lock, '', { mode: fileModeIn(dirname(path)), flag: 'wx' });
+    writeFileSync(lock, '', { mode, flag: 'wx' });
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
     throw error;
   }
   try {
     const isUnchanged = (existsSync(path) ? readFileSync(path, 'utf8') : undefined) === before;
-    if (isUnchanged) writeAtomically(path, text);
+    if (isUnchanged) writeAtomically(path, text, mode);
     return isUnchanged;
   } finally {
     rmSync(lock, { force: true });

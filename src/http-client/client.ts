@@ -27,7 +27,23 @@ export interface HttpClientParts {
   readonly token: string;
   /** May name proxies. */
   readonly env: Environment;
+  /** Called before each request that changes something for people. */
+  readonly beforeChange?: () => void;
+  /** The next step if the server refuses the token. */
+  readonly tokenRemedy?: string;
 }
+
+/** Operations whose request has a body and that change nothing for people. */
+const reads: ReadonlySet<string> = new Set<Operation>([
+  'plan',
+  'wake',
+  'hasBlobs',
+  'workerTicket',
+  'quotaWarnings',
+  'checkLogin',
+  'bucketStatuses',
+  'observeOrphans',
+]);
 
 /** Reads are repeated after a broken connection. An answer is one, even if a cloud behind the server does not answer. */
 const retry = { maxTries: 1, maxTriesIfBroken: 3, initialDelay: 300, maxDelay: 2 * second } as const;
@@ -39,7 +55,8 @@ const reconnection = { maxTries: 6, initialDelay: 300, maxDelay: 10 * second } a
 type Values = readonly unknown[];
 
 /** Connects with the first call. */
-export function createServerClient({ server, token, env }: HttpClientParts): Client {
+export function createServerClient(parts: HttpClientParts): Client {
+  const { server, token, env, beforeChange, tokenRemedy } = parts;
   const http = createHttpClient({ env, retry, limits });
 
   function requestFor(route: Route, values: Values): HttpRequest {
@@ -59,7 +76,7 @@ export function createServerClient({ server, token, env }: HttpClientParts): Cli
 
   async function call(route: Route, values: Values): Promise<unknown> {
     const reply = await http.request(requestFor(route, values));
-    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server);
+    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, tokenRemedy);
     if (reply.status === 204) return undefined;
     if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
     if (route.answer === 'bytes') return reply.bytes;
@@ -73,7 +90,7 @@ export function createServerClient({ server, token, env }: HttpClientParts): Cli
 
   async function open(route: Route, request: HttpRequest, over: AbortSignal): Promise<StreamReply> {
     const reply = await http.open({ ...request, signal: over });
-    if (reply instanceof NoReply || 'bytes' in reply) throw failureOf(reply, server);
+    if (reply instanceof NoReply || 'bytes' in reply) throw failureOf(reply, server, tokenRemedy);
     if (isOfType(reply, route)) return reply;
     throw foreignAnswer({ ...reply, bytes: await readBody(reply.stream, maxForeignBytes) }, server);
   }
@@ -136,7 +153,9 @@ export function createServerClient({ server, token, env }: HttpClientParts): Cli
   }
 
   const methods = Object.entries(routes).map(([operation, route]) => {
+    const changes = route.method !== 'GET' && !reads.has(operation);
     const method = (...values: Values): unknown => {
+      if (changes) beforeChange?.();
       if (route.answer === 'events') return untilLeft((over) => readEvents(route, values, over));
       if (route.answer === 'chunks') return untilLeft((over) => readChunks(route, values, over));
       if (operation === 'create') return create(route, values[0] as CreateRequest);
@@ -234,13 +253,15 @@ function isOfType({ headers }: Reply | StreamReply, { answer }: Route): boolean 
   return headers['content-type']?.startsWith(answerTypes[answer]) === true;
 }
 
-function failureOf(reply: Reply | NoReply, server: string): JobmanError {
+function failureOf(reply: Reply | NoReply, server: string, tokenRemedy?: string): JobmanError {
   if (reply instanceof NoReply)
     return new JobmanError(`The server ${server} does not answer: ${reply.message}.`, exitCode.unreachable, [], {
       cause: reply,
     });
   if (reply.headers['content-type']?.startsWith(problemType) === true) {
     const error = fromProblem(JSON.parse(reply.bytes.toString()));
+    if (error !== undefined && reply.status === 401 && tokenRemedy !== undefined)
+      return new JobmanError(error.message, error.code, [tokenRemedy]);
     if (error !== undefined) return error;
   }
   return foreignAnswer(reply, server);

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
 import { databaseVariable } from '../app/database-url.ts';
 import { exitCode, fileError, isFileMissing, JobmanError } from '../app/errors.ts';
-import { packageFolder, settingsFile } from '../files/files.ts';
+import { isGroupShared, packageFolder, settingsFile } from '../files/files.ts';
 import { localFoldersOf } from '../files/job-folder.ts';
 import type { Io } from '../app/services.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
@@ -66,4 +66,20 @@ export function hasJobFiles(home: string): (id: string, owner: string) => boolea
 /** Exists once a job was submitted to a cluster from this home. */
 export function submittedMarker(home: string): string {
   return join(home, 'submitted');
+}
+
+/** The servers and tokens of this login. In a home that a group shares, each login has a file of its own. */
+export function contextsFile(home: string, uid: number): string {
+  return join(home, isGroupShared(home) ? `servers-${uid}.json` : 'servers.json');
+}
+
+/** False if the file names no current context. Reads only its text: the code that checks it would slow every command. */
+export function mayHaveCurrentContext(file: string): boolean {
+  if (!existsSync(file)) return false;
+  try {
+    const { current } = JSON.parse(readFileSync(file, 'utf8')) as { readonly current?: unknown };
+    return current !== null;
+  } catch {
+    return true;
+  }
 }

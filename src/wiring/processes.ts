@@ -8,6 +8,7 @@ import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { exitCode, fileError, JobmanError } from '../app/errors.ts';
 import { fileModeIn, makeFolder } from '../files/files.ts';
+import { serverVariable, thisMachine } from '../app/server-in-use.ts';
 import type { Io } from '../app/services.ts';
 import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
@@ -47,7 +48,8 @@ export async function startInBackground<T>(program: {
     const child = spawn(launcher, [...before, ...program.args], {
       // The user's folder may be unmounted or removed while the program runs.
       cwd: '/',
-      env: { ...env, JOBMAN_HOME: home } as NodeJS.ProcessEnv,
+      // Also for the programs of jobs, which must not use a server that this terminal has.
+      env: { ...env, JOBMAN_HOME: home, [serverVariable]: thisMachine } as NodeJS.ProcessEnv,
       stdio: ['ignore', log, log],
       detached: true,
     });

@@ -1,31 +1,103 @@
-// The Client of the server that the environment names.
+// The server that a command uses, chosen by flag, environment or current context, and its Client.
 
 import { userEnvVariable } from '../app/actor.ts';
 import type { Client } from '../app/client.ts';
-import { usageError } from '../app/errors.ts';
-import type { Io } from '../app/services.ts';
+import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import type { Io, ServerContexts } from '../app/services.ts';
+import {
+  contextOf,
+  localRemedies,
+  serverVariable,
+  thisMachine,
+  type Contexts,
+  type ServerInUse,
+} from '../app/server-in-use.ts';
 import type { UserName } from '../core/model/user.ts';
+import { changeContexts, readContexts } from '../files/contexts-file.ts';
 import { createServerClient } from '../http-client/client.ts';
 import { isLoopback } from '../http/client.ts';
+import { contextsFile } from './paths.ts';
+
+const tokenVariable = 'JOBMAN_TOKEN';
+
+/** `named`: a context or an address; without it the current context counts. Throws JobmanError. */
+export async function chooseServer(
+  { env, uid }: Pick<Io, 'env' | 'uid'>,
+  home: string,
+  named: { readonly value: string; readonly by: '--server' | 'JOBMAN_SERVER' } | null,
+): Promise<ServerInUse | null> {
+  // The variable belongs to the server that the environment names: no other server may get it.
+  const given = named?.by === serverVariable ? (env[tokenVariable] ?? '') : '';
+  const isUrl = named?.value.includes('://') === true;
+  if (isUrl) requireServerUrl(named.value, named.by);
+  // An address with its token needs no file.
+  const stored: Contexts =
+    isUrl && given !== '' ? { current: null, contexts: {} } : await readContexts(contextsFile(home, uid));
+  const chosenBy = named?.by ?? 'current context';
+  const context = isUrl ? contextOf(stored, named.value) : (named?.value ?? stored.current);
+  if (context === null && !isUrl) return null;
+  const { server: url, token } = (context === null ? undefined : stored.contexts[context]) ?? {
+    server: isUrl ? named.value : null,
+    token: null,
+  };
+  if (url === null) throw missingContextError(stored, context ?? '', chosenBy);
+  if (given !== '') return { context, url, token: requireToken(given, tokenVariable), chosenBy };
+  if (token === null)
+    throw usageError(`You are not logged in to ${context === null || context === url ? url : `${context} (${url})`}.`, [
+      `To log in: jobman login ${url}`,
+      ...localRemedies(chosenBy),
+    ]);
+  return { context, url, token: requireToken(token, 'The stored token'), chosenBy };
+}
+
+function missingContextError({ contexts }: Contexts, name: string, chosenBy: ServerInUse['chosenBy']): JobmanError {
+  const names = [...Object.keys(contexts), thisMachine].join(', ');
+  return new JobmanError(
+    `${chosenBy === 'current context' ? 'The current context is' : `${chosenBy} is`} ${name}, which is neither an address such as https://jobman.example nor a context.`,
+    exitCode.usage,
+    [`Contexts: ${names}`, 'To store one: jobman login URL', ...localRemedies(chosenBy)],
+  );
+}
+
+/** `source` names the address in the message. Throws JobmanError. */
+function requireServerUrl(server: string, source: string): void {
+  const url = URL.parse(server);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.username !== '' || url.hash !== '')
+    throw usageError(`${source} must be the address of a server, such as https://jobman.example, and not ${server}.`);
+  if (url.protocol === 'http:' && !isLoopback(server))
+    throw usageError(`${source} is ${server}, which would send the token in clear text. Use https.`);
+}
+
+function requireToken(token: string, source: string): string {
+  if (/^[\u0021-\u007e]+$/.test(token)) return token;
+  throw usageError(`${source} has a character that no token has.`);
+}
 
 /** Connects with the first call. Throws JobmanError. */
-export function openServerClient({ env }: Pick<Io, 'env'>, server: string, user: UserName | null): Client {
-  const url = URL.parse(server);
-  if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.username !== '')
-    throw usageError(
-      `JOBMAN_SERVER must be the address of a server, such as https://jobman.example, and not ${server}.`,
-    );
-  if (url.protocol === 'http:' && !isLoopback(server))
-    throw usageError(`JOBMAN_SERVER is ${server}, which would send the token in clear text. Use https.`);
-  const token = env['JOBMAN_TOKEN'] ?? '';
-  if (token === '')
-    throw usageError(`JOBMAN_SERVER is ${server}, but JOBMAN_TOKEN has no token for it.`, [
-      'To get a token: jobman token create, on the machine of the server',
-    ]);
-  if (!/^[\u0021-\u007e]+$/.test(token)) throw usageError('JOBMAN_TOKEN has a character that no token has.');
+export function openServerClient(
+  { env }: Pick<Io, 'env'>,
+  { url, token, chosenBy }: ServerInUse,
+  user: UserName | null,
+  beforeChange: () => void,
+): Client {
   if (user !== null)
     throw usageError(
-      `On a server, the token decides who you are: unset ${userEnvVariable}, which is ${user}, or JOBMAN_SERVER.`,
+      `On a server, the token decides who you are: unset ${userEnvVariable}, which is ${user}.`,
+      localRemedies(chosenBy),
     );
-  return createServerClient({ server, token, env });
+  const remedy =
+    chosenBy === serverVariable && (env[tokenVariable] ?? '') !== ''
+      ? `${tokenVariable} has it. Set a new one, or unset both variables and log in: jobman login ${url}`
+      : `To log in again: jobman login ${url}`;
+  return createServerClient({ server: url, token, env, beforeChange, tokenRemedy: remedy });
+}
+
+export function openContexts({ env, uid }: Pick<Io, 'env' | 'uid'>, home: string): ServerContexts {
+  const file = contextsFile(home, uid);
+  return {
+    read: () => readContexts(file),
+    change: (change) => changeContexts(home, file, change),
+    requireUrl: (url) => requireServerUrl(url, 'The server'),
+    clientOf: (url, token) => createServerClient({ server: url, token: requireToken(token, 'The token'), env }),
+  };
 }

@@ -6,17 +6,16 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { userEnvVariable } from '../app/actor.ts';
 import type { Client } from '../app/client.ts';
-import { notOnServerError } from '../app/errors.ts';
 import type { LoadedClusterSettings } from '../app/cluster/settings.ts';
-import type { Io } from '../app/services.ts';
+import { notOnServerError, serverVariable, thisMachine, type ServerInUse } from '../app/server-in-use.ts';
+import type { Io, ServerChoice } from '../app/services.ts';
 import type { Settings, SettingsFiles, SettingsLayer } from '../app/settings.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
-import { submittedMarker, homeOf, templateFile } from './paths.ts';
+import { contextsFile, mayHaveCurrentContext, submittedMarker, homeOf, templateFile } from './paths.ts';
 
 export function createServices(io: Io): LabServices {
   const home = homeOf(io);
-  const server = io.env['JOBMAN_SERVER'] || null;
   let settings: Promise<Settings> | undefined;
   let clusterSettings: Promise<LoadedClusterSettings> | undefined;
   let named: string | undefined;
@@ -38,7 +37,6 @@ export function createServices(io: Io): LabServices {
     ...localServices(() => services),
     io,
     home,
-    server,
 
     settings: () => (settings ??= freshSettings()),
 
@@ -124,51 +122,90 @@ export function createServices(io: Io): LabServices {
   /** With the files of settings of this command, and nothing read yet. */
   function reopened(): LabServices {
     const fresh = createServices(io);
+    fresh.useServer({ named: thisMachine });
     if (named !== undefined) fresh.useSettings(named);
     return fresh;
   }
-  return server === null ? services : { ...services, ...partsOfThisMachine(server) };
+  return { ...services, ...partsOfThisMachine(services) };
 }
 
 /** A command for a server must not change or show this machine instead. */
-function partsOfThisMachine(server: string): Partial<LabServices> {
-  const refuse = (what: string) => () => Promise.reject(notOnServerError(what, server));
-  const cluster = refuse('A Kubernetes cluster');
+function partsOfThisMachine(services: LabServices): Partial<LabServices> {
+  const local =
+    <A extends readonly unknown[], T>(what: string, call: (...args: A) => Promise<T>) =>
+    async (...args: A): Promise<T> => {
+      const server = await services.server();
+      if (server !== null) throw notOnServerError(what, server);
+      return call(...args);
+    };
+  const cluster = 'A Kubernetes cluster';
+  const noCluster = local(cluster, () => Promise.reject(new Error('a cluster was used without its submissions')));
   return {
-    controller: refuse('`jobman controller`'),
-    serve: refuse('`jobman server`'),
-    emulator: refuse('`jobman emulator`'),
-    doctor: refuse('`jobman doctor`'),
-    workers: refuse('`jobman ssh`'),
-    cluster,
-    namedSecret: cluster,
-    lab: refuse('`tpu`'),
-    labHome: refuse('`tpu`'),
-    isClusterConfigured: () => Promise.resolve(false),
-    hasSubmitted: () => false,
-    clusterSubmissions: () =>
-      Promise.resolve({
+    controller: local('`jobman controller`', () => services.controller()),
+    serve: local('`jobman server`', (options) => services.serve(options)),
+    emulator: local('`jobman emulator`', () => services.emulator()),
+    doctor: local('`jobman doctor`', (onChange) => services.doctor(onChange)),
+    workers: local('`jobman ssh`', (ref, connection) => services.workers(ref, connection)),
+    cluster: local(cluster, (options) => services.cluster(options)),
+    namedSecret: local(cluster, (secret) => services.namedSecret(secret)),
+    lab: local('`tpu`', () => services.lab()),
+    labHome: local('`tpu`', () => services.labHome()),
+    isClusterConfigured: async () => (await services.server()) === null && services.isClusterConfigured(),
+    async clusterSubmissions() {
+      if ((await services.server()) === null) return services.clusterSubmissions();
+      return {
         isUsed: false,
-        registerContext: cluster,
-        preload: cluster,
-        recordSubmitted: cluster,
+        registerContext: noCluster,
+        preload: noCluster,
+        recordSubmitted: noCluster,
         close: () => Promise.resolve(),
-        wake: cluster,
-      }),
+        wake: noCluster,
+      };
+    },
   };
 }
 
-function clientServices(services: () => LabServices): Pick<LabServices, 'client' | 'clientAs'> {
+type ServerServices = Pick<LabServices, 'client' | 'clientAs' | 'server' | 'useServer' | 'contexts'>;
+
+function clientServices(services: () => LabServices): ServerServices {
+  let choice: ServerChoice = {};
+  let chosen: Promise<ServerInUse | null> | undefined;
   let client: Promise<Client> | undefined;
   let clients: Promise<(user: UserName | null) => Client> | undefined;
+
+  async function chooseServer({ named, ignoresCurrent = false }: ServerChoice): Promise<ServerInUse | null> {
+    const { io, home } = services();
+    const variable = io.env[serverVariable] ?? '';
+    const value = named ?? variable;
+    if (value === thisMachine) return null;
+    // Before the code that uses servers is loaded, which a command on this machine does not need.
+    if (value === '' && (ignoresCurrent || !mayHaveCurrentContext(contextsFile(home, io.uid)))) return null;
+    const load = await import('./server-client.ts');
+    return load.chooseServer(
+      io,
+      home,
+      value === '' ? null : { value, by: named === undefined ? serverVariable : '--server' },
+    );
+  }
+
   return {
+    server: () => (chosen ??= chooseServer(choice)),
+
+    useServer(one) {
+      if (chosen !== undefined) throw new Error('the server was chosen before it was named');
+      choice = one;
+    },
+
+    contexts: async () => (await import('./server-client.ts')).openContexts(services().io, services().home),
+
     client: () => (client ??= services().clientAs(services().io.env[userEnvVariable] ?? null)),
 
     async clientAs(user) {
-      const { server, io } = services();
+      const { io } = services();
+      const server = await services().server();
       if (server !== null) {
         const { openServerClient } = await import('./server-client.ts');
-        return openServerClient(io, server, user);
+        return openServerClient(io, server, user, () => choice.beforeChange?.(server));
       }
       clients ??= import('./client.ts').then(({ createLocalClients }) => createLocalClients(services()));
       return (await clients)(user);

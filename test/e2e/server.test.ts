@@ -1,12 +1,18 @@
 // `jobman server` as a process, and commands that use it. test/server/ has the API, test/contract/ the operations.
 
 import assert from 'node:assert/strict';
-import { existsSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { jobmanProgram } from '../../src/cli/table.ts';
-import { jobman, startJobman } from '../support/jobman.ts';
-import { openWorld } from '../support/world.ts';
+import { jobman, startJobman, type JobmanOptions } from '../support/jobman.ts';
+import { openWorld, type World } from '../support/world.ts';
+
+function manifestIn({ folder }: World): string {
+  const path = join(folder, 'iris.yaml');
+  writeFileSync(path, 'job: {name: iris}\nlocal: {}\ncommand: {cmd: "echo hello"}\n');
+  return path;
+}
 
 suite('a server', { timeout: 180_000 }, () => {
   test('runs the jobs of commands that have only its address and a token, and nothing on their own home', async (t) => {
@@ -40,7 +46,7 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.equal((await remote('show', '7')).code, 3);
     assert.match((await remote('--json', 'list')).stdout, /"id":"000001".*"phase":"succeeded"/);
 
-    const local = jobmanProgram.commands.filter(({ usesHome }) => usesHome === true);
+    const local = jobmanProgram.commands.filter(({ usesHome }) => usesHome !== undefined);
     const refused = await remote('controller', 'status');
     assert.deepEqual([refused.code, local.length > 20], [2, true]);
     assert.match(refused.stderr, /`jobman controller status` does not work through a server yet/);
@@ -55,6 +61,69 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.equal((await server.result).code, 0);
   });
 
+  test('is used after a login, until another context, the environment or a flag says otherwise', async (t) => {
+    const world = openWorld(t, { patienceMs: 20_000 });
+    const served = { JOBMAN_HOME: join(world.folder, 'served') };
+    const { stdout: token } = await jobman(world, ['token', 'create', '--name', 'laptop'], { env: served });
+    const server = startJobman(world, ['server', '--listen', '127.0.0.1:0'], { env: served });
+    await server.waitForOutput(/The server runs at \S+\./);
+    const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
+    const file = join(world.home, 'servers.json');
+    const run = async (code: number, args: readonly string[], options: JobmanOptions = {}) => {
+      const result = await jobman(world, args, options);
+      assert.equal(result.code, code, `${args.join(' ')}: ${result.stdout}${result.stderr}`);
+      return result.stdout + result.stderr;
+    };
+
+    assert.match(await run(2, ['login', 'lab'], { input: token }), /neither the address of a server nor a context/);
+    assert.match(
+      await run(4, ['login', url], { input: 'jobman_wrong' }),
+      /does not accept this token.*\n.*Nothing was st/,
+    );
+    assert.equal(existsSync(file), false);
+    const login = ['login', url, '--name', 'lab'];
+    assert.match(
+      await run(0, login, { input: token }),
+      /Logged in to lab \(.*admin, by the token laptop, which expires on/,
+    );
+    assert.deepEqual([statSync(file).mode & 0o777, readdirSync(world.home)], [0o600, ['servers.json']]);
+    await run(0, ['create', manifestIn(world)]);
+    assert.match(await run(0, ['whoami']), /token +laptop, expires.*\nserver +lab \(\S+\), by the current context/);
+    assert.match(await run(0, ['whoami', '--server', 'local']), /server +this machine \(/);
+    const local = { JOBMAN_SERVER: 'local' };
+    assert.doesNotMatch(await run(0, ['list'], { env: local }), /iris/);
+    assert.match(await run(0, ['list', '--server', 'lab'], { env: local }), /iris/);
+    assert.match(await run(0, ['list', '--server', `${url}/`], { env: local }), /iris/);
+    assert.match(await run(0, ['context', 'use', 'lab'], { env: local }), /JOBMAN_SERVER is local and comes first/);
+    assert.match(await run(0, ['context'], { env: local }), /\* +local .*\n +lab /);
+    assert.equal(await run(0, ['__complete', 'context', 'use', '']), `local\tthis machine\nlab\t${url}\n`);
+    assert.match(await run(0, ['__complete', '--server', 'lab', 'show', '']), /^000001\t/);
+    for (const args of [['doctor'], ['login'], ['tpu', 'check']])
+      assert.match(await run(2, args), /the server in use is lab \([^]*--server local[^]*jobman context use local/);
+    // A service that was installed before the login.
+    await run(0, ['controller', 'run', '--idle-exit', '1ms']);
+
+    chmodSync(file, 0o644);
+    assert.match(await run(2, ['list']), /Other users can read .*\n +chmod 600/);
+    chmodSync(file, 0o600);
+    const text = readFileSync(file, 'utf8');
+    writeFileSync(file, text.replace('"contexts"', '"context"'));
+    for (const args of [['list'], ['context', 'use', 'local']])
+      assert.match(await run(2, args), /servers\.json:3:3: .*"context".*\(did you mean "contexts"\?\)/);
+    writeFileSync(file, text);
+
+    assert.match(await run(0, ['logout']), /Logged out of lab .*\n.*jobman token revoke laptop --user/);
+    assert.match(await run(2, ['list']), /not logged in to lab .*\n +To log in: jobman login http/);
+    await run(0, ['login', 'lab'], { input: token });
+    await run(0, ['logout', '--revoke']);
+    writeFileSync(file, text);
+    assert.match(await run(4, ['list']), /expired or was revoked\.\n +To log in again: jobman login http/);
+    assert.match(await run(0, ['context', 'delete', 'lab']), /was the current one: commands now use this machine/);
+    assert.doesNotMatch(await run(0, ['list']), /iris/);
+    server.child.kill('SIGTERM');
+    assert.equal((await server.result).code, 0);
+  });
+
   test('is refused beyond this machine, and at an address that is in use', async (t) => {
     const world = openWorld(t, { patienceMs: 20_000 });
     for (const address of ['0.0.0.0:7420', 'example.com:7420', '[::]:7420']) {
@@ -65,8 +134,8 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.equal((await jobman(world, ['server', '--listen', '127.0.0.1:x'])).code, 2);
     for (const [env, sentence] of [
       [{ JOBMAN_SERVER: 'http://example.com', JOBMAN_TOKEN: 'a' }, /would send the token in clear text/],
-      [{ JOBMAN_SERVER: 'example.com', JOBMAN_TOKEN: 'a' }, /must be the address of a server/],
-      [{ JOBMAN_SERVER: 'http://127.0.0.1:1' }, /JOBMAN_TOKEN has no token/],
+      [{ JOBMAN_SERVER: 'example.com', JOBMAN_TOKEN: 'a' }, /neither an address such as https:\S+ nor a context/],
+      [{ JOBMAN_SERVER: 'http://127.0.0.1:1' }, /not logged in to http:\S+\n +To log in: jobman login/],
       [{ JOBMAN_SERVER: 'http://127.0.0.1:1', JOBMAN_TOKEN: 'a', TPU_USER: 'ada' }, /the token decides who you are/],
     ] as const) {
       const { code, stderr } = await jobman(world, ['list'], { env });

@@ -1,13 +1,12 @@
 import { resolve } from 'node:path';
 import { maxSecretBytes, requireSecretName } from '../../app/secrets.ts';
 import type { Client } from '../../app/client.ts';
-import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
+import { exitCode, messageOf, usageError } from '../../app/errors.ts';
 import { formatAge, pluralize } from '../../app/format.ts';
 import { formatBinarySize } from '../../manifest/files.ts';
 import { readRegularFile } from '../../files/files.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { abortOnSignal } from '../interrupt.ts';
-import { askHidden } from '../prompt.ts';
+import { readHidden } from '../prompt.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { SecretFlags } from '../table/flags.ts';
@@ -36,7 +35,10 @@ export async function set(cli: Cli, { file, job }: SecretFlags & GlobalFlags, na
   // First, so that no user types a value that is then refused.
   requireSecretName(name);
   const client = await cli.services.client();
-  const value = file === undefined ? await readInput(cli, name) : readValueFile(resolve(cli.io.cwd, file));
+  const value =
+    file === undefined
+      ? await readHidden(cli, `Value of ${name} (not shown)`, maxSecretBytes)
+      : readValueFile(resolve(cli.io.cwd, file));
   const message = job === undefined ? await setNamed(client, name, value) : await setOfJob(client, job, name, value);
   cli.printResult({ secret: name, message }, message);
   return exitCode.ok;
@@ -60,25 +62,6 @@ export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promi
   const message = `Deleted the secret ${name}.`;
   cli.printResult({ secret: name, message }, message);
   return exitCode.ok;
-}
-
-/** From a terminal one line, without echo; otherwise all of standard input. */
-async function readInput(cli: Cli, name: string): Promise<Uint8Array> {
-  if (cli.io.stdin.isTerminal) return Buffer.from(await askHidden(cli, `Value of ${name} (not shown)`));
-  const { signal, release } = abortOnSignal(cli);
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of cli.io.stdin.bytes(signal)) {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size > maxSecretBytes) break;
-    }
-  } finally {
-    release();
-  }
-  if (signal.aborted) throw new JobmanError('Interrupted. Nothing was changed.', exitCode.interrupted);
-  return Buffer.concat(chunks);
 }
 
 function readValueFile(path: string): Uint8Array {

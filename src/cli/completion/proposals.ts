@@ -93,6 +93,21 @@ export async function tokenNames({ services }: PartialLine): Promise<readonly st
   return tokens.filter(({ revokedAt }) => revokedAt === null).map(({ name }) => name);
 }
 
+export async function contextNames({ services, args }: PartialLine): Promise<readonly Proposal[]> {
+  if (args.length > 0) return [];
+  const { contexts } = await (await services.contexts()).read();
+  return Object.entries(contexts).map(([value, { server }]) => ({ value, summary: server }));
+}
+
+export async function serverNames(line: PartialLine): Promise<readonly Proposal[]> {
+  const { thisMachine } = await import('../../app/server-in-use.ts');
+  return [{ value: thisMachine, summary: 'this machine' }, ...(await contextNames({ ...line, args: [] }))];
+}
+
+export function serverArgument(line: PartialLine): Promise<readonly Proposal[]> | readonly Proposal[] {
+  return line.args.length > 0 ? [] : serverNames(line);
+}
+
 export async function secretNames({ services }: PartialLine): Promise<readonly string[]> {
   return (await (await services.client()).secrets()).map(({ name }) => name);
 }

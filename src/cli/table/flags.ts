@@ -406,6 +406,15 @@ export type CreateTokenFlags = FlagValues<typeof createTokenFlags>;
 export const revokeTokenFlags = { user: { ...userFlag, summary: 'Revoke a token of another user' } };
 export type RevokeTokenFlags = FlagValues<typeof revokeTokenFlags>;
 
+export const loginFlags = {
+  name: stringFlag('Name of the context; by default the host of the address', 'name'),
+  tokenFile: stringFlag('Read the token from a file; `-` reads standard input', 'file'),
+};
+export type LoginFlags = FlagValues<typeof loginFlags>;
+
+export const logoutFlags = { revoke: boolFlag('Also revoke the token on the server') };
+export type LogoutFlags = FlagValues<typeof logoutFlags>;
+
 export const auditFlags = {
   user: { ...userFlag, summary: 'Only requests of this user' },
   since: valueFlag('Only requests since then', 'time', parsePeriodBorder),

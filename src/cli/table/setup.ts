@@ -1,17 +1,19 @@
 import {
   commandNames,
+  contextNames,
   emulatorVerbs,
   emulatorArguments,
   hostNames,
   notifyArguments,
   secretNames,
+  serverArgument,
   settingArguments,
   shells,
 } from '../completion/proposals.ts';
 import { command, grouped } from '../command.ts';
 import { boolFlag, parseChoice, valueFlag, stringFlag } from '../flags.ts';
 import { parseCount, parseDurationOr } from '../parse.ts';
-import { emulatorServeFlags, hostFlags, secretFlags } from './flags.ts';
+import { emulatorServeFlags, hostFlags, loginFlags, logoutFlags, secretFlags } from './flags.ts';
 
 const shell = {
   name: 'shell',
@@ -23,13 +25,79 @@ const shell = {
 export const setup = grouped('Setup', [
   command({
     names: ['login'],
-    usesHome: true,
-    summary: 'Check the login to Google Cloud, or explain how to log in',
+    summary: 'Log in to a server, or check the login to Google Cloud',
+    usage: '[url|context] [--name name] [--token-file file]',
     about:
-      'jobman uses the login of this machine and stores no password. Local jobs and the TPU emulator need no login.',
-    examples: [['jobman login', 'check the login; without one, list the gcloud commands that create it']],
-    exitCodes: { 5: 'there is no login' },
+      'With the address of a server: asks for a token without showing it, or reads it from standard input, and stores it ' +
+      'once the server has accepted it. Commands then use that server, as the current context; see docs/server.md.\n\n' +
+      'Without an argument: checks the login of this machine to Google Cloud, or explains how to log in. jobman stores no ' +
+      'password of Google. Local jobs and the TPU emulator need no login.',
+    examples: [
+      ['jobman login https://jobman.example', 'ask for the token; the context is named jobman.example'],
+      ['jobman login https://jobman.example --name lab <token', 'read the token from a file'],
+      ['jobman login lab', 'again, with a new token'],
+      ['jobman login', 'check the login to Google Cloud; without one, list the gcloud commands that create it'],
+    ],
+    exitCodes: {
+      4: 'the server does not accept the token, or another server has the name',
+      5: 'the server does not answer, or there is no login to Google Cloud',
+    },
+    flags: loginFlags,
+    args: [{ name: 'server', summary: 'Address of a server, or a context', propose: contextNames }],
     load: async () => (await import('../commands/login.ts')).login,
+  }),
+  command({
+    names: ['logout'],
+    summary: 'Remove the stored token of a server',
+    usage: '[context] [--revoke]',
+    about: 'The context stays, so that no command uses this machine instead by mistake.',
+    examples: [
+      ['jobman logout', 'of the current context'],
+      ['jobman logout lab --revoke', 'the token no longer counts on the server either'],
+    ],
+    exitCodes: { 3: 'there is no such context' },
+    flags: logoutFlags,
+    args: [{ name: 'context', summary: 'A context', propose: contextNames }],
+    load: async () => (await import('../commands/contexts.ts')).logOut,
+  }),
+  command({
+    names: ['whoami'],
+    summary: 'Show your user, role, and the server or home that commands use',
+    examples: [
+      ['jobman whoami', 'who you are, and where'],
+      ['jobman whoami --server lab', 'on another server'],
+    ],
+    load: async () => (await import('../commands/contexts.ts')).whoAmI,
+  }),
+  command({
+    names: ['context', 'context list', 'context ls'],
+    summary: 'List the servers that you can use',
+    about:
+      'A context is a server with a token that `jobman login` has stored. `*` is at the one that commands use: that of ' +
+      '--server, else of JOBMAN_SERVER, else the current context, else `local`, this machine.',
+    examples: [['jobman context', 'names, addresses and users']],
+    load: async () => (await import('../commands/contexts.ts')).list,
+  }),
+  command({
+    names: ['context use'],
+    summary: 'Choose the server that commands use from now on',
+    usage: '<context>|local',
+    examples: [
+      ['jobman context use lab', 'in all terminals without JOBMAN_SERVER'],
+      ['jobman context use local', 'this machine again'],
+    ],
+    exitCodes: { 3: 'there is no such context' },
+    args: [{ name: 'context', summary: 'A context, or local', needed: true, propose: serverArgument }],
+    load: async () => (await import('../commands/contexts.ts')).use,
+  }),
+  command({
+    names: ['context delete', 'context rm'],
+    summary: 'Delete a context and its stored token',
+    usage: '<context>',
+    examples: [['jobman context delete lab', 'if it was the current one, commands use this machine']],
+    exitCodes: { 3: 'there is no such context' },
+    args: [{ name: 'context', summary: 'A context', needed: true, propose: contextNames }],
+    load: async () => (await import('../commands/contexts.ts')).remove,
   }),
   command({
     names: ['doctor'],
@@ -170,11 +238,11 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['server'],
-    usesHome: true,
+    usesHome: 'always',
     summary: 'Serve the jobs of this home over HTTP, and run its controller, in the foreground',
     usage: '[--listen HOST:PORT]',
     about:
-      'Clients set JOBMAN_SERVER to its address and JOBMAN_TOKEN to a token; see docs/server.md. Until the server has TLS, ' +
+      'Users log in with `jobman login` and its address; see docs/server.md. Until the server has TLS, ' +
       'it listens on this machine only.',
     examples: [
       ['jobman server', 'at 127.0.0.1:7420, until Ctrl-C'],
@@ -224,7 +292,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['controller run'],
-    usesHome: true,
+    usesHome: 'always',
     summary: 'Run the controller in the foreground',
     usage: '[--idle-exit 10m]',
     examples: [
@@ -274,7 +342,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['emulator serve'],
-    usesHome: true,
+    usesHome: 'always',
     summary: 'Run the TPU emulator in the foreground',
     usage: '[--port n] [--speed factor] [--seed n] [--state folder] [--hosts kind] [--schedule file]',
     about: 'Prints READY and its address once it answers. docs/emulator.md explains the schedule file.',

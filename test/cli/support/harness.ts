@@ -403,7 +403,9 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
   const services: Services = {
     io,
     home: '/home/alice/.jobman',
-    server: null,
+    server: async () => null,
+    useServer: () => undefined,
+    contexts: unavailable('contexts'),
     serve: unavailable('server'),
     settings: async () => defaultSettings(4),
     settingsFiles: () => ({ home: services.home }),
