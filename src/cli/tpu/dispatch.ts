@@ -79,8 +79,11 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
     const command = await row.load(tpuProgram);
     // Hooks of scripts change only jobs, which the store checks.
     if (row.changes && row.takes.raw !== true) {
-      const client = await clientNaming(cli, args.user);
-      requireGeneral(await client.whoAmI(), 'lab', `use \`tpu ${row.names[0]}\``);
+      // Only the owner of the home can do `init-lab`, and another login may not read its database before.
+      if (row.names[0] !== 'init-lab') {
+        const client = await clientNaming(cli, args.user);
+        requireGeneral(await client.whoAmI(), 'lab', `use \`tpu ${row.names[0]}\``);
+      }
       // The store detects a copied home only when it is written, and not every change writes to it.
       await lab.assertOriginalHome();
     }
