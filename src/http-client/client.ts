@@ -15,7 +15,7 @@ import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Blob } from '../app/ports.ts';
-import { createHttpClient, readBody, type Environment, type HttpRequest } from '../http/client.ts';
+import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
 import { NoReply, summarizeBody, type Reply, type StreamReply } from '../http/reply.ts';
 import { minute, second } from '../core/model/time.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -51,6 +51,10 @@ const retry = { maxTries: 1, maxTriesIfBroken: 3, initialDelay: 300, maxDelay: 2
 const limits = { answer: 3 * minute, total: 10 * minute, bytes: 256 * 1024 * 1024 } as const;
 /** Reconnections in a row without an event, and the pause before the first of them, which doubles. */
 const reconnection = { maxTries: 6, initialDelay: 300, maxDelay: 10 * second } as const;
+/** Of a read, after its first failure: 16 seconds in total. */
+const restart = { maxTries: 10, initialDelay: 300, maxDelay: 2 * second } as const;
+/** Without a server at its address, or with one that ends. */
+const downErrors: readonly string[] = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
 
 type Values = readonly unknown[];
 
@@ -58,6 +62,7 @@ type Values = readonly unknown[];
 export function createServerClient(parts: HttpClientParts): Client {
   const { server, token, env, beforeChange, tokenRemedy } = parts;
   const http = createHttpClient({ env, retry, limits });
+  const send = waitingForRestarts(http);
 
   function requestFor(route: Route, values: Values): HttpRequest {
     const { path, body, type } = encodeArguments(route, values);
@@ -75,7 +80,7 @@ export function createServerClient(parts: HttpClientParts): Client {
   }
 
   async function call(route: Route, values: Values): Promise<unknown> {
-    const reply = await http.request(requestFor(route, values));
+    const reply = await send(requestFor(route, values));
     if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, tokenRemedy);
     if (reply.status === 204) return undefined;
     if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
@@ -168,6 +173,20 @@ export function createServerClient(parts: HttpClientParts): Client {
   // Each method has the parameters and the answer that the table has for it; the contract suite proves it.
   const client = Object.fromEntries(methods) as Pick<Client, Operation>;
   return { ...client, close: async () => http.close() };
+}
+
+/** A read waits for a server that has answered before: it may restart while a command follows a job. */
+function waitingForRestarts(http: HttpClient): HttpClient['request'] {
+  let hasAnswered = false;
+  return async (request) => {
+    for (let failures = 0; ; failures += 1) {
+      const reply = await http.request(request);
+      hasAnswered ||= !(reply instanceof NoReply);
+      const isDown = reply instanceof NoReply && downErrors.includes(reply.reason ?? '');
+      if (!isDown || !hasAnswered || request.method !== 'GET' || failures >= restart.maxTries) return reply;
+      await sleep(Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay));
+    }
+  };
 }
 
 // ------------------------------------------------------------------------------------------ requests

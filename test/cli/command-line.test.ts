@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { mock, suite, test } from 'node:test';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import type { ServerInUse } from '../../src/app/server-in-use.ts';
 import type { JobmanCommand } from '../../src/cli/command.ts';
 import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
 import type { Cli } from '../../src/cli/context.ts';
@@ -316,4 +317,37 @@ test('an unknown setting, an invalid value or an incomplete command changes noth
     assert.match(err, message);
   }
   assert.equal(existsSync(home), false);
+});
+
+test('a change on a server that the line does not name says once where it goes, on a terminal', async () => {
+  const notesOf = async (
+    chosenBy: ServerInUse['chosenBy'],
+    options: CliHarnessOptions,
+    argv: readonly string[] = [],
+  ) => {
+    let change = (): void => undefined;
+    const server = { context: 'lab', url: 'https://jobman.example', token: 'a', chosenBy };
+    const { err } = await jobman(['secret', ...argv], {
+      ...options,
+      services: {
+        useServer: ({ beforeChange }) => {
+          change = () => beforeChange?.(server);
+        },
+      },
+      client: {
+        secrets: async () => {
+          change();
+          change();
+          return [];
+        },
+      },
+    });
+    return err.match(/On the server lab \(https:\/\/jobman\.example\):/g)?.length ?? 0;
+  };
+  const terminal = { columns: 80, rows: 24 };
+  assert.equal(await notesOf('current context', { terminal }), 1);
+  assert.equal(await notesOf('JOBMAN_SERVER', { terminal }), 1);
+  assert.equal(await notesOf('--server', { terminal }), 0);
+  assert.equal(await notesOf('current context', { terminal }, ['--quiet']), 0);
+  assert.equal(await notesOf('current context', {}), 0);
 });

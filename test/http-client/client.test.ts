@@ -98,6 +98,51 @@ test('a job is created once although the answer to its creation was lost', async
   assert.ok(keys.length === 2 && keys[0] !== undefined && keys[0] === keys[1], String(keys));
 });
 
+test('a read waits for a server that has answered before and restarts', async (t) => {
+  const { server } = await openServer(t, { client: { secrets: async () => [] } });
+  let refused = 0;
+  const near = createServer((socket) => {
+    if (refused > 0 && refused < 6) {
+      refused += 1;
+      socket.destroy();
+      return;
+    }
+    const far = connect(Number(new URL(server.url).port), '127.0.0.1');
+    socket.on('error', () => far.destroy()).on('close', () => far.destroy());
+    far.on('error', () => socket.destroy()).on('close', () => socket.destroy());
+    socket.pipe(far).pipe(socket);
+  });
+  await new Promise<void>((resolve) => near.listen(0, '127.0.0.1', resolve));
+  t.after(() => near.close());
+  const url = `http://127.0.0.1:${(near.address() as AddressInfo).port}`;
+  const read = async (times: number) => {
+    const client = createServerClient({ server: url, token, env: {} });
+    try {
+      for (let time = 0; time < times; time += 1) {
+        await client.secrets();
+        await client.close();
+        refused = 1;
+      }
+    } finally {
+      await client.close();
+    }
+  };
+  await read(2);
+  await assert.rejects(read(1), { code: exitCode.unreachable });
+});
+
+test('a request that changes something is announced, and a read is not', async (t) => {
+  let announced = 0;
+  const answer = { secrets: async () => [], plan: async () => null, setSecret: async () => 'added' };
+  const { server } = await openServer(t, { client: answer });
+  const client = createServerClient({ server: server.url, token, env: {}, beforeChange: () => (announced += 1) });
+  await client.secrets();
+  assert.equal(announced, 0);
+  await client.setSecret('wandb', Buffer.from('1'));
+  await client.close();
+  assert.equal(announced, 1);
+});
+
 suite('an answer', () => {
   async function clientOf(t: TestContext, answer: (to: ServerResponse) => void) {
     const server = createHttpServer((_, to) => answer(to));
