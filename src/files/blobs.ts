@@ -53,6 +53,8 @@ export function createBlobs(home: string): Blobs {
 
     async has(digests) {
       return digests.filter((digest) => {
+        // Another text could be the path of another file, or none at all.
+        if (!/^sha256:[0-9a-f]{64}$/.test(digest)) return false;
         const path = pathOf(digest);
         const stats = statSync(path, { throwIfNoEntry: false });
         return stats?.isFile() === true && (Date.now() - stats.mtimeMs < minUseAge || setUsedNow(path));

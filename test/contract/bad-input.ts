@@ -197,7 +197,9 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   ],
   hasBlobs: [
     harmless('unknown digests', [], (client) => client.hasBlobs([`sha256:${'0'.repeat(64)}`])),
-    harmless('a path instead of a digest', [], (client) => client.hasBlobs([untyped('sha256:../../state.db')])),
+    ...['sha256:../../state.db', 'sha256:\u0000', ''].map((text) =>
+      harmless(`${JSON.stringify(text)} instead of a digest`, [], (client) => client.hasBlobs([untyped(text)])),
+    ),
   ],
   create: [
     refused('a spec of a later version', usage, (client) =>

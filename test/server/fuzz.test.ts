@@ -105,6 +105,9 @@ function wildRequests({ method, path, arguments: given }: Route): fc.Arbitrary<R
     });
 }
 
+/** Without an end, a path with `..` that leads there would never be answered. */
+async function* changesSince(): AsyncIterable<never> {}
+
 const runs = 25;
 
 suite('no request makes the server fail,', { timeout: 300_000 }, () => {
@@ -127,7 +130,7 @@ suite('no request makes the server fail,', { timeout: 300_000 }, () => {
       await createConfirmed(ada, { spec: localSpec({ name: 'iris' }), manifest: 'job: {name: iris}\n' });
       await createConfirmed(ada, { spec: tpuSpec(), manifest: 'job: {name: vit}\n' });
       const over = clientFor(async () => ({ user: 'ada', role, via: 'token', logins: [] }), parts);
-      const { server, client, bugs } = await openServer(t, { client: over });
+      const { server, client, bugs } = await openServer(t, { client: { ...over, changesSince } });
       const check = ({ status, text }: { readonly status: number; readonly text: string }, what: unknown): void => {
         const isOutside = status === 503 && text.includes('The outside is not there.');
         assert.ok(
@@ -136,8 +139,6 @@ suite('no request makes the server fail,', { timeout: 300_000 }, () => {
         );
       };
       for (const [operation, route] of Object.entries(routes) as [Operation, Route][]) {
-        // It has no end.
-        if (operation === 'changesSince') continue;
         const method = client[operation] as unknown as (...values: readonly unknown[]) => unknown;
         await fc.assert(
           fc.asyncProperty(typedRequests(operation), async (values) => {
