@@ -21,6 +21,9 @@ import { minute, second } from '../core/model/time.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEvents, type ServerEvent } from './events.ts';
 
+/** Calls back at each signal that asks the process to end, until the returned function is called. */
+type OnSignal = (call: () => void) => () => void;
+
 export interface HttpClientParts {
   /** The address of the server; its path is the prefix of the routes. */
   readonly server: string;
@@ -29,6 +32,8 @@ export interface HttpClientParts {
   readonly env: Environment;
   /** Called before each request that changes something for people. */
   readonly beforeChange?: () => void;
+  /** Ends the wait for a server that restarts. */
+  readonly onSignal?: OnSignal;
   /** The next step if the server refuses the token. */
   readonly tokenRemedy?: string;
 }
@@ -62,7 +67,7 @@ type Values = readonly unknown[];
 export function createServerClient(parts: HttpClientParts): Client {
   const { server, token, env, beforeChange, tokenRemedy } = parts;
   const http = createHttpClient({ env, retry, limits });
-  const send = waitingForRestarts(http);
+  const send = waitingForRestarts(http, parts.onSignal);
 
   function requestFor(route: Route, values: Values): HttpRequest {
     const { path, body, type } = encodeArguments(route, values);
@@ -176,7 +181,7 @@ export function createServerClient(parts: HttpClientParts): Client {
 }
 
 /** A read waits for a server that has answered before: it may restart while a command follows a job. */
-function waitingForRestarts(http: HttpClient): HttpClient['request'] {
+function waitingForRestarts(http: HttpClient, onSignal: OnSignal = () => () => undefined): HttpClient['request'] {
   let hasAnswered = false;
   return async (request) => {
     for (let failures = 0; ; failures += 1) {
@@ -184,7 +189,12 @@ function waitingForRestarts(http: HttpClient): HttpClient['request'] {
       hasAnswered ||= !(reply instanceof NoReply);
       const isDown = reply instanceof NoReply && downErrors.includes(reply.reason ?? '');
       if (!isDown || !hasAnswered || request.method !== 'GET' || failures >= restart.maxTries) return reply;
-      await sleep(Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay));
+      const over = new AbortController();
+      const release = onSignal(() => over.abort());
+      const pause = Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay);
+      await sleep(pause, undefined, { signal: over.signal }).catch(() => undefined);
+      release();
+      if (over.signal.aborted) return reply;
     }
   };
 }

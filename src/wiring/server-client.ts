@@ -75,11 +75,13 @@ function requireToken(token: string, source: string): string {
 
 /** Connects with the first call. Throws JobmanError. */
 export function openServerClient(
-  { env }: Pick<Io, 'env'>,
+  io: Pick<Io, 'env' | 'onSignal'>,
   { url, token, chosenBy }: ServerInUse,
   user: UserName | null,
   beforeChange: () => void,
 ): Client {
+  const { env } = io;
+  const onSignal = (call: () => void) => io.onSignal(call);
   if (user !== null)
     throw usageError(
       `On a server, the token decides who you are: unset ${userEnvVariable}, which is ${user}.`,
@@ -89,7 +91,7 @@ export function openServerClient(
     chosenBy === serverVariable && (env[tokenVariable] ?? '') !== ''
       ? `${tokenVariable} has it. Set a new one, or unset both variables and log in: jobman login ${url}`
       : `To log in again: jobman login ${url}`;
-  return createServerClient({ server: url, token, env, beforeChange, tokenRemedy: remedy });
+  return createServerClient({ server: url, token, env, beforeChange, onSignal, tokenRemedy: remedy });
 }
 
 export function openContexts({ env, uid }: Pick<Io, 'env' | 'uid'>, home: string): ServerContexts {

@@ -6,7 +6,7 @@ import { suite, test, type TestContext } from 'node:test';
 import type { Change, CreateRequest } from '../../src/app/client.ts';
 import { exitCode } from '../../src/app/errors.ts';
 import { parseEvents } from '../../src/http-client/events.ts';
-import { createServerClient } from '../../src/http-client/client.ts';
+import { createServerClient, type HttpClientParts } from '../../src/http-client/client.ts';
 import { openServer, token } from '../server/support/server.ts';
 import { localSpec } from '../support/builders.ts';
 
@@ -115,8 +115,8 @@ test('a read waits for a server that has answered before and restarts', async (t
   await new Promise<void>((resolve) => near.listen(0, '127.0.0.1', resolve));
   t.after(() => near.close());
   const url = `http://127.0.0.1:${(near.address() as AddressInfo).port}`;
-  const read = async (times: number) => {
-    const client = createServerClient({ server: url, token, env: {} });
+  const read = async (times: number, parts: Partial<HttpClientParts> = {}) => {
+    const client = createServerClient({ server: url, token, env: {}, ...parts });
     try {
       for (let time = 0; time < times; time += 1) {
         await client.secrets();
@@ -129,6 +129,12 @@ test('a read waits for a server that has answered before and restarts', async (t
   };
   await read(2);
   await assert.rejects(read(1), { code: exitCode.unreachable });
+  refused = 0;
+  const onSignal = (call: () => void) => {
+    call();
+    return () => undefined;
+  };
+  await assert.rejects(read(2, { onSignal }), { code: exitCode.unreachable });
 });
 
 test('a request that changes something is announced, and a read is not', async (t) => {
