@@ -31,6 +31,7 @@ export interface AppParts {
 
 interface Variables {
   actor: Actor;
+  token: string;
 }
 
 type Env = { Bindings: HttpBindings; Variables: Variables };
@@ -65,8 +66,9 @@ export function createApp(parts: AppParts): Hono<Env> {
   app.use('/v1/*', async (context, next) => {
     const [, token] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
     const actor = token === undefined ? null : await parts.authenticate(token);
-    if (actor === null) throw new NoToken(token !== undefined);
+    if (actor === null || token === undefined) throw new NoToken(token !== undefined);
     context.set('actor', actor);
+    context.set('token', token);
     return next();
   });
 
@@ -106,13 +108,24 @@ export function createApp(parts: AppParts): Hono<Env> {
   }
 
   function answerEvents(reading: Reading<unknown>, route: Route, context: Context<Env>): Response {
+    const heartbeatMs = parts.heartbeatMs ?? defaultHeartbeatMs;
     const { body, leave } = eventStream(reading, {
-      heartbeatMs: parts.heartbeatMs ?? defaultHeartbeatMs,
+      heartbeatMs,
       expected: (error) => expectedError(error, parts),
     });
     const id = randomUUID();
     streams.set(id, { user: context.get('actor').user, leave });
-    context.env.outgoing.once('close', () => streams.delete(id));
+    // A token may be revoked while its stream is open. A database that does not answer ends no stream.
+    const check = setInterval(() => {
+      parts.authenticate(context.get('token')).then(
+        (actor) => (actor === null ? leave() : undefined),
+        () => undefined,
+      );
+    }, heartbeatMs);
+    context.env.outgoing.once('close', () => {
+      clearInterval(check);
+      streams.delete(id);
+    });
     context.header('content-type', answerTypes[route.answer]);
     // Otherwise nginx would collect the events.
     context.header('x-accel-buffering', 'no');

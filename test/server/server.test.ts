@@ -223,6 +223,23 @@ suite('a stream', () => {
     assert.match(text, /^id: 1\ndata: \{"cursor":"1","kind":"jobs"\}\n\n(?:: \n\n){3,}$/);
   });
 
+  test('ends soon after its token was revoked', async (t) => {
+    let isRevoked = false;
+    const changesSince = async function* () {
+      yield { cursor: '1', kind: 'jobs' };
+      await new Promise(() => undefined);
+    };
+    const { client } = await openServer(t, {
+      client: { changesSince },
+      heartbeatMs: 5,
+      authenticate: async () => (isRevoked ? null : { user: 'ada', role: 'member', via: 'token', logins: [] }),
+    });
+    const read = async () => {
+      for await (const _ of client.changesSince(null)) isRevoked = true;
+    };
+    await assert.rejects(read, { code: exitCode.conflict, message: /does not accept this token/ });
+  });
+
   test('of another user cannot be ended', async (t) => {
     const runStep = async function* () {
       yield { kind: 'begun', job: '000001', workers: [0] };
