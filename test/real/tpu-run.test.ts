@@ -247,15 +247,13 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.match(await lab.runOk('find', 'style=full'), new RegExp(`${name} +reserved +Ada`));
   });
 
-  test('a TPU that cannot be created fails its run with the reason', async () => {
+  test('a run on a TPU that its zone does not offer is refused, and nothing is created', async () => {
     const name = 'lab-v4-8-4';
     await lab.runOk('register', name, 'zone=us-west4-a');
-    const { id } = await lab.startJob('run', name, 'ada', 'dir=2', '-apply');
-    const job = await lab.waitForPhase(id, 'failed');
-    assert.deepEqual(
-      job.attempts.map(({ reason }) => reason),
-      ['allocation_failed'],
-    );
+    const refused = await lab.tpu(['run', name, 'ada', 'dir=2', '-apply']);
+    assert.deepEqual([refused.code, refused.stdout], [2, '']);
+    assert.match(refused.stderr, /us-west4-a has no v4-8: only us-central2-b offers it/);
+    assert.doesNotMatch(await lab.runOk('find', 'style=full'), new RegExp(`${name} +reserved`));
   });
 
   test('without tmux a replacement answers the scripts, and the job is the same', async () => {

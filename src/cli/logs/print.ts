@@ -34,7 +34,7 @@ interface PrintOptions {
   readonly reportsPhases?: true;
   /** The caller reports the end of the job. */
   readonly omitsVerdict?: true;
-  /** Ends before the end of the job. */
+  /** Ends before the end of the job. Its output is not what the caller waits for, and is not printed. */
   readonly until?: (view: JobView) => boolean;
   readonly exitHints?: ExitHints;
 }
@@ -84,7 +84,7 @@ export async function printJobLogs(
       }
       case 'logs': {
         if (step.isNext) await stream.finish(io.now(), clear);
-        for (const log of step.logs) stream.add(log);
+        if (options.until === undefined) for (const log of step.logs) stream.add(log);
         const [first] = step.logs;
         const begun =
           first?.attempt === attempt ? undefined : view?.attempts.find((one) => one.attempt === first?.attempt);
