@@ -61,7 +61,9 @@ export function connectFile(given: ConnectionOptions & { readonly file: string }
     const db = openForWriting(file, busyTimeoutMs);
     return closeOnFailure(db, async () => {
       const version = await supportedVersion(db, named);
-      if (version < schemaVersion) await migrate(db, { backUp: copyFile });
+      // With its id: another process may read the new database at once.
+      const finish = (transaction: Database) => ensureInstallationId(transaction, installation);
+      if (version < schemaVersion) await migrate(db, { backUp: copyFile, finish });
       await ensureInstallationId(db, installation);
       if (file !== inMemory) await refuseCopiedHome(db, file);
       if (skipFsync) await disableFsync(db);

@@ -72,7 +72,11 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
     if (readOnly) throw openedForReadingError(named);
     const found = await currentVersion();
     if (found === 0) await refuseUnsuitable(db, named.name);
-    if (found < schemaVersion) await migrate(db, { finish: compareBytes });
+    async function finish(transaction: Database): Promise<void> {
+      await compareBytes(transaction);
+      await ensureInstallationId(transaction, installation);
+    }
+    if (found < schemaVersion) await migrate(db, { finish });
     await ensureInstallationId(db, installation);
     return db;
   }
