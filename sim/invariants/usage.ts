@@ -21,7 +21,9 @@ export function checkUsage(context: CheckContext, { job, events }: Ledger): void
   const { machines } = context.world();
   // The ledger has the controllers' time, which says little after a jump. A removed job has no pass that notices one.
   const wasSetBack =
-    events.some(({ kind }) => kind === 'clock_set_back') || (isForceRemoved(job) && context.wasClockSetBack);
+    events.some(({ kind }) => kind === 'clock_set_back') ||
+    job.attempts.some(({ createdAt }) => createdAt < job.createdAt) ||
+    (isForceRemoved(job) && context.wasClockSetBack);
   const isClockKept = context.clockJumps.length === 0 && !wasSetBack;
   checkStretches(context, job, isClockKept);
   for (const allocation of job.allocations) {
