@@ -49,8 +49,10 @@ export async function insertJob(
   const waitsForTpu = tpu !== null && (after.length > 0 || !(await isTpuFree(db, tpu)));
   const request = { id, installation, owner, spec, at, waitsForTpu, ...(after.length > 0 && { after }) };
   const { job, event } = newJob({ ...request, ...(by !== undefined && { by }) });
-  await writeNewJob(db, { job, events: [event], manifest, wakeAt: at });
-  return { job, revision: 1, wakeAt: at };
+  // Due at once, even if the clock was set back while the job waited to be stored.
+  const wakeAt = 0;
+  await writeNewJob(db, { job, events: [event], manifest, wakeAt });
+  return { job, revision: 1, wakeAt };
 }
 
 const noRequest = { accelerator: null, zone: null, pricing: null };
