@@ -1,5 +1,6 @@
 // Problem documents (RFC 9457): a JobmanError as the body of an answer, and back.
 
+import { STATUS_CODES } from 'node:http';
 import { exitCode, JobmanError, type ErrorCode, type ManifestProblem } from '../app/errors.ts';
 
 export const problemType = 'application/problem+json';
@@ -19,18 +20,6 @@ export interface Problem {
   readonly refusedFor: string | null;
 }
 
-const titles: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  409: 'Conflict',
-  413: 'Content Too Large',
-  500: 'Internal Server Error',
-  503: 'Service Unavailable',
-};
-
 const statuses: Readonly<Record<number, number>> = {
   [exitCode.usage]: 400,
   [exitCode.notFound]: 404,
@@ -44,7 +33,7 @@ export function toProblem(error: JobmanError, status?: number): Problem {
   const ownStatus = status ?? (errorCode === 'forbidden' ? 403 : (statuses[code] ?? 500));
   return {
     type: 'about:blank',
-    title: titles[ownStatus] ?? '',
+    title: STATUS_CODES[ownStatus] ?? '',
     status: ownStatus,
     detail: message,
     code: errorCode,

@@ -7,9 +7,9 @@ import type { Client } from '../app/client.ts';
 export type Operation = Exclude<keyof Client, 'close'>;
 
 /**
- * The part of a request that carries an argument, and the name of the argument in Client. `query`: one parameter; lists repeat it, and null leaves it out.
- * `fields`: an object whose fields are parameters. `body`: the JSON body. `member`: a member of the JSON body. `bytes`:
- * the body is its bytes. `blobs`: the body is blobs (wire.ts).
+ * The part of a request that carries an argument, and the name of the argument in Client. `query`: one parameter; lists
+ * repeat it, and null leaves it out. `fields`: an object whose fields are parameters. `body`: the JSON body. `member`: a
+ * member of the JSON body. `bytes`: the body is its bytes. `blobs`: the body is blobs (wire.ts).
  */
 type Argument = `${'path' | 'query' | 'fields' | 'body' | 'member' | 'bytes' | 'blobs'} ${string}`;
 

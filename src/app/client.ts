@@ -883,7 +883,10 @@ export interface Client {
   readArchivedLog(uid: string, log: ArchivedLogName, query: ArchivedLogQuery): AsyncIterable<Uint8Array>;
   /** Adds to the history that the actor has deleted the job in its cluster, which has permitted it. Safe to repeat. */
   recordClusterDeletion(uid: string): Promise<void>;
-  /** Takes an archived job off the list. `onBehalfOf` is the owner that the copy names. Its logs and history remain available by its name until it is removed. */
+  /**
+   * Takes an archived job off the list. Its logs and history remain available by its name until it is removed. `onBehalfOf` is
+   * the owner that the copy names.
+   */
   hideArchivedJob(uid: string, options?: OnBehalf): Promise<void>;
   /** Removes the logs and history. Throws JobmanError (4) for a job that may still run. */
   removeArchivedJob(uid: string, options?: OnBehalf): Promise<void>;

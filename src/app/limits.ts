@@ -30,7 +30,7 @@ export function formatAllowed(names: readonly string[]): string {
   return names.length === 0 ? 'none is allowed' : `allowed ${names.length === 1 ? 'is' : 'are'} ${formatList(names)}`;
 }
 
-/** `64 chips, 20 jobs, $500.00 per day, projects a and b`; `-` without any. */
+/** `64 chips; 20 jobs; $500.00 per day; projects: a, b`; `-` without any. */
 export function formatLimits({ chips, jobs, usdPerDay, projects, clusters }: UserLimits): string {
   const names = (what: string, list: readonly string[]) => `${what} ${list.length === 0 ? 'none' : list.join(', ')}`;
   const parts = [

@@ -141,6 +141,13 @@ const ajv = new Ajv2020({ strict: false, validateSchema: false, validateFormats:
 const validators = new Map<Operation, ValidateFunction>();
 
 function check(operation: Operation, values: Readonly<Record<string, unknown>>): void {
+  const validate = validators.get(operation) ?? compile(operation);
+  validators.set(operation, validate);
+  const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+  if (!validate(given)) throw usageError(describe(validate.errors?.[0]));
+}
+
+function compile(operation: Operation): ValidateFunction {
   const { properties = {}, ...schema } = operations[operation];
   const bytes = routes[operation].arguments.flatMap(([carrier, name]) =>
     /^(?:bytes|blobs)$/.test(carrier) ? [name] : [],
@@ -149,10 +156,7 @@ function check(operation: Operation, values: Readonly<Record<string, unknown>>):
   const inJson = Object.fromEntries(
     Object.entries(properties).map(([name, one]) => [name, bytes.includes(name) ? {} : one]),
   );
-  const validate = validators.get(operation) ?? ajv.compile({ ...schema, properties: inJson, $defs });
-  validators.set(operation, validate);
-  const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
-  if (!validate(given)) throw usageError(describe(validate.errors?.[0]));
+  return ajv.compile({ ...schema, properties: inJson, $defs });
 }
 
 function describe(error: ErrorObject | undefined): string {

@@ -171,10 +171,10 @@ const emulatorOnly = [ok('no project of Google Cloud is used; the TPU emulator n
 
 // ------------------------------------------------------------------------------------------ hosts
 
-/** Connects to each host of the settings, as a job does. */
 /** Asked at a time. */
 const maxHosts = 16;
 
+/** Connects to each host of the settings, as a job does. */
 async function hostOutcomes(services: Services): Promise<readonly Outcome[]> {
   const { io, home } = services;
   const hosts = hostsOf(await services.settings()).filter(({ ssh }) => ssh !== null);

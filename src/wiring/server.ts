@@ -5,6 +5,7 @@ import { createAuthenticate, type TokenView } from '../app/tokens.ts';
 import { JobmanError, exitCode, messageOf, usageError } from '../app/errors.ts';
 import type { ControllerService, Io, Services } from '../app/services.ts';
 import { settingsFile } from '../files/files.ts';
+import { isLoopback } from '../http/client.ts';
 import { listen as listenAt, type Listening } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
 import { createLogger, fingerprintOf } from './controller-process.ts';
@@ -98,7 +99,7 @@ function parseAddress(text: string): { readonly host: string; readonly port: num
   const port = Number(digits);
   if (digits === '' || port > 65_535)
     throw usageError(`--listen takes an address such as ${defaultAddress}, and not ${text}.`);
-  if (!/^(?:localhost|\[::1\]|127(?:\.\d{1,3}){3})$/.test(host))
+  if (!isLoopback(`http://${host}`))
     throw usageError(
       `The server has no TLS yet, so it listens on this machine only, and not at ${host}. Nothing was started.`,
       [`To serve this machine: jobman server --listen 127.0.0.1:${port}`],

@@ -31,7 +31,7 @@ const impossible: readonly (readonly [JobSpec, RegExp])[] = [
   [localSpec({ limits: { ...limits, setupTries: 0 } }), /^spec setup\.tries: must be at least 1/],
   [localSpec({ limits: { ...limits, budgetUsd: -5 } }), /^spec job\.budget: /],
   [localSpec({ recovery: { ...recovery, delayMs: -5 } }), /^spec recovery\.delay: /],
-  [localSpec({ notify: { to: ['mail:nobody'] } }), /^spec notify\.to\[0\]: /],
+  [localSpec({ notify: { to: ['mail:ada'] } }), /^spec notify\.to\[0\]: /],
   [onHosts(), /^spec hosts: is empty/],
   [onHosts('gpu9'), /^spec hosts\[0\]: there is no host "gpu9"/],
   [onHosts('gpu1', 'gpu1'), /^spec hosts\[1\]: names gpu1 twice/],
@@ -66,7 +66,7 @@ test('all problems are reported at once', () => {
 
 test('what a manifest or a lab gives is no problem: every example, rules of presets, texts that look like references', () => {
   const configs = join(root, 'configs');
-  const context = { cwd: configs, env: {}, home: '/nobody', files: disk, project: null, purpose: 'check' } as const;
+  const context = { cwd: configs, env: {}, home: '/home/ada', files: disk, project: null, purpose: 'check' } as const;
   const names = readdirSync(configs, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.yaml'));
   for (const file of names) {
     const loaded = loadManifest({ ...context, file });

@@ -6,7 +6,7 @@ import type { AccessChange, ChangedUser, UserView } from '../../app/users.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Role } from '../../core/model/user.ts';
-import type { UserLimits } from '../../core/policy/limits.ts';
+import { noLimits, type UserLimits } from '../../core/policy/limits.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -129,8 +129,7 @@ const limitKeys = ['chips', 'jobs', 'usd-per-day', 'projects', 'clusters'] as co
 
 /** `chips=64 projects=a,b`; `none` removes all limits, `chips=none` one. Throws JobmanError (2) with every mistake. */
 function parseLimits(given: readonly string[]): Partial<UserLimits> {
-  if (given.length === 1 && given[0] === 'none')
-    return { chips: null, jobs: null, usdPerDay: null, projects: null, clusters: null };
+  if (given.length === 1 && given[0] === 'none') return noLimits;
   const problems: string[] = [];
   const limits = given.map((text): Partial<UserLimits> => {
     const [, key = text, value = ''] = /^([^=]*)=(.*)$/s.exec(text) ?? [];
