@@ -9,6 +9,8 @@ export interface Context {
   /** At the login. */
   readonly user: string | null;
   readonly tokenName: string | null;
+  /** Certificates in PEM of authorities that may sign the server's, in addition to those that the machine trusts. */
+  readonly ca: string | null;
 }
 
 export interface Contexts {
@@ -22,6 +24,7 @@ export interface ServerInUse {
   readonly context: string | null;
   readonly url: string;
   readonly token: string;
+  readonly ca: string | null;
   readonly chosenBy: '--server' | 'JOBMAN_SERVER' | 'current context';
 }
 

@@ -9,7 +9,7 @@ import type { HeldTpus } from './held-tpus.ts';
 import type { ClusterSubmissions } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
-import type { Contexts, ServerInUse } from './server-in-use.ts';
+import type { Context, Contexts, ServerInUse } from './server-in-use.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { UploadedWorkdir } from './workdir.ts';
 
@@ -146,13 +146,22 @@ export interface ServerChoice {
   readonly beforeChange?: (server: ServerInUse) => void;
 }
 
+/** Of `jobman server`, instead of the settings in the section `server`. */
+export interface ServerFlags {
+  /** `HOST:PORT` or a port. */
+  readonly listen?: string | undefined;
+  readonly tlsCertificate?: string | undefined;
+  readonly tlsKey?: string | undefined;
+  readonly trustedProxy?: readonly string[] | undefined;
+}
+
 /** The contexts that this login has stored. Each method throws JobmanError. */
 export interface ServerContexts {
   read(): Promise<Contexts>;
   change(change: (contexts: Contexts) => Contexts): Promise<void>;
   /** Refuses what cannot be the address of a server. */
   requireUrl(url: string): void;
-  clientOf(url: string, token: string): Client;
+  clientOf(server: Pick<Context, 'server' | 'ca'> & { readonly token: string }): Client;
 }
 
 export interface Services {
@@ -185,7 +194,7 @@ export interface Services {
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   /** Serves the HTTP API and runs the controller in the foreground; resolves with the exit code. Throws JobmanError. */
-  serve(options: { readonly listen?: string | undefined }): Promise<number>;
+  serve(flags: ServerFlags): Promise<number>;
   emulator(): Promise<EmulatorService>;
   /** The checks of `jobman doctor`. Changes and starts nothing. `onChange` gets the names of those that still run. */
   doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;

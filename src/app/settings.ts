@@ -3,6 +3,7 @@
 // The same files hold the settings of Kubernetes jobs, in a separate table (cluster/settings.ts): a mistake there must
 // not affect commands for TPUs.
 
+import { join, resolve } from 'node:path';
 import { projectIdPattern } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
 import { grantEnd } from '../core/policy/grants.ts';
@@ -240,6 +241,41 @@ const databaseUrl: Kind<string | null> = {
   },
 };
 
+// ------------------------------------------------------------------------------------------ the server
+
+const network = textWhere('an address like "10.0.0.5" or a network like "10.0.0.0/24"', isNetwork);
+
+/** A network of all addresses would let every sender choose the address that it claims to have. */
+export function isNetwork(text: string): boolean {
+  const [, address = '', prefix] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
+  const isVersion6 = address.includes(':');
+  const isAddress = isVersion6
+    ? URL.canParse(`http://[${address}]`)
+    : URL.parse(`http://${address}`)?.hostname === address;
+  const bits = isVersion6 ? 128 : 32;
+  return isAddress && /^[\da-f.:]+$/i.test(address) && Number(prefix ?? bits) <= bits && Number(prefix ?? bits) > 0;
+}
+
+/** `jobman server` reads them when it starts. Paths may begin with `~/` or be relative to `$JOBMAN_HOME`. */
+const serverTable = {
+  listen: defineSetting(
+    textOrNull,
+    null,
+    'Address at which `jobman server` listens, `HOST:PORT` or a port; see [docs/server.md](server.md).',
+  ),
+  tls: {
+    certificate: defineSetting(textOrNull, null, 'File with the certificate of the server and its chain, in PEM.'),
+    key: defineSetting(textOrNull, null, 'File with the key of that certificate, which only its login may read.'),
+  },
+  trusted_proxies: defineSetting(
+    listOf('a list of addresses and networks', network),
+    [],
+    'Addresses and networks of the proxies in front of the server, which then accepts requests from them only.',
+  ),
+};
+
+export type ServerSettings = SettingsOf<typeof serverTable>;
+
 // ------------------------------------------------------------------------------------------ all settings
 
 const projectOrNull = textOrNullWhere(
@@ -337,6 +373,7 @@ const table = {
       'BigQuery refuses a query of `billing` that would read more bytes than this, and charges nothing for it.',
     ),
   },
+  server: serverTable,
   lab: labTable,
 };
 
@@ -359,6 +396,14 @@ export const ownSections: readonly string[] = Object.keys(table);
 
 export function defaultSettings(cores: number, values: SettingValues = new Map()): Settings {
   return settingsOf(table, new Map([['local.slots', values.get('local.gpus') || Math.max(1, cores)], ...values]));
+}
+
+/** The absolute path of a file that a setting names: `~/key`, or relative to `home`, which is `$JOBMAN_HOME`. */
+export function resolveSettingPath(
+  path: string,
+  { home, userHome }: { readonly home: string; readonly userHome: string },
+): string {
+  return path === '~' || path.startsWith('~/') ? join(userHome, path.slice(1)) : resolve(home, path);
 }
 
 export interface SettingsLayer {

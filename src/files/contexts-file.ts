@@ -61,7 +61,7 @@ function readPrivateText(path: string): string | undefined {
 const contextKind = objectOf(
   '{ "server": "https://jobman.example", "token": "jobman_..." }',
   { server: textWhere('an address like "https://jobman.example"', isHttpUrl) },
-  { token: textOrNull, user: textOrNull, tokenName: textOrNull },
+  { token: textOrNull, user: textOrNull, tokenName: textOrNull, ca: textOrNull },
 );
 
 const fileKind = objectOf(
@@ -89,8 +89,8 @@ async function parseContexts(file: string, text: string | undefined): Promise<Co
       `Correct it, or remove it and log in again. Without it: --server local`,
     ]);
   const contexts = Object.entries(value.contexts).map(
-    ([name, { server, token = null, user = null, tokenName = null }]) =>
-      [name, { server, token, user, tokenName }] as const,
+    ([name, { server, token = null, user = null, tokenName = null, ca = null }]) =>
+      [name, { server, token, user, tokenName, ca }] as const,
   );
   return { current: value.current, contexts: Object.fromEntries(contexts) };
 }

@@ -3,7 +3,7 @@
 
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import { parseShape, type Shape, type ShapeValue } from '../app/json.ts';
-import { readRegularFile } from '../files/files.ts';
+import { readAuthorities } from '../files/certificates.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
 import { certificateProblem, NoReply, type Reply } from '../http/reply.ts';
 import { createHttpClient, isOverloaded, type Environment, type HttpClient, type RetryPolicy } from '../http/client.ts';
@@ -126,16 +126,11 @@ export function createHarborClient(connection: HarborConnection) {
 
 function readCaFile(caFile: string | null): string | undefined {
   if (caFile === null) return undefined;
-  const wrong = (why: string): JobmanError =>
-    new JobmanError(`The certificates of harbor.caFile cannot be used: ${why}.`, exitCode.usage);
-  let text: string;
   try {
-    text = readRegularFile(caFile).toString('utf8');
+    return readAuthorities(caFile);
   } catch (error) {
-    throw wrong(messageOf(error));
+    throw new JobmanError(`The certificates of harbor.caFile cannot be used: ${messageOf(error)}.`, exitCode.usage);
   }
-  if (!text.includes('-----BEGIN CERTIFICATE-----')) throw wrong(`${caFile} contains no PEM certificate`);
-  return text;
 }
 
 const errorShape = { errors: [{ code: 'string', message: 'string' }] } as const satisfies Shape;

@@ -16,7 +16,14 @@ import type { Client, CreateRequest } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
-import { NoReply, summarizeBody, type Reply, type StreamReply } from '../http/reply.ts';
+import {
+  certificateProblem,
+  NoReply,
+  summarizeBody,
+  unknownAuthority,
+  type Reply,
+  type StreamReply,
+} from '../http/reply.ts';
 import { minute, second } from '../core/model/time.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEvents, type ServerEvent } from './events.ts';
@@ -28,6 +35,8 @@ export interface HttpClientParts {
   /** The address of the server; its path is the prefix of the routes. */
   readonly server: string;
   readonly token: string;
+  /** Certificates in PEM of authorities that may sign the server's, in addition to those that the machine trusts. */
+  readonly ca?: string | null;
   /** May name proxies. */
   readonly env: Environment;
   /** Called before each request that changes something for people. */
@@ -65,8 +74,8 @@ type Values = readonly unknown[];
 
 /** Connects with the first call. */
 export function createServerClient(parts: HttpClientParts): Client {
-  const { server, token, env, beforeChange, tokenRemedy } = parts;
-  const http = createHttpClient({ env, retry, limits });
+  const { server, token, ca = null, env, beforeChange, tokenRemedy } = parts;
+  const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
   const send = waitingForRestarts(http, parts.onSignal);
 
   function requestFor(route: Route, values: Values): HttpRequest {
@@ -283,10 +292,7 @@ function isOfType({ headers }: Reply | StreamReply, { answer }: Route): boolean 
 }
 
 function failureOf(reply: Reply | NoReply, server: string, tokenRemedy?: string): JobmanError {
-  if (reply instanceof NoReply)
-    return new JobmanError(`The server ${server} does not answer: ${reply.message}.`, exitCode.unreachable, [], {
-      cause: reply,
-    });
+  if (reply instanceof NoReply) return noAnswer(reply, server);
   if (reply.headers['content-type']?.startsWith(problemType) === true) {
     const error = fromProblem(JSON.parse(reply.bytes.toString()));
     if (error !== undefined && reply.status === 401 && tokenRemedy !== undefined)
@@ -294,6 +300,25 @@ function failureOf(reply: Reply | NoReply, server: string, tokenRemedy?: string)
     if (error !== undefined) return error;
   }
   return foreignAnswer(reply, server);
+}
+
+function noAnswer(reply: NoReply, server: string): JobmanError {
+  const { reason, message } = reply;
+  const certificate = certificateProblem(reason);
+  const lines =
+    certificate === unknownAuthority
+      ? [`If the server's own authority signed it: jobman login ${server} --ca FILE, with the authority's certificate`]
+      : certificate !== undefined
+        ? [message]
+        : [];
+  return new JobmanError(
+    certificate === undefined
+      ? `The server ${server} does not answer: ${message}.`
+      : `The certificate of the server ${server} ${certificate}. Nothing was sent to it.`,
+    exitCode.unreachable,
+    lines,
+    { cause: reply },
+  );
 }
 
 /** Such as that of a proxy that cannot reach the server, or of another program. */

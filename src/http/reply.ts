@@ -38,7 +38,8 @@ export function toNoReply(error: unknown, wasSent: boolean): NoReply {
   return new NoReply(text || message, wasSent, code ?? all[0]?.code ?? null, { cause: error });
 }
 
-const unknownAuthority = 'is from an unknown authority';
+/** One of the results of `certificateProblem`, with a remedy of its own. */
+export const unknownAuthority = 'is from an unknown authority';
 
 /** Node's names of OpenSSL's errors (https://nodejs.org/api/tls.html#x509-certificate-error-codes). */
 const certificateProblems: Readonly<Record<string, string>> = {

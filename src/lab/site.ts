@@ -1,7 +1,6 @@
 // Facts of one lab: zones, shared disks and Python. All of them are in the `lab` section of the settings.
 
-import { isAbsolute, join, resolve } from 'node:path';
-import type { LabSettings } from '../app/settings.ts';
+import { resolveSettingPath, type LabSettings } from '../app/settings.ts';
 
 /** The settings with absolute local paths and complete shares. */
 export interface Site extends Omit<LabSettings, 'shares' | 'spreadsheet'> {
@@ -37,10 +36,7 @@ export function siteOf(
   { home, userHome }: { readonly home: string; readonly userHome: string },
 ): Site {
   const { zones, shares, wandbKeyFile, privateKey, spreadsheet } = settings;
-  const resolvePath = (path: string): string => {
-    if (path === '~' || path.startsWith('~/')) return join(userHome, path.slice(1));
-    return isAbsolute(path) ? path : resolve(home, path);
-  };
+  const resolvePath = (path: string): string => resolveSettingPath(path, { home, userHome });
   return {
     ...settings,
     zones: [...new Set(zones)],

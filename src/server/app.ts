@@ -13,6 +13,7 @@ import type { Actor } from '../core/model/user.ts';
 import type { Duration } from '../core/model/time.ts';
 import { readArguments } from './arguments.ts';
 import { bodyLimits, BodyTooLarge, readBody } from './body.ts';
+import { createSenderReader, type Sender } from './sender.ts';
 import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
 
 export interface AppParts {
@@ -20,6 +21,8 @@ export interface AppParts {
   authenticate(token: string): Promise<Actor | null>;
   /** Cheap: it is called for each request. */
   clientOf(actor: Actor): Client | Promise<Client>;
+  /** Addresses and networks. If there are any, requests come through these proxies only. */
+  readonly trustedProxies?: readonly string[];
   /** Rejects if the database does not answer. */
   ready(): Promise<void>;
   /** One line about a bug, with its stack. */
@@ -32,6 +35,7 @@ export interface AppParts {
 interface Variables {
   actor: Actor;
   token: string;
+  sender: Sender;
 }
 
 type Env = { Bindings: HttpBindings; Variables: Variables };
@@ -41,6 +45,7 @@ const defaultHeartbeatMs: Duration = 15_000;
 /** The application of a server. Its requests come from `getRequestListener` of @hono/node-server. */
 export function createApp(parts: AppParts): Hono<Env> {
   const app = new Hono<Env>();
+  const senderOf = createSenderReader(parts.trustedProxies ?? []);
   const streams = new Map<string, { readonly user: string; readonly leave: () => Promise<void> }>();
 
   app.use(async (context, next) => {
@@ -63,6 +68,10 @@ export function createApp(parts: AppParts): Hono<Env> {
     return context.text('ok\n');
   });
 
+  app.use(async (context, next) => {
+    context.set('sender', senderOf(context.env.incoming));
+    return next();
+  });
   app.use('/v1/*', async (context, next) => {
     const [, token] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
     const actor = token === undefined ? null : await parts.authenticate(token);

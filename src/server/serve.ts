@@ -1,10 +1,18 @@
 // The listener of the HTTP API, with the limits of connections, and its end.
 
 import { getRequestListener } from '@hono/node-server';
-import { createServer, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { minute, second } from '../core/model/time.ts';
 import { createApp, type AppParts } from './app.ts';
+
+export interface ListenOptions {
+  readonly host: string;
+  readonly port: number;
+  /** In PEM. Asked for each connection, and cheap; the same object as long as it has not changed. Without it, HTTP. */
+  readonly tls?: (() => { readonly cert: Buffer; readonly key: Buffer }) | undefined;
+}
 
 export interface Listening {
   /** `http://127.0.0.1:7750`. */
@@ -27,29 +35,42 @@ const idleCheckMs = 100;
 
 /** Rejects with Node's error if the address cannot be used. */
 export async function listen(
-  address: { readonly host: string; readonly port: number },
+  { host, port, tls }: ListenOptions,
   parts: Omit<AppParts, 'stopping'>,
 ): Promise<Listening> {
   const stopping = new AbortController();
   const app = createApp({ ...parts, stopping: stopping.signal });
   const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false });
-  const server = createServer(limits, (incoming, outgoing) => {
+  const server = openServer(tls, (incoming, outgoing) => {
     if (stopping.signal.aborted) outgoing.setHeader('connection', 'close');
     void answer(incoming, outgoing);
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(address.port, address.host, resolve);
+    server.listen(port, host, resolve);
   });
-  const { port } = server.address() as AddressInfo;
-  const host = address.host.includes(':') ? `[${address.host}]` : address.host;
+  const { port: ownPort } = server.address() as AddressInfo;
   return {
-    url: `http://${host}:${port}`,
+    url: `${tls === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${ownPort}`,
     close() {
       stopping.abort();
       return drain(server);
     },
   };
+}
+
+function openServer(tls: ListenOptions['tls'], answer: RequestListener): Server {
+  if (tls === undefined) return createServer(limits, answer);
+  let inForce = tls();
+  const server = createTlsServer({ ...limits, ...inForce, minVersion: 'TLSv1.2' }, answer);
+  // Before the listener of Node, which gives the connection the certificate that is then in force.
+  server.prependListener('connection', () => {
+    const newest = tls();
+    if (newest === inForce) return;
+    inForce = newest;
+    server.setSecureContext({ ...newest, minVersion: 'TLSv1.2' });
+  });
+  return server;
 }
 
 async function drain(server: Server): Promise<void> {

@@ -185,8 +185,12 @@ function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: stri
 export function fingerprintOf(paths: readonly string[]): string {
   return paths
     .map((path) => {
-      const file = statSync(path, { throwIfNoEntry: false });
-      return file === undefined ? 'none' : `${file.ino} ${file.size} ${file.mtimeMs}`;
+      try {
+        const { ino, size, mtimeMs } = statSync(path);
+        return `${ino} ${size} ${mtimeMs}`;
+      } catch {
+        return 'none';
+      }
     })
     .join(', ');
 }

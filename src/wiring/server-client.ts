@@ -36,18 +36,23 @@ export async function chooseServer(
   const chosenBy = named?.by ?? 'current context';
   const context = isUrl ? contextOf(stored, named.value) : (named?.value ?? stored.current);
   if (context === null && !isUrl) return null;
-  const { server: url, token } = (context === null ? undefined : stored.contexts[context]) ?? {
+  const {
+    server: url,
+    token,
+    ca,
+  } = (context === null ? undefined : stored.contexts[context]) ?? {
     server: isUrl ? named.value : null,
     token: null,
+    ca: null,
   };
   if (url === null) throw missingContextError(stored, context ?? '', chosenBy);
-  if (given !== '') return { context, url, token: requireToken(given, tokenVariable), chosenBy };
+  if (given !== '') return { context, url, token: requireToken(given, tokenVariable), ca, chosenBy };
   if (token === null)
     throw usageError(`You are not logged in to ${context === null || context === url ? url : `${context} (${url})`}.`, [
       `To log in: jobman login ${url}`,
       ...localRemedies(chosenBy),
     ]);
-  return { context, url, token: requireToken(token, 'The stored token'), chosenBy };
+  return { context, url, token: requireToken(token, 'The stored token'), ca, chosenBy };
 }
 
 function missingContextError({ contexts }: Contexts, name: string, chosenBy: ServerInUse['chosenBy']): JobmanError {
@@ -76,7 +81,7 @@ function requireToken(token: string, source: string): string {
 /** Connects with the first call. Throws JobmanError. */
 export function openServerClient(
   io: Pick<Io, 'env' | 'onSignal'>,
-  { url, token, chosenBy }: ServerInUse,
+  { url, token, ca, chosenBy }: ServerInUse,
   user: UserName | null,
   beforeChange: () => void,
 ): Client {
@@ -91,7 +96,7 @@ export function openServerClient(
     chosenBy === serverVariable && (env[tokenVariable] ?? '') !== ''
       ? `${tokenVariable} has it. Set a new one, or unset both variables and log in: jobman login ${url}`
       : `To log in again: jobman login ${url}`;
-  return createServerClient({ server: url, token, env, beforeChange, onSignal, tokenRemedy: remedy });
+  return createServerClient({ server: url, token, ca, env, beforeChange, onSignal, tokenRemedy: remedy });
 }
 
 export function openContexts({ env, uid }: Pick<Io, 'env' | 'uid'>, home: string): ServerContexts {
@@ -100,6 +105,7 @@ export function openContexts({ env, uid }: Pick<Io, 'env' | 'uid'>, home: string
     read: () => readContexts(file),
     change: (change) => changeContexts(home, file, change),
     requireUrl: (url) => requireServerUrl(url, 'The server'),
-    clientOf: (url, token) => createServerClient({ server: url, token: requireToken(token, 'The token'), env }),
+    clientOf: ({ server, token, ca }) =>
+      createServerClient({ server, token: requireToken(token, 'The token'), ca, env }),
   };
 }

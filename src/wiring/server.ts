@@ -1,18 +1,19 @@
 // Builds one running server: the HTTP API over the database of the home, and its controller.
 
+import { resolve } from 'node:path';
 import { clientFor } from '../app/store-client.ts';
 import { createAuthenticate, type TokenView } from '../app/tokens.ts';
 import { JobmanError, exitCode, messageOf, usageError } from '../app/errors.ts';
-import type { ControllerService, Io, Services } from '../app/services.ts';
+import type { ControllerService, Io, ServerFlags, Services } from '../app/services.ts';
 import { settingsFile } from '../files/files.ts';
+import { isNetwork, resolveSettingPath, type ServerSettings } from '../app/settings.ts';
+import { readTls, type TlsFiles, type TlsIdentity } from '../files/certificates.ts';
 import { isLoopback } from '../http/client.ts';
-import { listen as listenAt, type Listening } from '../server/serve.ts';
+import { listen, type Listening, type ListenOptions } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
 import { createLogger, fingerprintOf } from './controller-process.ts';
 
-interface ServerOptions {
-  /** `HOST:PORT` or a port. */
-  readonly listen?: string | undefined;
+interface ServerOptions extends ServerFlags {
   readonly io: Io;
   readonly home: string;
   readonly controller: ControllerService;
@@ -24,16 +25,19 @@ const defaultAddress = '127.0.0.1:7420';
 
 /** Runs until a signal or an exit request to the controller. Throws JobmanError. */
 export async function runServer(options: ServerOptions): Promise<number> {
-  const { io, home, controller, openServices, listen: text = defaultAddress } = options;
-  const address = parseAddress(text);
+  const { io, home, controller, openServices } = options;
   const log = createLogger(io);
+  const { trustedProxies, text, ...address } = addressOf(options, (await openServices().settings()).server, (line) =>
+    log.warn(line),
+  );
   const clients = createClients(openServices, home, (line) => log.warn(line));
   const { store, access } = await clients.parts();
   // An unusable database is reported here, with its own message.
   await store.changeCount();
   let server: Listening;
   try {
-    server = await listenAt(address, {
+    server = await listen(address, {
+      trustedProxies,
       authenticate: async (token) =>
         createAuthenticate({ access: (await clients.parts()).access, now: () => io.now() })(token),
       clientOf: async (actor) => clientFor(async () => actor, await clients.parts()),
@@ -93,16 +97,68 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
   };
 }
 
+interface Address extends ListenOptions {
+  /** As given. */
+  readonly text: string;
+  readonly trustedProxies: readonly string[];
+}
+
+/** The flags over the settings. Throws JobmanError (2) for what no server may do. */
+function addressOf(options: ServerOptions, settings: ServerSettings, warn: (line: string) => void): Address {
+  const { io, home } = options;
+  const text = options.listen ?? settings.listen ?? defaultAddress;
+  const { host, port } = parseAddress(text);
+  const trustedProxies = options.trustedProxy ?? settings.trusted_proxies;
+  const wrong = trustedProxies.find((one) => !isNetwork(one));
+  if (wrong !== undefined)
+    throw usageError(`--trusted-proxy takes an address or a network such as 10.0.0.0/24, and not ${wrong}.`);
+  const fileOf = (flag: string | undefined, setting: string | null): string | null =>
+    flag === undefined
+      ? setting && resolveSettingPath(setting, { home, userHome: io.userHome })
+      : resolve(io.cwd, flag);
+  const certificate = fileOf(options.tlsCertificate, settings.tls.certificate);
+  const key = fileOf(options.tlsKey, settings.tls.key);
+  if ((certificate === null) !== (key === null))
+    throw usageError(
+      `TLS needs a certificate and its key, and only the ${key === null ? 'certificate' : 'key'} is given.`,
+    );
+  if (key === null && trustedProxies.length === 0 && !isLoopback(`http://${host}`))
+    throw usageError(
+      `Beyond this machine a server needs TLS, so that no token travels in clear text. It does not listen at ${host}. Nothing was started.`,
+      [
+        `With a certificate: jobman server --listen ${text} --tls-certificate FILE --tls-key FILE`,
+        `Behind a proxy with TLS: jobman server --listen ${text} --trusted-proxy ADDRESS`,
+        `For this machine only: jobman server --listen 127.0.0.1:${port}`,
+      ],
+    );
+  const tls = key === null || certificate === null ? undefined : openTls({ certificate, key }, io, warn);
+  return { text, host: host.replace(/^\[|\]$/g, ''), port, trustedProxies, tls };
+}
+
 /** Throws JobmanError (2). */
 function parseAddress(text: string): { readonly host: string; readonly port: number } {
   const [, host = '127.0.0.1', digits = ''] = /^(?:(\[[\da-f:]+\]|[\w.-]+):)?(\d{1,5})$/i.exec(text) ?? [];
   const port = Number(digits);
   if (digits === '' || port > 65_535)
-    throw usageError(`--listen takes an address such as ${defaultAddress}, and not ${text}.`);
-  if (!isLoopback(`http://${host}`))
-    throw usageError(
-      `The server has no TLS yet, so it listens on this machine only, and not at ${host}. Nothing was started.`,
-      [`To serve this machine: jobman server --listen 127.0.0.1:${port}`],
-    );
-  return { host: host.replace(/^\[|\]$/g, ''), port };
+    throw usageError(`A server listens at an address such as ${defaultAddress}, and not at ${text}.`);
+  return { host, port };
+}
+
+/** The contents of the files, read again when they change. While they are wrong, the previous ones stay in force. */
+function openTls(files: TlsFiles, io: Pick<Io, 'now'>, warn: (line: string) => void): () => TlsIdentity {
+  const fingerprint = () => fingerprintOf([files.certificate, files.key]);
+  let seen = fingerprint();
+  let inForce = readTls(files, io.now());
+  return () => {
+    const now = fingerprint();
+    if (now === seen) return inForce;
+    seen = now;
+    try {
+      inForce = readTls(files, io.now());
+    } catch (error) {
+      const problems = error instanceof JobmanError ? error.lines : [messageOf(error)];
+      warn(`the changed certificate cannot be used, so the previous one stays in force: ${problems.join('; ')}`);
+    }
+    return inForce;
+  };
 }

@@ -326,7 +326,7 @@ test('a change on a server that the line does not name says once where it goes, 
     argv: readonly string[] = [],
   ) => {
     let change = (): void => undefined;
-    const server = { context: 'lab', url: 'https://jobman.example', token: 'a', chosenBy };
+    const server = { context: 'lab', url: 'https://jobman.example', token: 'a', ca: null, chosenBy };
     const { err } = await jobman(['secret', ...argv], {
       ...options,
       services: {

@@ -1,10 +1,11 @@
 // `jobman server` as a process, and commands that use it. test/server/ has the API, test/contract/ the operations.
 
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { jobmanProgram } from '../../src/cli/table.ts';
+import { createCertificates, type Certificates } from '../support/certificates.ts';
 import { jobman, startJobman, type JobmanOptions } from '../support/jobman.ts';
 import { openWorld, type World } from '../support/world.ts';
 
@@ -124,12 +125,68 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.equal((await server.result).code, 0);
   });
 
+  test('beyond this machine has TLS, with a certificate that may change while it runs', async (t) => {
+    const world = openWorld(t, { patienceMs: 20_000 });
+    const served = { JOBMAN_HOME: join(world.folder, 'served') };
+    const own = createCertificates(join(world.folder, 'own'));
+    const other = createCertificates(join(world.folder, 'other'), 'DNS:jobman.example');
+    const { stdout: token } = await jobman(world, ['token', 'create', '--name', 'laptop'], { env: served });
+    const install = ({ cert, key }: Certificates) => {
+      writeFileSync(join(served.JOBMAN_HOME, 'server.pem'), cert);
+      writeFileSync(join(served.JOBMAN_HOME, 'server.key'), key, { mode: 0o600 });
+    };
+    install(own);
+    for (const [name, value] of [
+      ['listen', '0.0.0.0:0'],
+      ['tls.certificate', 'server.pem'],
+      ['tls.key', 'server.key'],
+    ] as const)
+      await jobman(world, ['settings', 'set', `server.${name}`, value], { env: served });
+    const server = startJobman(world, ['server'], { env: served });
+    await server.waitForOutput(/The server runs at https:\S+\./);
+    const url = `https://127.0.0.1:${/0\.0\.0\.0:(\d+)\. /.exec(server.stdout)?.[1]}`;
+    const run = async (code: number, args: readonly string[], input = '') => {
+      const result = await jobman(world, args, { input });
+      assert.equal(result.code, code, `${args.join(' ')}: ${result.stdout}${result.stderr}`);
+      return result.stdout + result.stderr;
+    };
+
+    assert.match(
+      await run(5, ['login', url], token),
+      /is from an unknown authority\..*\n.*--ca FILE.*\n.*Nothing was st/,
+    );
+    assert.match(await run(2, ['login', url, '--ca', own.keyFile], token), /key: it contains no PEM certificate/);
+    await run(0, ['login', url, '--name', 'lab', '--ca', own.caFile], token);
+    rmSync(own.caFile);
+    assert.match(await run(0, ['whoami']), /server +lab \(https/);
+
+    writeFileSync(join(served.JOBMAN_HOME, 'server.key'), other.key);
+    await run(0, ['whoami']);
+    await server.waitForOutput(/previous one stays in force: \S+server\.key: it is the key of another certificate/);
+    install(other);
+    assert.match(await run(5, ['whoami', '--server', 'lab']), /The certificate .* is from an unknown authority/);
+    assert.match(await run(5, ['login', 'lab', '--ca', other.caFile], token), /is for another address\.[^]*altnames/);
+    install(own);
+    await run(0, ['whoami']);
+    server.child.kill('SIGTERM');
+    assert.equal((await server.result).code, 0);
+  });
+
   test('is refused beyond this machine, and at an address that is in use', async (t) => {
     const world = openWorld(t, { patienceMs: 20_000 });
     for (const address of ['0.0.0.0:7420', 'example.com:7420', '[::]:7420']) {
       const { code, stderr } = await jobman(world, ['server', '--listen', address]);
       assert.equal(code, 2);
-      assert.match(stderr, /has no TLS yet, so it listens on this machine only/);
+      assert.match(stderr, /Beyond this machine a server needs TLS, .*\n.*--tls-certificate FILE[^]*--trusted-proxy/);
+    }
+    for (const [flags, sentence] of [
+      [['--tls-key', 'none'], /only the key is given/],
+      [['--tls-key', 'none', '--tls-certificate', 'none'], /none: it does not exist\n.*none: it does not exist/],
+      [['--trusted-proxy', '0.0.0.0/0'], /takes an address or a network .*, and not 0\.0\.0\.0\/0/],
+    ] as const) {
+      const { code, stderr } = await jobman(world, ['server', '--listen', '0.0.0.0:0', ...flags]);
+      assert.equal(code, 2);
+      assert.match(stderr, sentence);
     }
     assert.equal((await jobman(world, ['server', '--listen', '127.0.0.1:x'])).code, 2);
     for (const [env, sentence] of [

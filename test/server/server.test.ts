@@ -142,6 +142,18 @@ suite('a request', () => {
     assert.deepEqual([changed.status, changed.headers.etag === etag], [200, false]);
   });
 
+  test('is refused beyond the trusted proxies, apart from one for the health of the server', async (t) => {
+    const statuses = async (trustedProxies: readonly string[], headers: Readonly<Record<string, string>>) => {
+      const { server } = await openServer(t, { client: { show }, trustedProxies });
+      const paths = ['/v1/jobs/1', '/none', '/healthz'];
+      return Promise.all(paths.map(async (path) => (await send(server.url, path, { headers })).status));
+    };
+    const forwarded = { ...asAda, 'x-forwarded-for': '192.0.2.9', 'x-forwarded-proto': 'https' };
+    assert.deepEqual(await statuses(['192.0.2.1'], forwarded), [403, 403, 200]);
+    assert.deepEqual(await statuses(['127.0.0.1'], asAda), [403, 403, 200]);
+    assert.deepEqual(await statuses(['127.0.0.1'], forwarded), [200, 404, 200]);
+  });
+
   test('for the health of the server needs no token, and reports a database that does not answer', async (t) => {
     const { server } = await openServer(t, {
       ready: () => Promise.reject(new JobmanError('The database does not answer.', exitCode.unreachable)),

@@ -8,12 +8,13 @@ export interface Certificates {
   readonly key: Buffer;
   readonly cert: Buffer;
   readonly ca: Buffer;
-  /** The file of `ca`. */
+  readonly keyFile: string;
+  readonly certFile: string;
   readonly caFile: string;
 }
 
-/** An authority, and a certificate of its own for the loopback address. */
-export function createCertificates(folder: string): Certificates {
+/** An authority, and a certificate of its own, by default for the loopback address. */
+export function createCertificates(folder: string, name = 'IP:127.0.0.1'): Certificates {
   mkdirSync(folder);
   const at = (name: string): string => join(folder, name);
   const openssl = (...args: readonly string[]): void => {
@@ -22,7 +23,7 @@ export function createCertificates(folder: string): Certificates {
   const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
   openssl('req', '-x509', ...newKey, '-subj', '/CN=test authority', '-keyout', at('ca.key'), '-out', at('ca.crt'));
   openssl('req', ...newKey.slice(0, -2), '-subj', '/CN=test server', '-keyout', at('key'), '-out', at('csr'));
-  writeFileSync(at('names'), 'subjectAltName=IP:127.0.0.1\n');
+  writeFileSync(at('names'), `subjectAltName=${name}\n`);
   const signingArgs = [
     '-CA',
     at('ca.crt'),
@@ -39,6 +40,8 @@ export function createCertificates(folder: string): Certificates {
     key: readFileSync(at('key')),
     cert: readFileSync(at('crt')),
     ca: readFileSync(at('ca.crt')),
+    keyFile: at('key'),
+    certFile: at('crt'),
     caFile: at('ca.crt'),
   };
 }

@@ -15,6 +15,7 @@ import {
 } from '../../app/server-in-use.ts';
 import type { TokenView } from '../../app/tokens.ts';
 import type { Actor } from '../../core/model/user.ts';
+import { readAuthorities } from '../../files/certificates.ts';
 import { readRegularFile } from '../../files/files.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { readHidden } from '../prompt.ts';
@@ -24,18 +25,24 @@ import type { LoginFlags, LogoutFlags } from '../table/flags.ts';
 
 const maxTokenBytes = 4096;
 
-export async function logIn(cli: Cli, { name, tokenFile }: LoginFlags & GlobalFlags, target: string): Promise<number> {
+export async function logIn(
+  cli: Cli,
+  { name, tokenFile, ca: caFile }: LoginFlags & GlobalFlags,
+  target: string,
+): Promise<number> {
   const contexts = await cli.services.contexts();
   // First, so that no user types a token that is then not stored.
-  const context = contextFor(await contexts.read(), target, name);
+  const all = await contexts.read();
+  const context = contextFor(all, target, name);
   const { url } = context;
   contexts.requireUrl(url);
+  const ca = caFile === undefined ? (all.contexts[context.name]?.ca ?? null) : readCa(resolve(cli.io.cwd, caFile), url);
   const token = await readToken(cli, tokenFile, `Token for ${url} (not shown)`);
-  const { actor, view } = await tryToken(contexts.clientOf(url, token), url);
-  const stored: Context = { server: url, token, user: actor.user, tokenName: actor.token?.name ?? null };
-  await contexts.change((all) => ({
+  const { actor, view } = await tryToken(contexts.clientOf({ server: url, token, ca }), url);
+  const stored: Context = { server: url, token, user: actor.user, tokenName: actor.token?.name ?? null, ca };
+  await contexts.change((now) => ({
     current: context.name,
-    contexts: { ...all.contexts, [context.name]: stored },
+    contexts: { ...now.contexts, [context.name]: stored },
   }));
   const server = formatServer({ context: context.name, url });
   cli.printResult(
@@ -75,6 +82,16 @@ function contextFor(all: Contexts, target: string, given: string | undefined): {
       `Or delete that context first: jobman context delete ${name}`,
     ]);
   return { name, url };
+}
+
+/** Throws JobmanError (2). */
+function readCa(path: string, url: string): string {
+  if (!url.startsWith('https:')) throw usageError(`--ca is for an address with https, and not for ${url}.`);
+  try {
+    return readAuthorities(path);
+  } catch (error) {
+    throw usageError(`The certificates of --ca cannot be used: ${messageOf(error)}. Nothing was stored.`);
+  }
 }
 
 async function readToken(cli: Cli, file: string | undefined, question: string): Promise<string> {
@@ -145,16 +162,17 @@ export async function logOut(
   const all = await contexts.read();
   const name = named ?? all.current;
   if (name === null) throw usageError('Which context? Commands use this machine.', contextLines(all));
-  const { server: url, token, user, tokenName } = requireContext(all, name);
+  const stored = requireContext(all, name);
+  const { server: url, token, user, tokenName, ca } = stored;
   const server = formatServer({ context: name, url });
   if (token === null) {
     cli.printResult({ context: name, revoked: false }, `You are already logged out of ${server}.`);
     return exitCode.ok;
   }
-  if (revoke === true) await revokeToken(contexts.clientOf(url, token), name);
+  if (revoke === true) await revokeToken(contexts.clientOf({ server: url, token, ca }), name);
   await contexts.change((now) => ({
     ...now,
-    contexts: { ...now.contexts, [name]: { server: url, token: null, user, tokenName } },
+    contexts: { ...now.contexts, [name]: { ...stored, token: null } },
   }));
   cli.printResult({ context: name, revoked: revoke === true }, `Logged out of ${server}.`);
   if (revoke !== true) noteToken(cli, { user, tokenName });

@@ -409,8 +409,19 @@ export type RevokeTokenFlags = FlagValues<typeof revokeTokenFlags>;
 export const loginFlags = {
   name: stringFlag('Name of the context; by default the host of the address', 'name'),
   tokenFile: stringFlag('Read the token from a file; `-` reads standard input', 'file'),
+  ca: stringFlag('Certificates of the authority of the server, in PEM; stored with the context', 'file'),
 };
 export type LoginFlags = FlagValues<typeof loginFlags>;
+
+export const serverFlags = {
+  listen: stringFlag('Address at which it listens, instead of the setting server.listen', 'host:port'),
+  tlsCertificate: stringFlag('Its certificate and chain in PEM, instead of server.tls.certificate', 'file'),
+  tlsKey: stringFlag('The key of that certificate, instead of server.tls.key', 'file'),
+  trustedProxy: stringListFlag(
+    'Address or network of a proxy in front of it, instead of server.trusted_proxies; may be repeated',
+    'address',
+  ),
+};
 
 export const logoutFlags = { revoke: boolFlag('Also revoke the token on the server') };
 export type LogoutFlags = FlagValues<typeof logoutFlags>;

@@ -11,9 +11,9 @@ import {
   shells,
 } from '../completion/proposals.ts';
 import { command, grouped } from '../command.ts';
-import { boolFlag, parseChoice, valueFlag, stringFlag } from '../flags.ts';
+import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
 import { parseCount, parseDurationOr } from '../parse.ts';
-import { emulatorServeFlags, hostFlags, loginFlags, logoutFlags, secretFlags } from './flags.ts';
+import { emulatorServeFlags, hostFlags, loginFlags, logoutFlags, secretFlags, serverFlags } from './flags.ts';
 
 const shell = {
   name: 'shell',
@@ -35,6 +35,7 @@ export const setup = grouped('Setup', [
     examples: [
       ['jobman login https://jobman.example', 'ask for the token; the context is named jobman.example'],
       ['jobman login https://jobman.example --name lab <token', 'read the token from a file'],
+      ['jobman login https://jobman.example --ca lab-ca.pem', 'a server whose certificate your own authority signed'],
       ['jobman login lab', 'again, with a new token'],
       ['jobman login', 'check the login to Google Cloud; without one, list the gcloud commands that create it'],
     ],
@@ -240,15 +241,19 @@ export const setup = grouped('Setup', [
     names: ['server'],
     usesHome: 'always',
     summary: 'Serve the jobs of this home over HTTP, and run its controller, in the foreground',
-    usage: '[--listen HOST:PORT]',
+    usage: '[--listen HOST:PORT] [--tls-certificate FILE --tls-key FILE]',
     about:
-      'Users log in with `jobman login` and its address; see docs/server.md. Until the server has TLS, ' +
-      'it listens on this machine only.',
+      'Users log in with `jobman login` and its address; see docs/server.md. Beyond this machine it listens only with ' +
+      'TLS, or behind a proxy that you name. The settings of the section `server` are the defaults of the flags.',
     examples: [
       ['jobman server', 'at 127.0.0.1:7420, until Ctrl-C'],
       ['jobman server --listen 127.0.0.1:8080', 'on another port'],
+      [
+        'jobman server --listen 0.0.0.0:443 --tls-certificate server.pem --tls-key server.key',
+        'for other machines, with TLS',
+      ],
     ],
-    flags: { listen: stringFlag('Address of this machine at which it listens', 'host:port') },
+    flags: serverFlags,
     load: async () => (await import('../commands/server.ts')).server,
   }),
   command({
