@@ -33,17 +33,26 @@ export interface Route {
   /** `{name}` is an argument. */
   readonly path: string;
   readonly answer: AnswerKind;
+  /** True if it changes something for people: they see on which server, and the audit log has its failures. */
+  readonly changes: boolean;
   /** In the order of the parameters of the method. */
   readonly arguments: readonly (readonly [carrier: string, name: string])[];
 }
 
-type Target = `${Route['method']} /v1/${string}`;
+/** Every request but a GET says whether it changes something. */
+type Target = `GET /v1/${string}` | `${'read' | 'change'} ${Exclude<Route['method'], 'GET'>} /v1/${string}`;
 
 const answering =
   (answer: AnswerKind) =>
   (target: Target, ...carriers: readonly Argument[]): Route => {
-    const [method, path] = target.split(' ') as [Route['method'], string];
-    return { method, path, answer, arguments: carriers.map((carrier) => carrier.split(' ') as [string, string]) };
+    const [path, method, effect] = target.split(' ').toReversed() as [string, Route['method'], string?];
+    return {
+      method,
+      path,
+      answer,
+      changes: effect === 'change',
+      arguments: carriers.map((carrier) => carrier.split(' ') as [string, string]),
+    };
   };
 const json = answering('json');
 const bytes = answering('bytes');
@@ -54,12 +63,14 @@ export const routes: { readonly [Method in Operation]: Route } = {
   whoAmI: json('GET /v1/user'),
   installationId: json('GET /v1/installation'),
   isControllerRunning: json('GET /v1/controller'),
-  wake: json('POST /v1/controller/wake'),
+  wake: json('read POST /v1/controller/wake'),
   changesSince: events('GET /v1/changes', 'query cursor', 'query jobs'),
 
+  checkLabCommand: json('read POST /v1/lab/commands/{command}/check', 'path command'),
+
   list: json('GET /v1/jobs', 'fields query'),
-  create: json('POST /v1/jobs', 'body request'),
-  plan: json('POST /v1/plans', 'member spec', 'member workdir'),
+  create: json('change POST /v1/jobs', 'body request'),
+  plan: json('read POST /v1/plans', 'member spec', 'member workdir'),
   activity: json('GET /v1/activity'),
   listCleanable: json('GET /v1/cleanable-jobs'),
   resolveName: json('GET /v1/names/{name}', 'path name', 'query purpose'),
@@ -73,22 +84,22 @@ export const routes: { readonly [Method in Operation]: Route } = {
   workdirChanges: json('GET /v1/jobs/{ref}/workdirs/{copy}/changes', 'path ref', 'path copy'),
   readWorkdirFile: bytes('GET /v1/jobs/{ref}/workdirs/{copy}/file', 'path ref', 'path copy', 'query path'),
   readStepFile: bytes('GET /v1/jobs/{ref}/step-file', 'path ref', 'query to'),
-  sendCommand: json('POST /v1/jobs/{ref}/commands/{verb}', 'path ref', 'path verb', 'body options'),
-  clean: json('POST /v1/jobs/{ref}/clean', 'path ref', 'body options'),
-  replaceJobSecret: json('PUT /v1/jobs/{ref}/secrets/{name}', 'path ref', 'path name', 'bytes value'),
+  sendCommand: json('change POST /v1/jobs/{ref}/commands/{verb}', 'path ref', 'path verb', 'body options'),
+  clean: json('change POST /v1/jobs/{ref}/clean', 'path ref', 'body options'),
+  replaceJobSecret: json('change PUT /v1/jobs/{ref}/secrets/{name}', 'path ref', 'path name', 'bytes value'),
   logs: json('GET /v1/jobs/{ref}/logs', 'path ref', 'fields query'),
   readLog: answering('log')('GET /v1/jobs/{ref}/logs/{id}', 'path ref', 'path id', 'query from', 'query maxBytes'),
   metrics: events('GET /v1/jobs/{ref}/metrics', 'path ref', 'fields query'),
   metricPoints: events('GET /v1/jobs/{ref}/metric-points', 'path ref', 'fields query'),
-  workerTicket: json('POST /v1/jobs/{ref}/ticket', 'path ref', 'body options'),
+  workerTicket: json('change POST /v1/jobs/{ref}/ticket', 'path ref', 'body options'),
   workerFigures: json('GET /v1/jobs/{ref}/figures', 'path ref', 'fields target'),
-  runStep: events('POST /v1/jobs/{ref}/steps/{step}/runs', 'path ref', 'path step', 'body options'),
+  runStep: events('change POST /v1/jobs/{ref}/steps/{step}/runs', 'path ref', 'path step', 'body options'),
 
-  putBlobs: json('POST /v1/blobs', 'blobs blobs'),
-  hasBlobs: json('POST /v1/blobs/search', 'member digests'),
+  putBlobs: json('change POST /v1/blobs', 'blobs blobs'),
+  hasBlobs: json('read POST /v1/blobs/search', 'member digests'),
   secrets: json('GET /v1/secrets'),
-  setSecret: json('PUT /v1/secrets/{name}', 'path name', 'bytes value'),
-  deleteSecret: json('DELETE /v1/secrets/{name}', 'path name'),
+  setSecret: json('change PUT /v1/secrets/{name}', 'path name', 'bytes value'),
+  deleteSecret: json('change DELETE /v1/secrets/{name}', 'path name'),
 
   usage: json('GET /v1/usage', 'fields query'),
   cost: json('GET /v1/cost', 'fields request'),
@@ -97,17 +108,17 @@ export const routes: { readonly [Method in Operation]: Route } = {
   recipients: json('GET /v1/recipients'),
   recipientsInUse: json('GET /v1/recipients-in-use'),
   openSecrets: json('GET /v1/open-secrets'),
-  testRecipient: json('POST /v1/recipients/{recipient}/test', 'path recipient'),
-  dropEvents: json('DELETE /v1/recipients/{recipient}/events', 'path recipient'),
+  testRecipient: json('change POST /v1/recipients/{recipient}/test', 'path recipient'),
+  dropEvents: json('change DELETE /v1/recipients/{recipient}/events', 'path recipient'),
   heldEvents: json('GET /v1/held-events'),
   messages: json('GET /v1/messages', 'query limit'),
 
   users: json('GET /v1/users'),
-  addUser: json('POST /v1/users', 'body user'),
-  changeUser: json('PATCH /v1/users/{name}', 'path name', 'body change'),
+  addUser: json('change POST /v1/users', 'body user'),
+  changeUser: json('change PATCH /v1/users/{name}', 'path name', 'body change'),
   tokens: json('GET /v1/tokens'),
-  createToken: json('POST /v1/tokens', 'body request'),
-  revokeToken: json('DELETE /v1/tokens/{ref}', 'path ref', 'query user'),
+  createToken: json('change POST /v1/tokens', 'body request'),
+  revokeToken: json('change DELETE /v1/tokens/{ref}', 'path ref', 'query user'),
   audit: json('GET /v1/audit', 'fields query'),
 
   hostQueues: json('GET /v1/host-queues'),
@@ -115,16 +126,16 @@ export const routes: { readonly [Method in Operation]: Route } = {
   tpus: json('GET /v1/tpus', 'fields query'),
   quota: json('GET /v1/quota', 'fields query'),
   knownQuota: json('GET /v1/known-quota', 'query projects'),
-  quotaWarnings: json('POST /v1/quota-warnings', 'body capacity'),
-  forgetProject: json('POST /v1/projects/{project}/forget', 'path project', 'member confirmed'),
-  checkLogin: json('POST /v1/projects/{project}/check-login', 'path project'),
-  bucketStatuses: json('POST /v1/bucket-statuses', 'member project', 'member buckets', 'member pendingSpec'),
+  quotaWarnings: json('read POST /v1/quota-warnings', 'body capacity'),
+  forgetProject: json('change POST /v1/projects/{project}/forget', 'path project', 'member confirmed'),
+  checkLogin: json('read POST /v1/projects/{project}/check-login', 'path project'),
+  bucketStatuses: json('read POST /v1/bucket-statuses', 'member project', 'member buckets', 'member pendingSpec'),
   storage: events('GET /v1/storage', 'fields query'),
   checkpoints: events('GET /v1/checkpoints'),
   orphans: json('GET /v1/orphans'),
-  observeOrphans: json('POST /v1/orphans/observe', 'member orphans'),
-  releaseOrphan: json('POST /v1/orphans/release', 'body orphan'),
-  forgetOrphan: json('POST /v1/orphans/forget', 'body orphan'),
+  observeOrphans: json('read POST /v1/orphans/observe', 'member orphans'),
+  releaseOrphan: json('change POST /v1/orphans/release', 'body orphan'),
+  forgetOrphan: json('change POST /v1/orphans/forget', 'body orphan'),
   images: json('GET /v1/images', 'fields query'),
   image: json('GET /v1/images/{name}', 'path name', 'fields query'),
 
@@ -134,7 +145,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   archivedLogs: json('GET /v1/archive/{uid}/logs', 'path uid'),
   lastArchivedLines: json('GET /v1/archive/{uid}/last-lines', 'path uid', 'query pods'),
   readArchivedLog: answering('chunks')('GET /v1/archive/{uid}/log', 'path uid', 'fields log', 'fields query'),
-  recordClusterDeletion: json('POST /v1/archive/{uid}/deletion', 'path uid'),
-  hideArchivedJob: json('POST /v1/archive/{uid}/hide', 'path uid', 'body options'),
-  removeArchivedJob: json('DELETE /v1/archive/{uid}', 'path uid', 'fields options'),
+  recordClusterDeletion: json('change POST /v1/archive/{uid}/deletion', 'path uid'),
+  hideArchivedJob: json('change POST /v1/archive/{uid}/hide', 'path uid', 'body options'),
+  removeArchivedJob: json('change DELETE /v1/archive/{uid}', 'path uid', 'fields options'),
 };

@@ -8,7 +8,7 @@ import { exitCode, JobmanError, StoreError } from './errors.ts';
 import { resolve } from './refs.ts';
 import type { ClientParts, RequestEnd, WhoAmI } from './store-client.ts';
 
-type Parts = Pick<ClientParts, 'store' | 'access' | 'now'>;
+type Parts = Pick<ClientParts, 'store' | 'access' | 'now' | 'isChange'>;
 
 /** Never rejects because of the database: the request is refused all the more. */
 export async function recordRefusal(
@@ -18,7 +18,7 @@ export async function recordRefusal(
   args: readonly unknown[],
   end: RequestEnd,
 ): Promise<void> {
-  const refusal = 'error' in end ? refusalOf(end.error, changes.has(method)) : refusedAnswer(end.answer);
+  const refusal = 'error' in end ? refusalOf(end.error, await parts.isChange(method)) : refusedAnswer(end.answer);
   if (refusal === null) return;
   try {
     const actor = await whoAmI();
@@ -49,35 +49,21 @@ function refusedAnswer(answer: unknown): Refusal | null {
   return ok === false ? { outcome: 'failed', detail: {} } : null;
 }
 
-const changes: ReadonlySet<keyof Client> = new Set<keyof Client>([
-  'create',
-  'sendCommand',
-  'runStep',
-  'clean',
-  'workerTicket',
-  'setSecret',
-  'replaceJobSecret',
-  'deleteSecret',
-  'dropEvents',
-  'testRecipient',
-  'forgetProject',
-  'releaseOrphan',
-  'forgetOrphan',
-  'recordClusterDeletion',
-  'hideArchivedJob',
-  'removeArchivedJob',
-  'addUser',
-  'changeUser',
-  'createToken',
-  'revokeToken',
-]);
-
 const names: Partial<Record<keyof Client, string>> = { runStep: 'setup', workerTicket: 'workers' };
 
 function operationOf(method: keyof Client, args: readonly unknown[]): string {
   if (method === 'sendCommand') return String(args[1]);
+  if (method === 'checkLabCommand') return `tpu ${String(args[0])}`;
   return names[method] ?? method.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
+
+/** Their first argument is no job. */
+const withoutObject: ReadonlySet<keyof Client> = new Set<keyof Client>([
+  'resolveName',
+  'checkLabCommand',
+  'checkLogin',
+  'bucketStatuses',
+]);
 
 const clusterMethods: ReadonlySet<keyof Client> = new Set<keyof Client>([
   'recordClusterDeletion',
@@ -114,7 +100,7 @@ async function objectOf(
       return { kind: 'tpu', id: String((first as { readonly resource?: unknown }).resource) };
     default:
   }
-  if (id === null || method === 'resolveName' || method === 'checkLogin' || method === 'bucketStatuses') return null;
+  if (id === null || withoutObject.has(method)) return null;
   if (clusterMethods.has(method)) return { kind: 'cluster_job', id };
   // The name of a job may change its meaning, so the row has the id.
   const found = await resolve(store, id, ownNames(actor), now(), 'read').catch(() => null);

@@ -907,6 +907,8 @@ export interface Client {
   revokeToken(ref: string, user?: UserName): Promise<RevokedToken>;
   /** Changes and refused requests, newest first: all for an admin, the own ones for another actor. */
   audit(query: AuditQuery): Promise<readonly AuditRow[]>;
+  /** Throws JobmanError (4) if the actor may not use that command of `tpu`, such as `book`. */
+  checkLabCommand(command: string): Promise<void>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   /** Frees the connections. Safe to repeat; a later call opens them again. */

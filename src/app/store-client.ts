@@ -58,6 +58,8 @@ export interface ClientParts {
   /** Loaded at the first use. */
   readonly secrets: () => Promise<SecretStore>;
   readonly now: () => Instant;
+  /** As in the routes of the API: the failure of a change is recorded. */
+  readonly isChange: (method: keyof Client) => Promise<boolean>;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   readonly grants: () => Promise<readonly Grant[]>;
   /** Starts what the cloud of a new job needs on this machine: the TPU emulator. */
@@ -166,6 +168,13 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
       const { requireGeneral } = await import('./require-permission.ts');
       requireGeneral(await whoAmI(), 'store-files', 'store files');
       return (await parts.blobs()).has(digests);
+    },
+
+    async checkLabCommand(command) {
+      const { requireGeneral } = await import('./require-permission.ts');
+      if (!/^[a-z-]{1,40}$/.test(command))
+        throw (await import('./errors.ts')).usageError(`\`tpu\` has no such command.`);
+      requireGeneral(await whoAmI(), 'lab', `use \`tpu ${command}\``);
     },
 
     async wake() {

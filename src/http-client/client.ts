@@ -47,18 +47,6 @@ export interface HttpClientParts {
   readonly tokenRemedy?: string;
 }
 
-/** Operations whose request has a body and that change nothing for people. */
-const reads: ReadonlySet<string> = new Set<Operation>([
-  'plan',
-  'wake',
-  'hasBlobs',
-  'workerTicket',
-  'quotaWarnings',
-  'checkLogin',
-  'bucketStatuses',
-  'observeOrphans',
-]);
-
 /** Reads are repeated after a broken connection. An answer is one, even if a cloud behind the server does not answer. */
 const retry = { maxTries: 1, maxTriesIfBroken: 3, initialDelay: 300, maxDelay: 2 * second } as const;
 /** Some answers come from clouds. */
@@ -172,9 +160,8 @@ export function createServerClient(parts: HttpClientParts): Client {
   }
 
   const methods = Object.entries(routes).map(([operation, route]) => {
-    const changes = route.method !== 'GET' && !reads.has(operation);
     const method = (...values: Values): unknown => {
-      if (changes) beforeChange?.();
+      if (route.changes) beforeChange?.();
       if (route.answer === 'events') return untilLeft((over) => readEvents(route, values, over));
       if (route.answer === 'chunks') return untilLeft((over) => readChunks(route, values, over));
       if (operation === 'create') return create(route, values[0] as CreateRequest);

@@ -59,6 +59,10 @@ export function createClientParts(services: Services): {
     },
     secrets: async () => (await import('../files/secret-store.ts')).createSecretStore(home),
     now: () => io.now(),
+    async isChange(method) {
+      const { routes } = await import('../api/routes.ts');
+      return method !== 'close' && routes[method].changes;
+    },
     pricePerHour: (spec) => hourlyPrice(services, spec),
     jobFolders: async () => (await import('../files/job-folders.ts')).createJobFolders(home),
     async prepareCloud(spec) {

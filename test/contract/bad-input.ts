@@ -324,6 +324,9 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   listCleanable: [],
   recipientsInUse: [],
   secrets: [],
+  checkLabCommand: ['', 'a b', '../x', 'a'.repeat(41)].map((command) =>
+    refused(`the command ${JSON.stringify(command)}`, usage, (client) => client.checkLabCommand(command)),
+  ),
   wake: [],
   whoAmI: [],
 };

@@ -877,6 +877,7 @@ export function clientSuite(implementation: OpenClient): void {
     assert.equal((await refusal(fixture.client.show('1'))).code, 3);
     assert.equal(await fixture.client.installationId(), null);
     assert.equal(await fixture.client.isControllerRunning(), true);
+    await fixture.client.checkLabCommand('book');
     assert.equal(existsSync(fixture.home), false);
   });
 

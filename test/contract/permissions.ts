@@ -376,6 +376,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   isControllerRunning: { kind: 'none', because: 'the sentences of `why` say it' },
   installationId: { kind: 'none', because: 'the labels of all TPUs have it' },
   hostQueues: { kind: 'none', because: 'the ids of waiting jobs, which the list shows' },
+  checkLabCommand: { kind: 'none', because: 'only the role counts: a test of its own' },
   wake: { kind: 'none', because: 'only the role counts: a test of its own' },
   putBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
   hasBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
@@ -837,7 +838,13 @@ export function permissionSuite(openClient: OpenClient): void {
   test('a viewer stores no files, sends no message and does not start the controller', async (t) => {
     const world = openContractWorld(t);
     const viewer = await world.open(aMember('ada', { role: 'viewer' }));
-    for (const call of [viewer.wake(), viewer.putBlobs([]), viewer.hasBlobs([]), viewer.testRecipient('slack')])
+    for (const call of [
+      viewer.wake(),
+      viewer.putBlobs([]),
+      viewer.hasBlobs([]),
+      viewer.testRecipient('slack'),
+      viewer.checkLabCommand('book'),
+    ])
       await assert.rejects(call, { errorCode: 'forbidden' });
     assert.equal(await (await world.open(aMember('eve'))).wake(), null);
   });

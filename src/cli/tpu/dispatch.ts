@@ -1,7 +1,6 @@
 // Finds and runs the command of a line.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { requireGeneral } from '../../app/require-permission.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabStore } from '../../lab/lab-store.ts';
 import { reportError, createCli, refuseJson, wantsJson } from '../context.ts';
@@ -82,7 +81,7 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
       // Only the owner of the home can do `init-lab`, and another login may not read its database before.
       if (row.names[0] !== 'init-lab') {
         const client = await clientNaming(cli, args.user);
-        requireGeneral(await client.whoAmI(), 'lab', `use \`tpu ${row.names[0]}\``);
+        await client.checkLabCommand(row.names[0]);
       }
       // The store detects a copied home only when it is written, and not every change writes to it.
       await lab.assertOriginalHome();

@@ -215,6 +215,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
   const unavailable = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
   const client: Client = {
     whoAmI: async () => aMember('alice'),
+    checkLabCommand: async () => undefined,
     actions: unavailable('actions'),
     async create({ spec, confirmed, onBehalfOf = 'alice' }) {
       const confirmation = confirmationFor(confirmed);

@@ -4,11 +4,13 @@
 import { createJobFiles } from '../../../src/files/job-files.ts';
 import { createLabHome } from '../../../src/wiring/lab-home.ts';
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
+import { clientFor } from '../../../src/app/store-client.ts';
+import { clientParts } from '../../support/client-parts.ts';
 import { run, runTpu } from '../../support/output-schema.ts';
 import { resolveActor } from '../../../src/app/actor.ts';
 import type { Client } from '../../../src/app/client.ts';
 import type { Actor } from '../../../src/core/model/user.ts';
-import { openStore } from '../../../src/store/store.ts';
+import { openStore, type JobmanStore } from '../../../src/store/store.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { siteOf } from '../../../src/lab/site.ts';
 import type { WindowWithJob, LabJob, LabStore } from '../../../src/lab/lab-store.ts';
@@ -19,6 +21,7 @@ import { createCliHarness, type CliHarness, type CliHarnessOptions } from '../su
 export { aTpu };
 
 export interface LabWorld {
+  readonly store: JobmanStore;
   readonly labStore: LabStore;
   /** Jobs that were checked with `checkNow`, in order. */
   readonly checkedJobs: string[];
@@ -63,7 +66,7 @@ export async function runCli(
   lab: Lab,
   argv: readonly string[],
   harness: CliHarness,
-  clientOf?: (actor: Actor) => Client,
+  clientOf?: ClientOf,
   home?: string,
 ): Promise<CliResult> {
   const code = await runProgram(argv, servicesOf(lab, harness, clientOf, home));
@@ -75,11 +78,14 @@ export function jsonLines<T>(out: string): readonly T[] {
   return out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as T]));
 }
 
+/** The second argument is the client of the harness. */
+type ClientOf = (actor: Actor, harness: Client) => Client;
+
 /** Without `clientOf`, every actor has the client of the harness. */
 export function servicesOf(
   lab: Lab,
   { services }: CliHarness,
-  clientOf?: (actor: Actor) => Client,
+  clientOf: ClientOf = (actor, client) => ({ ...client, whoAmI: async () => actor }),
   home = services.home,
 ): LabServices {
   return {
@@ -88,7 +94,7 @@ export function servicesOf(
     labHome: async () => createLabHome(home),
     async clientAs(requested) {
       const actor = resolveActor({ login: services.io.user, isHomeOwner: true }, requested, await lab.store.users());
-      return clientOf?.(actor) ?? { ...(await services.client()), whoAmI: async () => actor };
+      return clientOf(actor, await services.client());
     },
   };
 }
@@ -107,7 +113,13 @@ export function openLabWorld(parts: Partial<Lab> = {}, home?: string): LabWorld 
   });
   const harnessFor = (options: CliHarnessOptions = {}): CliHarness =>
     createCliHarness({ cwd: import.meta.dirname, ...options });
+  const storeParts = clientParts('/nowhere', store, { now: () => noon });
+  const clientOf: ClientOf = (actor, client) => {
+    const own = clientFor(async () => actor, storeParts);
+    return { ...client, whoAmI: async () => actor, checkLabCommand: (command) => own.checkLabCommand(command) };
+  };
   return {
+    store,
     labStore,
     checkedJobs,
     async job(user, changes) {
@@ -115,7 +127,7 @@ export function openLabWorld(parts: Partial<Lab> = {}, home?: string): LabWorld 
       await labStore.addJob(aLabJob(job.id, user, changes));
       return labStore.openWindow(job.id, 1, noon);
     },
-    tpu: (argv, options) => runCli(runTpu, lab, argv, harnessFor(options), undefined, home),
+    tpu: (argv, options) => runCli(runTpu, lab, argv, harnessFor(options), clientOf, home),
     jobman: (argv, options) => runCli(run, lab, argv, harnessFor(options)),
   };
 }

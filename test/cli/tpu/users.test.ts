@@ -297,11 +297,12 @@ suite('the user of a command', () => {
     await labStore.changeUser('lyy', { kind: 'set', values: { logins: ['lyy1'] } });
     assert.match((await tpu([...line, 'lyy'])).err, /You are alice; .* for lyy\./, 'a user with a login of their own');
   });
-  test('a viewer changes nothing in the lab, not even for another user', async () => {
-    const { labStore, tpu } = await openSampleLab();
+  test('a viewer changes nothing in the lab, not even for another user, and the audit log has the refusals', async () => {
+    const { store, labStore, tpu } = await openSampleLab();
     await labStore.addUser(aUser('vic', { role: 'viewer' }));
     const before = [await labStore.users(), await labStore.tpus()];
-    for (const line of ['del-user xibo', 'set-logins xibo login=-', 'add-user eve', 'set-settings time_zone cn xibo']) {
+    const lines = ['del-user xibo', 'set-logins xibo login=-', 'add-user eve', 'set-settings time_zone cn xibo'];
+    for (const line of lines) {
       const { code, err } = await tpu(line.split(' '), { env: { TPU_USER: 'vic' } });
       assert.deepEqual(
         [code, err],
@@ -310,6 +311,11 @@ suite('the user of a command', () => {
     }
     assert.deepEqual([await labStore.users(), await labStore.tpus()], before);
     assert.equal((await tpu(['list'], { env: { TPU_USER: 'vic' } })).code, 0);
+    const rows = await store.access.audit({ actors: null, limit: 10 });
+    assert.deepEqual(
+      rows.map(({ actor, outcome, operation }) => [actor, outcome, operation]).toReversed(),
+      lines.map((line) => ['vic', 'denied', `tpu ${line.split(' ')[0]}`]),
+    );
   });
   test('an unknown user is asked for on a terminal only', async () => {
     const { tpu } = await openSampleLab();
