@@ -46,6 +46,7 @@ export function openInProcessCli(home: Home, overrides: Partial<Services> = {}):
     onSignal: () => () => undefined,
     atExit: () => () => undefined,
     now: () => Date.now(),
+    resourceUsage: () => ({ residentBytes: 0, heapBytes: 0, cpuSeconds: 0 }),
   };
   const services: Services = Object.assign(createServices(io), overrides);
   return {

@@ -67,6 +67,11 @@ const io: Io = {
   },
   atExit,
   now: () => Date.now(),
+  resourceUsage() {
+    const { rss, heapUsed } = process.memoryUsage();
+    const { user, system } = process.cpuUsage();
+    return { residentBytes: rss, heapBytes: heapUsed, cpuSeconds: (user + system) / 1e6 };
+  },
 };
 
 // One `import()` of one file, because each further file costs time. It is not imported above, because the code cache

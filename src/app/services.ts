@@ -8,6 +8,7 @@ import type { CheckResult } from './doctor.ts';
 import type { HeldTpus } from './held-tpus.ts';
 import type { ClusterSubmissions } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
+import type { Meter } from './meter.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
 import type { Context, Contexts, ServerInUse } from './server-in-use.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
@@ -34,6 +35,8 @@ export interface Io {
   /** Calls back on every kind of exit, to restore the terminal, until the returned function is called. */
   atExit(call: () => void): () => void;
   now(): number;
+  /** Of this process: its memory, the part of it that objects use, and its processor time so far. */
+  resourceUsage(): { readonly residentBytes: number; readonly heapBytes: number; readonly cpuSeconds: number };
 }
 
 export interface Stream {
@@ -80,7 +83,7 @@ export interface ControllerStatus {
 
 export interface ControllerService {
   /** Runs in the foreground; resolves with the exit code. `idleExitMs`: null for no limit, absent for the setting. */
-  run(options: { readonly idleExitMs?: number | null }): Promise<number>;
+  run(options: { readonly idleExitMs?: number | null; readonly meter?: Meter }): Promise<number>;
   start(): Promise<{ readonly started: boolean; readonly pid: number }>;
   stop(): Promise<{ readonly stopped: boolean }>;
   status(): Promise<ControllerStatus>;

@@ -3,6 +3,7 @@
 // duplicates nothing.
 
 import { messageOf } from '../app/errors.ts';
+import type { Meter } from '../app/meter.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import type { Pool } from '../core/policy/admission.ts';
 import type { Grant } from '../core/policy/grants.ts';
@@ -72,6 +73,8 @@ export interface ControllerOptions {
   readonly createBackgroundTasks?: () => readonly BackgroundTask[];
   /** True while this process cannot open files: a failed name lookup, for example, may have that cause. */
   readonly isOutOfDescriptors?: () => boolean;
+  /** Absent: nothing reads it. */
+  readonly meter?: Meter | undefined;
   readonly onRenewal?: () => void;
 }
 

@@ -4,13 +4,15 @@ import { isDeepStrictEqual } from 'node:util';
 import { messageOf, mentionsDescriptorShortage } from '../app/errors.ts';
 import { describeCloudAnswer, describeEvent } from '../app/history.ts';
 import { phrasesOf } from '../app/phrases.ts';
+import type { Meter } from '../app/meter.ts';
 import type { Backend, PassRecord } from '../app/ports.ts';
 import type { Decision } from '../core/model/decision.ts';
-import type { Job } from '../core/model/job.ts';
+import { recoveredFrom } from '../core/decide/phase.ts';
+import { attemptOf, type Job } from '../core/model/job.ts';
 import type { Observation } from '../core/model/observation.ts';
 import { recordPass } from '../core/model/recorded-pass.ts';
 import { reconcile } from '../core/decide/reconcile.ts';
-import { day, earliest, minute, second, type Instant } from '../core/model/time.ts';
+import { day, earliest, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { CapacityWatch } from './capacity-watch.ts';
 import type { ControllerOptions } from './controller.ts';
 import type { Lease } from './lease.ts';
@@ -22,7 +24,7 @@ import { backoff } from './timers.ts';
 
 interface PassParts extends Pick<
   ControllerOptions,
-  'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'isOutOfDescriptors' | 'version' | 'keptPasses'
+  'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'isOutOfDescriptors' | 'meter' | 'version' | 'keptPasses'
 > {
   readonly observerFor: (backend: Backend) => Observer;
   readonly observeOwnerSpending: ObservationContext['observeOwnerSpending'];
@@ -44,7 +46,7 @@ interface PassParts extends Pick<
 
 /** A failed pass is retried, so it never rejects. */
 export function createPass(parts: PassParts): (id: string) => Promise<void> {
-  const { store, clock, log, lease, schedule, performer, admission, followers, isRunning, requeue } = parts;
+  const { store, clock, log, meter, lease, schedule, performer, admission, followers, isRunning, requeue } = parts;
   const observer = createJobObserver(parts);
   const immediate = createImmediateLimit();
   const failures = new Map<string, number>();
@@ -53,6 +55,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
   async function pass(id: string): Promise<void> {
     if (!isRunning() || lease.epoch === null) return;
     schedule.remove(id);
+    const startedAt = clock.now();
     if (!parts.mayAct() && !(await lease.renew())) return parts.onLeaseLost();
     const stored = await store.load(id);
     if (stored === undefined) return;
@@ -61,6 +64,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     const { outcomes, observation, backend } = await observer.observe(stored.job);
     if (!isRunning()) return;
     const now = clock.now();
+    if (meter) meterObservation(meter, stored.job, observation, now - began);
     if (hasJumped(began, now) && !observedAgain.has(id)) {
       // The observation has times from before the jump. Repeat it once only, because it may really take that long.
       observedAgain.add(id);
@@ -73,6 +77,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     const isWritten =
       isWorthCommitting(stored.job, decision, outcomes.length > 0) || mustStoreWake(stored.wakeAt, wakeAt, now);
     if (isWritten) {
+      const commitBegan = clock.now();
       const result = await store.commit({
         job: decision.job,
         revision: stored.revision,
@@ -82,12 +87,16 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
         epoch: lease.epoch,
         record: recordOf(observation, decision, now, parts),
       });
+      meter?.time('jobman_commit_seconds', clock.now() - commitBegan, {});
       if (result === 'lease_lost') return parts.onLeaseLost();
       // A client's command came in between: decide again, with it.
       if (result === 'stale') return requeue(id);
       // This controller has not heard of the job that uses the TPU yet.
       if (result === 'tpu_in_use') return parts.setDue(id, clock.now() + second);
     }
+    meter?.count('jobman_passes_total', { result: isWritten ? 'committed' : 'unchanged' });
+    meter?.time('jobman_pass_seconds', clock.now() - startedAt, {});
+    if (meter) meterEvents(meter, decision);
     if (!isRunning()) return;
     if (decision.events.length > 0) parts.onEvents();
     admission.update(decision.job);
@@ -120,6 +129,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
       failures.delete(id);
     } catch (error) {
       if (!isRunning()) return;
+      meter?.count('jobman_passes_total', { result: 'failed' });
       const count = failures.get(id) ?? 0;
       failures.set(id, count + 1);
       // The pass may not have asked the workers, so no silence may continue.
@@ -175,6 +185,24 @@ function createImmediateLimit() {
 function isWorthCommitting(before: Job, { job, events, actions }: Decision, hasOutcomes: boolean): boolean {
   if (hasOutcomes || events.length > 0 || actions.length > 0) return true;
   return job !== before && !isDeepStrictEqual(job, before);
+}
+
+function meterObservation(meter: Meter, { spec }: Job, observation: Observation, duration: Duration): void {
+  const backend = spec.capacity.kind;
+  meter.time('jobman_observation_seconds', duration, { backend });
+  for (const part of ['allocations', 'workers'] as const)
+    if (observation[part].some(({ observed }) => observed.kind === 'unknown'))
+      meter.count('jobman_unknown_observations_total', { backend, of: part });
+}
+
+function meterEvents(meter: Meter, { job, events }: Decision): void {
+  for (const event of events) {
+    if (event.kind === 'finished') meter.count('jobman_jobs_finished_total', { verdict: event.verdict });
+    if (event.kind !== 'attempt_running') continue;
+    const ended = recoveredFrom(job, attemptOf(job, event.attempt));
+    if (ended !== undefined)
+      meter.time('jobman_recovery_seconds', event.at - ended.startedAt, { reason: ended.reason });
+  }
 }
 
 function recordOf(

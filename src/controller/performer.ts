@@ -35,7 +35,10 @@ interface QueuedAction {
 /** A release waits as long as output arrives, with a limit, because the machine costs money. */
 const drainTimeouts: DrainTimeouts = { idle: 5 * second, total: 15 * minute };
 
-export interface PerformerOptions extends Pick<ControllerOptions, 'store' | 'backendOf' | 'clock' | 'logFiles'> {
+export interface PerformerOptions extends Pick<
+  ControllerOptions,
+  'store' | 'backendOf' | 'clock' | 'logFiles' | 'meter'
+> {
   readonly mirror: LogMirror;
   /** Limit per kind: a release must not wait for setup steps, which take minutes. */
   readonly maxConcurrent: Readonly<Record<Action['kind'], number>>;
@@ -99,6 +102,7 @@ export function createPerformer(options: PerformerOptions) {
     }
     if ((action.kind === 'step' || action.kind === 'start') && isDescriptorShortage(result))
       result = { kind: 'unclear', evidence: result.evidence };
+    options.meter?.count('jobman_actions_total', { action: action.kind, outcome: result.kind });
     const of = 'attempt' in action && { attempt: action.attempt };
     const outcome = { subject: action, ...of, at: clock.now(), result };
     await writeOutcome(options, order.id, outcome, () => stopped);

@@ -2,7 +2,8 @@
 
 import type { HttpBindings } from '@hono/node-server';
 import { createHash, randomUUID } from 'node:crypto';
-import { Hono, type Context } from 'hono';
+import { Hono, type Context, type MiddlewareHandler } from 'hono';
+import { routePath } from 'hono/route';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { problemType, toProblem } from '../api/problem.ts';
 import { answerTypes, routes, type Operation, type Route } from '../api/routes.ts';
@@ -14,6 +15,7 @@ import type { Duration } from '../core/model/time.ts';
 import { readArguments } from './arguments.ts';
 import { bodyLimits, BodyTooLarge, readBody } from './body.ts';
 import { createSenderReader, type Sender } from './sender.ts';
+import { createMetrics, metricsType, type MetricsParts } from './metrics.ts';
 import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
 
 export interface AppParts {
@@ -29,6 +31,7 @@ export interface AppParts {
   reportBug(line: string): void;
   /** Aborted when the server stops: streams end, and the server is no longer ready. */
   readonly stopping: AbortSignal;
+  readonly metrics: MetricsParts;
   readonly heartbeatMs?: Duration;
 }
 
@@ -46,10 +49,16 @@ const defaultHeartbeatMs: Duration = 15_000;
 export function createApp(parts: AppParts): Hono<Env> {
   const app = new Hono<Env>();
   const senderOf = createSenderReader(parts.trustedProxies ?? []);
-  const streams = new Map<string, { readonly user: string; readonly leave: () => Promise<void> }>();
+  const streams = new Map<string, Stream>();
+  const metrics = createMetrics(parts.metrics);
 
   app.use(async (context, next) => {
+    const began = performance.now();
     await next();
+    const { meter } = parts.metrics;
+    const request = { method: context.req.method, route: routeOf(context) };
+    meter.count('jobman_http_requests_total', { ...request, status: String(context.res.status) });
+    meter.time('jobman_http_request_seconds', performance.now() - began, request);
     // Answers are about one user, and are data.
     context.header('cache-control', 'no-store');
     context.header('x-content-type-options', 'nosniff');
@@ -72,13 +81,19 @@ export function createApp(parts: AppParts): Hono<Env> {
     context.set('sender', senderOf(context.env.incoming));
     return next();
   });
-  app.use('/v1/*', async (context, next) => {
+  const authenticate: MiddlewareHandler<Env> = async (context, next) => {
     const [, token] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
     const actor = token === undefined ? null : await parts.authenticate(token);
     if (actor === null || token === undefined) throw new NoToken(token !== undefined);
     context.set('actor', actor);
     context.set('token', token);
     return next();
+  };
+  app.use('/v1/*', authenticate);
+  app.get('/metrics', authenticate, async (context) => {
+    const counts = Map.groupBy(streams.values(), ({ route }) => route.path);
+    const text = await metrics.text(new Map([...counts].map(([path, open]) => [path, open.length])));
+    return context.body(text, 200, { 'content-type': metricsType });
   });
 
   for (const [operation, route] of Object.entries(routes) as [Operation, Route][])
@@ -123,7 +138,7 @@ export function createApp(parts: AppParts): Hono<Env> {
       expected: (error) => expectedError(error, parts),
     });
     const id = randomUUID();
-    streams.set(id, { user: context.get('actor').user, leave });
+    streams.set(id, { user: context.get('actor').user, route, leave });
     // A token may be revoked while its stream is open. A database that does not answer ends no stream.
     const check = setInterval(() => {
       parts.authenticate(context.get('token')).then(
@@ -144,10 +159,23 @@ export function createApp(parts: AppParts): Hono<Env> {
   }
 
   parts.stopping.addEventListener('abort', () => {
+    metrics.close();
     // A reader of changes continues at the next server. An operation that changes something continues.
     for (const { leave } of streams.values()) leave().catch(() => undefined);
   });
   return app;
+}
+
+interface Stream {
+  readonly user: string;
+  readonly route: Route;
+  readonly leave: () => Promise<void>;
+}
+
+/** As in the table of routes, because the path of a request may have any text. */
+function routeOf(context: Context): string {
+  const path = routePath(context, -1);
+  return path.endsWith('*') ? 'none' : path.replaceAll(/:(\w+)/g, '{$1}');
 }
 
 class NoToken extends JobmanError {

@@ -12,7 +12,7 @@ import type { WatchedContext } from '../app/cluster/objects.ts';
 import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
 import { createLogFiles } from '../files/log-files.ts';
 import type { Store, Clock } from '../app/ports.ts';
-import type { Io } from '../app/services.ts';
+import type { ControllerService, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
 import { createBlobCollector } from '../controller/blob-collector.ts';
@@ -40,7 +40,7 @@ import { finalRows } from './final-rows.ts';
 import { createMessageSender } from './notify.ts';
 import { databaseOf, templateFile } from './paths.ts';
 
-type RunParts = ControllerParts & { readonly idleExitMs?: number | null };
+type RunParts = ControllerParts & Parameters<ControllerService['run']>[0];
 
 /** Runs until a signal, an exit request, or an idle exit. When the settings change it restarts in the same process. */
 export async function runInForeground(parts: RunParts): Promise<number> {
@@ -107,6 +107,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
         }),
         ...createSheetDeliveries(parts, settings, store.lab, clock, (line) => logger.info(line)),
       ],
+      meter: parts.meter,
       isOutdated: createOutdatedCheck(settings, parts, (line) => logger.warn(line)),
       isOutOfDescriptors: cannotOpenFiles,
       onRenewal() {

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { clientFor } from '../app/store-client.ts';
 import { createAuthenticate, type TokenView } from '../app/tokens.ts';
 import { JobmanError, exitCode, messageOf, usageError } from '../app/errors.ts';
+import { createMeter } from '../app/meter.ts';
 import type { ControllerService, Io, ServerFlags, Services } from '../app/services.ts';
 import { settingsFile } from '../files/files.ts';
 import { isNetwork, resolveSettingPath, type ServerSettings } from '../app/settings.ts';
@@ -31,6 +32,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
     log.warn(line),
   );
   const clients = createClients(openServices, home, (line) => log.warn(line));
+  const meter = createMeter();
   const { store, access } = await clients.parts();
   // An unusable database is reported here, with its own message.
   await store.changeCount();
@@ -43,6 +45,13 @@ export async function runServer(options: ServerOptions): Promise<number> {
       clientOf: async (actor) => clientFor(async () => actor, await clients.parts()),
       ready: async () => void (await (await clients.parts()).store.changeCount()),
       reportBug: (line) => log.error(line),
+      metrics: {
+        meter,
+        store: async () => (await clients.parts()).store,
+        now: () => io.now(),
+        version: io.version,
+        resourceUsage: () => io.resourceUsage(),
+      },
     });
   } catch (error) {
     throw new JobmanError(`The server cannot listen at ${text}: ${messageOf(error)}.`, exitCode.failed, [
@@ -58,7 +67,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
       role === 'admin' && revokedAt === null && expiresAt > io.now();
     if (!(await access.tokens(null)).some(isAdmins))
       io.stdout.write('No admin has a token for it yet. Create one: jobman token create\n');
-    return await controller.run({ idleExitMs: null });
+    return await controller.run({ idleExitMs: null, meter });
   } finally {
     await close();
     forget();

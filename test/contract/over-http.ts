@@ -10,6 +10,7 @@ import type { Client } from '../../src/app/client.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { createServerClient } from '../../src/http-client/client.ts';
 import { listen, type Listening } from '../../src/server/serve.ts';
+import { emptyMetrics } from '../server/support/server.ts';
 import { root } from '../support/root.ts';
 
 /** Serves the clients that `open` gives. `bugs` gets what the server reports as bugs. Call it in a suite. */
@@ -31,6 +32,7 @@ export function serveClients(bugs: string[] = []) {
         },
         clientOf: (actor) => withCheckedAnswers(clients.get(actor) ?? assert.fail('an actor without a client')),
         ready: () => Promise.resolve(),
+        metrics: emptyMetrics(),
         reportBug: (line) => void bugs.push(line),
       },
     );

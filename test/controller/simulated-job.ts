@@ -7,6 +7,7 @@ import { createMachinePort } from '../../sim/hosts.ts';
 import { createLogCopies, type LogCopies } from '../../sim/outputs.ts';
 import { createTimeline, type Timeline } from '../../sim/timeline.ts';
 import { createWorld, type ProgramPlan, type World } from '../../sim/world.ts';
+import type { Meter } from '../../src/app/meter.ts';
 import type { Backend, CapacityPort, Clock, MachinePort, Store } from '../../src/app/ports.ts';
 import { createController, type Controller } from '../../src/controller/controller.ts';
 import { applyCommand, type Verb } from '../../src/core/decide/commands.ts';
@@ -47,6 +48,7 @@ export async function openSimulatedJob(options: {
   readonly capacity?: (real: CapacityPort, simulatedJob: () => SimulatedJob) => CapacityPort;
   readonly machines?: (real: MachinePort, simulatedJob: () => SimulatedJob) => MachinePort;
   readonly isOutOfDescriptors?: () => boolean;
+  readonly meter?: Meter;
   /** Gets the lines of the controller's log. */
   readonly warn?: (line: string) => void;
   /** The store of the controller; the test itself uses the real one. */
@@ -97,6 +99,7 @@ export async function openSimulatedJob(options: {
       logFiles: logCopies,
       log: { info: () => undefined, warn: (line) => options.warn?.(line) },
       ...(options.isOutOfDescriptors === undefined ? {} : { isOutOfDescriptors: options.isOutOfDescriptors }),
+      meter: options.meter,
       holder,
       version: '0.0.0',
       holdsLock: true,

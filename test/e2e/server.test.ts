@@ -4,15 +4,49 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { parse } from 'yaml';
 import { jobmanProgram } from '../../src/cli/table.ts';
 import { createCertificates, type Certificates } from '../support/certificates.ts';
 import { jobman, startJobman, type JobmanOptions } from '../support/jobman.ts';
+import { root } from '../support/root.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 function manifestIn({ folder }: World): string {
   const path = join(folder, 'iris.yaml');
   writeFileSync(path, 'job: {name: iris}\nlocal: {}\ncommand: {cmd: "echo hello"}\n');
   return path;
+}
+
+/** The dashboard and the alert rules name only metrics of this text, which has the job that succeeded. */
+function checkMonitoring(text: string): void {
+  const types = new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => [name, type]));
+  const exists = (name: string): boolean =>
+    name === 'up' ||
+    (types.has(name) && types.get(name) !== 'histogram') ||
+    types.get(name.replace(/_(bucket|sum|count)$/, '')) === 'histogram';
+  const expressions = ['deploy/grafana/jobman.json', 'deploy/prometheus/alerts.yaml'].flatMap((path) => {
+    const found: string[] = [];
+    JSON.stringify(parse(readFileSync(join(root, path), 'utf8')), (key, value: unknown) => {
+      if (key === 'expr') found.push(String(value));
+      return value;
+    });
+    assert.ok(found.length > 5, path);
+    return found;
+  });
+  const names = expressions.flatMap(
+    (one) => one.replaceAll(/"[^"]*"/g, '""').match(/\b(?:jobman|process|nodejs)_\w+|\bup\b/g) ?? [],
+  );
+  assert.deepEqual(
+    [...new Set(names)].filter((name) => !exists(name)),
+    [],
+  );
+  assert.deepEqual(
+    [...types.keys()].filter((name) => !names.some((one) => one.startsWith(name))),
+    [],
+    'shown nowhere',
+  );
+  assert.match(text, /^jobman_jobs_finished_total\{verdict="succeeded"\} 1$/m);
+  assert.match(text, /^jobman_http_requests_total\{method="GET",route="\/v1\/jobs\/\{ref\}",status="404"\} 1$/m);
 }
 
 suite('a server', { timeout: 180_000 }, () => {
@@ -53,6 +87,12 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.match(refused.stderr, /`jobman controller status` does not work through a server yet/);
     assert.equal((await remote('list', '-n', 'vision')).code, 2);
     assert.equal(existsSync(world.home), false, 'the home of this machine was not even made');
+
+    const viewer = await jobman(world, ['token', 'create', '--name', 'prometheus', '--role', 'viewer'], {
+      env: served,
+    });
+    const answer = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${viewer.stdout.trim()}` } });
+    checkMonitoring(await answer.text());
 
     await remote('token', 'revoke', 'laptop');
     const revoked = await remote('list');

@@ -1,6 +1,6 @@
 // Phase: the state of a job that people see. Always computed from the job and never stored.
 
-import { lastAttempt, openAttempt, type Allocation, type Attempt, type Job } from '../model/job.ts';
+import { lastAttempt, openAttempt, type Allocation, type Attempt, type Ending, type Job } from '../model/job.ts';
 import { continuationOf } from './recover.ts';
 import type { Instant } from '../model/time.ts';
 
@@ -71,8 +71,19 @@ function endingPhase(job: Job, attempt: Attempt, since: Instant): Phase {
 /** True if a rule created this attempt after an attempt whose command had started, since the owner's last start. */
 function isRecovery(job: Job, attempt: Attempt): boolean {
   if (attempt.startedByOwner) return false;
-  const newestByOwner = job.attempts.findLastIndex((one) => one.startedByOwner);
-  return job.attempts.slice(Math.max(0, newestByOwner), attempt.ordinal - 1).some((one) => one.startedAt !== null);
+  return attemptsBefore(job, attempt).some((one) => one.startedAt !== null);
+}
+
+/** Since the owner's last start. */
+function attemptsBefore({ attempts }: Job, { ordinal }: Attempt): readonly Attempt[] {
+  const newestByOwner = attempts.findLastIndex((one) => one.startedByOwner);
+  return attempts.slice(Math.max(0, newestByOwner), ordinal - 1);
+}
+
+/** The end that this attempt recovers from: that of the newest command before it. Undefined for no recovery. */
+export function recoveredFrom(job: Job, attempt: Attempt): Ending | undefined {
+  if (attempt.startedByOwner) return undefined;
+  return attemptsBefore(job, attempt).findLast((one) => one.startedAt !== null)?.ending ?? undefined;
 }
 
 function startingPhase(attempt: Attempt, allocation: Allocation | undefined): 'queued' | 'provisioning' | 'setup' {

@@ -198,6 +198,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       return () => void exitHandlers.delete(call);
     },
     now: options.now ?? (() => now),
+    resourceUsage: () => ({ residentBytes: 0, heapBytes: 0, cpuSeconds: 0 }),
   };
 
   const find = (ref: string): JobView => {

@@ -1,14 +1,25 @@
 /** A server on this machine whose operations are those of the test, and its client. */
 import type { TestContext } from 'node:test';
+import { createMeter } from '../../../src/app/meter.ts';
 import type { Client } from '../../../src/app/client.ts';
 import type { Actor } from '../../../src/core/model/user.ts';
 import { createServerClient } from '../../../src/http-client/client.ts';
 import type { AppParts } from '../../../src/server/app.ts';
+import type { MetricsParts } from '../../../src/server/metrics.ts';
 import { listen, type Listening } from '../../../src/server/serve.ts';
 
 export const token = 'token-of-ada';
 
 const ada: Actor = { user: 'ada', role: 'member', via: 'token', logins: [] };
+
+/** Of a server whose database has no jobs. */
+export const emptyMetrics = (): MetricsParts => ({
+  meter: createMeter(),
+  store: async () => ({ lease: async () => undefined, list: async () => ({ jobs: [], more: 0 }) }),
+  now: () => 0,
+  version: '0',
+  resourceUsage: () => ({ residentBytes: 1, heapBytes: 1, cpuSeconds: 0.5 }),
+});
 
 /** `token-of-NAME` is the token of that user. */
 export async function openServer(
@@ -25,6 +36,7 @@ export async function openServer(
       authenticate: async (text) => (text.startsWith('token-of-') ? { ...ada, user: text.slice(9) } : null),
       clientOf: () => client as Client,
       ready: () => Promise.resolve(),
+      metrics: emptyMetrics(),
       reportBug: (line) => void bugs.push(line),
       ...own,
     },
