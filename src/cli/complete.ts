@@ -28,7 +28,10 @@ async function proposalsFor(
   partial: string,
   services: Services,
 ): Promise<readonly Proposal[]> {
+  const globals: Flags = { ...globalFlags, server: { ...globalFlags.server, propose: serverNames } };
   const start = countLeadingGlobals(before);
+  const ofProgram = start > before.length ? splitFlags(globals, before).pendingFlag : undefined;
+  if (ofProgram !== undefined) return proposalsOf(globals[ofProgram], { services, program, args: [], partial });
   if (before.length === start) return [...commandNames(''), tpu, ...flagForms(globalFlags, new Map())];
   const found = findCommand(program, before);
   const line = (args: readonly string[]): PartialLine => ({ services, program, args, partial });
@@ -38,8 +41,7 @@ async function proposalsFor(
   }
   if (!('command' in found)) return [];
   const { command } = found;
-  const server = { ...globalFlags.server, propose: serverNames };
-  const flags: Flags = { ...globalFlags, server, ...command.flags };
+  const flags: Flags = { ...globals, ...command.flags };
   const { given, positional, pendingFlag, hasDash } = splitFlags(flags, found.args);
   services.useServer({ named: given.get('server')?.[0] });
   const flag = pendingFlag === undefined ? undefined : flags[pendingFlag];

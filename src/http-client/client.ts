@@ -13,6 +13,7 @@ import {
 } from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
+import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
@@ -24,7 +25,7 @@ import {
   type Reply,
   type StreamReply,
 } from '../http/reply.ts';
-import { minute, second } from '../core/model/time.ts';
+import { minute, second, type Duration } from '../core/model/time.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEvents, type ServerEvent } from './events.ts';
 
@@ -51,12 +52,31 @@ export interface HttpClientParts {
 const retry = { maxTries: 1, maxTriesIfBroken: 3, initialDelay: 300, maxDelay: 2 * second } as const;
 /** Some answers come from clouds. */
 const limits = { answer: 3 * minute, total: 10 * minute, bytes: 256 * 1024 * 1024 } as const;
-/** Reconnections in a row without an event, and the pause before the first of them, which doubles. */
-const reconnection = { maxTries: 6, initialDelay: 300, maxDelay: 10 * second } as const;
-/** Of a read, after its first failure: 16 seconds in total. */
+/** Of a read or a stream, after its first failure: 16 seconds in total. */
 const restart = { maxTries: 10, initialDelay: 300, maxDelay: 2 * second } as const;
+/** After a signal. Most commands end a read by themselves as soon as it is answered. */
+const leaveMs: Duration = second;
 /** Without a server at its address, or with one that ends. */
 const downErrors: readonly string[] = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
+
+const restartPause = (failures: number): Duration => Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay);
+
+type Resumption = 'cursor' | 'count' | 'start';
+
+/**
+ * The way a stream continues: after the newest cursor, after the count of values or bytes that have arrived, or from its start,
+ * because it reports progress. Null: it fails.
+ */
+function resumptionOf(operation: Operation, values: Values): Resumption | null {
+  if (operation === 'changesSince') return 'cursor';
+  if (operation === 'metrics' || operation === 'storage' || operation === 'checkpoints') return 'start';
+  if (operation === 'metricPoints') return 'count';
+  // The last lines of a log that grows begin elsewhere later.
+  const isWhole = operation === 'readArchivedLog' && (values[2] as ArchivedLogQuery).tail === undefined;
+  return isWhole ? 'count' : null;
+}
+
+type ReadValues = AsyncGenerator<{ readonly value: unknown; readonly cursor: string | undefined }, void>;
 
 type Values = readonly unknown[];
 
@@ -64,7 +84,7 @@ type Values = readonly unknown[];
 export function createServerClient(parts: HttpClientParts): Client {
   const { server, token, ca = null, env, beforeChange, tokenRemedy } = parts;
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
-  const send = waitingForRestarts(http, parts.onSignal);
+  const send = waitingForRestarts(http, server, parts.onSignal);
 
   function requestFor(route: Route, values: Values): HttpRequest {
     const { path, body, type } = encodeArguments(route, values);
@@ -108,42 +128,23 @@ export function createServerClient(parts: HttpClientParts): Client {
     await http.request({ url: server, path: `/v1/streams/${encodeSegment(id)}`, method: 'DELETE', headers });
   }
 
-  /** Continues after the newest cursor if the connection breaks. A stream without cursors fails instead. */
-  async function* readEvents(route: Route, values: Values, over: Leaving): AsyncGenerator<unknown, void> {
-    const request = requestFor(route, values);
-    let cursor: string | undefined;
-    for (let failures = 0; ; failures += 1) {
-      const resumed = cursor === undefined ? {} : { 'last-event-id': cursor };
-      try {
-        const { stream, headers } = await open(
-          route,
-          { ...request, headers: { ...request.headers, ...resumed } },
-          over.signal,
-        );
-        const id = headers[streamHeader];
-        over.onLeave = typeof id === 'string' ? () => endStream(id) : undefined;
-        for await (const event of parseEvents(stream)) {
-          failures = 0;
-          cursor = event.id ?? cursor;
-          if (event.kind === 'end') return;
-          yield valueOf(event, server);
-        }
-      } catch (error) {
-        if (cursor === undefined || failures >= reconnection.maxTries || !isBroken(error))
-          throw asFailure(error, server);
-      }
-      if (cursor === undefined || failures >= reconnection.maxTries) throw brokenStream(server);
-      const pause = Math.min(reconnection.initialDelay * 2 ** failures, reconnection.maxDelay);
-      await sleep(pause, undefined, { signal: over.signal });
+  /** The values of one answer. Rejects if its connection breaks, also between two values. */
+  async function* readOnce(route: Route, values: Values, after: string | undefined, over: Leaving): ReadValues {
+    const { headers: own, ...request } = requestFor(route, values);
+    const resumed = after === undefined ? {} : { 'last-event-id': after };
+    const { stream, headers } = await open(route, { ...request, headers: { ...own, ...resumed } }, over.signal);
+    over.hasBegun = true;
+    const id = headers[streamHeader];
+    over.onLeave = typeof id === 'string' ? () => endStream(id) : undefined;
+    if (route.answer === 'chunks') {
+      for await (const value of stream as AsyncIterable<Buffer>) yield { value, cursor: undefined };
+      return;
     }
-  }
-
-  async function* readChunks(route: Route, values: Values, { signal }: Leaving): AsyncGenerator<Uint8Array, void> {
-    try {
-      yield* (await open(route, requestFor(route, values), signal)).stream as AsyncIterable<Uint8Array>;
-    } catch (error) {
-      throw asFailure(error, server);
+    for await (const event of parseEvents(stream)) {
+      if (event.kind === 'end') return;
+      yield { value: valueOf(event, server), cursor: event.id };
     }
+    throw new Error('the event of the end is missing');
   }
 
   /** Repeated after a broken connection: a key lets the server create the job once. */
@@ -162,8 +163,15 @@ export function createServerClient(parts: HttpClientParts): Client {
   const methods = Object.entries(routes).map(([operation, route]) => {
     const method = (...values: Values): unknown => {
       if (route.changes) beforeChange?.();
-      if (route.answer === 'events') return untilLeft((over) => readEvents(route, values, over));
-      if (route.answer === 'chunks') return untilLeft((over) => readChunks(route, values, over));
+      if (route.answer === 'events' || route.answer === 'chunks')
+        return untilLeft((over) =>
+          resume(
+            (after) => readOnce(route, values, after, over),
+            resumptionOf(operation as Operation, values),
+            over,
+            server,
+          ),
+        );
       if (operation === 'create') return create(route, values[0] as CreateRequest);
       return operation === 'putBlobs'
         ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs]))
@@ -176,22 +184,45 @@ export function createServerClient(parts: HttpClientParts): Client {
   return { ...client, close: async () => http.close() };
 }
 
-/** A read waits for a server that has answered before: it may restart while a command follows a job. */
-function waitingForRestarts(http: HttpClient, onSignal: OnSignal = () => () => undefined): HttpClient['request'] {
+/**
+ * A read waits for a server that has answered before: it may restart while a command follows a job. A signal ends the
+ * read, after a short time in which the server may still answer.
+ */
+function waitingForRestarts(
+  http: HttpClient,
+  server: string,
+  onSignal: OnSignal = () => () => undefined,
+): HttpClient['request'] {
   let hasAnswered = false;
-  return async (request) => {
-    for (let failures = 0; ; failures += 1) {
-      const reply = await http.request(request);
-      hasAnswered ||= !(reply instanceof NoReply);
-      const isDown = reply instanceof NoReply && downErrors.includes(reply.reason ?? '');
-      if (!isDown || !hasAnswered || request.method !== 'GET' || failures >= restart.maxTries) return reply;
-      const over = new AbortController();
-      const release = onSignal(() => over.abort());
-      const pause = Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay);
-      await sleep(pause, undefined, { signal: over.signal }).catch(() => undefined);
+  async function read(request: HttpRequest): Promise<Reply | NoReply> {
+    const over = new AbortController();
+    let isDown = false;
+    let leaving: NodeJS.Timeout | undefined;
+    const release = onSignal(() => {
+      if (isDown || leaving !== undefined) over.abort();
+      leaving ??= setTimeout(() => over.abort(), leaveMs);
+    });
+    try {
+      for (let failures = 0; ; failures += 1) {
+        const reply = await http.request({ ...request, signal: over.signal });
+        hasAnswered ||= !(reply instanceof NoReply);
+        isDown = reply instanceof NoReply && downErrors.includes(reply.reason ?? '');
+        if (!isDown || !hasAnswered || failures >= restart.maxTries) return reply;
+        await sleep(restartPause(failures), undefined, { signal: over.signal });
+      }
+    } catch (error) {
+      if (!over.signal.aborted) throw error;
+      throw new JobmanError(`Interrupted while the server ${server} does not answer.`, exitCode.interrupted);
+    } finally {
       release();
-      if (over.signal.aborted) return reply;
+      clearTimeout(leaving);
     }
+  }
+  return async (request) => {
+    if (request.method === 'GET') return read(request);
+    const reply = await http.request(request);
+    hasAnswered ||= !(reply instanceof NoReply);
+    return reply;
   };
 }
 
@@ -240,6 +271,8 @@ async function inBatches(blobs: readonly Blob[], send: (batch: readonly Blob[]) 
 
 interface Leaving {
   readonly signal: AbortSignal;
+  /** True once the server has answered. */
+  hasBegun: boolean;
   /** Called before the connection is closed. */
   onLeave: (() => Promise<void>) | undefined;
 }
@@ -249,7 +282,7 @@ function untilLeft<T>(read: (over: Leaving) => AsyncGenerator<T, void>): AsyncIt
   return {
     [Symbol.asyncIterator]() {
       const over = new AbortController();
-      const leaving: Leaving = { signal: over.signal, onLeave: undefined };
+      const leaving: Leaving = { signal: over.signal, hasBegun: false, onLeave: undefined };
       const values = read(leaving);
       return {
         next: () => values.next(),
@@ -261,6 +294,37 @@ function untilLeft<T>(read: (over: Leaving) => AsyncGenerator<T, void>): AsyncIt
       };
     },
   };
+}
+
+/** The values of a stream, which continues after a broken connection. */
+async function* resume(
+  readAfter: (cursor: string | undefined) => ReadValues,
+  resumption: Resumption | null,
+  over: Leaving,
+  server: string,
+): AsyncGenerator<unknown, void> {
+  let cursor: string | undefined;
+  let count = 0;
+  for (let failures = 0; ; failures += 1) {
+    let repeated = resumption === 'count' ? count : 0;
+    try {
+      for await (const one of readAfter(cursor)) {
+        const size = one.value instanceof Uint8Array ? one.value.length : 1;
+        const skipped = Math.min(size, repeated);
+        repeated -= skipped;
+        if (skipped === size) continue;
+        failures = 0;
+        count += size - skipped;
+        cursor = one.cursor ?? cursor;
+        yield one.value instanceof Uint8Array ? one.value.subarray(skipped) : one.value;
+      }
+      return;
+    } catch (error) {
+      const mayContinue = resumption === 'cursor' ? cursor !== undefined : resumption !== null && over.hasBegun;
+      if (!mayContinue || failures >= restart.maxTries || !isBroken(error)) throw asFailure(error, server);
+    }
+    await sleep(restartPause(failures), undefined, { signal: over.signal });
+  }
 }
 
 function valueOf({ kind, data }: ServerEvent, server: string): unknown {
@@ -327,7 +391,7 @@ function brokenStream(server: string): JobmanError {
 }
 
 function isBroken(error: unknown): boolean {
-  return !(error instanceof JobmanError) || (error.code === exitCode.unreachable && error.cause instanceof NoReply);
+  return !(error instanceof JobmanError) || error.cause instanceof NoReply;
 }
 
 /** Node's error of a stream, such as "aborted", says nothing to people. */

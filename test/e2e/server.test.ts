@@ -139,6 +139,7 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.match(await run(0, ['context'], { env: local }), /\* +local .*\n +lab /);
     assert.equal(await run(0, ['__complete', 'context', 'use', '']), `local\tthis machine\nlab\t${url}\n`);
     assert.match(await run(0, ['__complete', '--server', 'lab', 'show', '']), /^000001\t/);
+    assert.equal(await run(0, ['__complete', '--server', 'l']), `local\tthis machine\nlab\t${url}\n`);
     for (const args of [['doctor'], ['login'], ['tpu', 'check']])
       assert.match(await run(2, args), /the server in use is lab \([^]*--server local[^]*jobman context use local/);
     // A service that was installed before the login.

@@ -57,9 +57,50 @@ suite('a connection that breaks', () => {
     assert.deepEqual(asked, [null, '3', '6']);
   });
 
-  test('fails a stream that cannot continue, and no part of it counts as all of it', async (t) => {
+  test('continues a read of metrics from its start, and one of points or of an archived log with the next', async (t) => {
+    const rounds = { metrics: 0, points: 0, log: 0 };
+    const waitInRound1 = async (what: keyof typeof rounds): Promise<void> => {
+      rounds[what] += 1;
+      if (rounds[what] === 1) await new Promise(() => undefined);
+    };
     const metrics = async function* () {
       yield { kind: 'read', attempt: 1, bytes: 1, size: 2 };
+      await waitInRound1('metrics');
+      yield { kind: 'result', metrics: {} };
+    };
+    const metricPoints = async function* () {
+      yield { step: 1 };
+      await waitInRound1('points');
+      yield { step: 2 };
+    };
+    const readArchivedLog = async function* () {
+      yield Buffer.from('line 1\nline');
+      await waitInRound1('log');
+      yield Buffer.from(' 2\nline 3\n');
+    };
+    const { server } = await openServer(t, { client: { metrics, metricPoints, readArchivedLog } });
+    const { url, cut } = await openProxy(t, server.url);
+    const client = createServerClient({ server: url, token, env: {} });
+    const read = async <T>(values: AsyncIterable<T>): Promise<readonly T[]> => {
+      const all: T[] = [];
+      for await (const value of values) if (all.push(value) === 1) cut();
+      return all;
+    };
+    const steps = await read(client.metrics('1', {}));
+    assert.deepEqual(
+      steps.map(({ kind }) => kind),
+      ['read', 'read', 'result'],
+    );
+    assert.deepEqual(await read(client.metricPoints('1', {})), [{ step: 1 }, { step: 2 }]);
+    const log = await read(client.readArchivedLog('u', { pod: 'p', container: 'c' }, {}));
+    assert.equal(Buffer.concat(log).toString(), 'line 1\nline 2\nline 3\n');
+    await client.close();
+    assert.deepEqual(rounds, { metrics: 2, points: 2, log: 2 });
+  });
+
+  test('fails a stream that cannot continue, and no part of it counts as all of it', async (t) => {
+    const runStep = async function* () {
+      yield { kind: 'begun', job: '000001', workers: [0] };
       cut();
       await new Promise(() => undefined);
     };
@@ -67,7 +108,7 @@ suite('a connection that breaks', () => {
       yield Buffer.from('line 1\n');
       throw new Error('the file was removed');
     };
-    const { server } = await openServer(t, { client: { metrics, readArchivedLog } });
+    const { server } = await openServer(t, { client: { runStep, readArchivedLog } });
     const { url, cut } = await openProxy(t, server.url);
     const client = createServerClient({ server: url, token, env: {} });
     // Before or after the first byte has arrived.
@@ -75,9 +116,9 @@ suite('a connection that breaks', () => {
       message: /^The (?:connection to the server .* ended early|server .* does not answer: )/,
       code: 5,
     };
-    await assert.rejects(Array.fromAsync(client.metrics('1', {})), expected);
+    await assert.rejects(Array.fromAsync(client.runStep('1', 'docker', {})), expected);
     const log = { pod: 'p', container: 'c' };
-    await assert.rejects(Array.fromAsync(client.readArchivedLog('u', log, {})), expected);
+    await assert.rejects(Array.fromAsync(client.readArchivedLog('u', log, { tail: 9 })), expected);
     await client.close();
   });
 });
@@ -99,7 +140,8 @@ test('a job is created once although the answer to its creation was lost', async
 });
 
 test('a read waits for a server that has answered before and restarts', async (t) => {
-  const { server } = await openServer(t, { client: { secrets: async () => [] } });
+  let secrets = async (): Promise<readonly unknown[]> => [];
+  const { server } = await openServer(t, { client: { secrets: () => secrets() } });
   let refused = 0;
   const near = createServer((socket) => {
     if (refused > 0 && refused < 6) {
@@ -134,7 +176,10 @@ test('a read waits for a server that has answered before and restarts', async (t
     call();
     return () => undefined;
   };
-  await assert.rejects(read(2, { onSignal }), { code: exitCode.unreachable });
+  await assert.rejects(read(2, { onSignal }), { code: exitCode.interrupted });
+  refused = 0;
+  secrets = () => new Promise(() => undefined);
+  await assert.rejects(read(1, { onSignal }), { code: exitCode.interrupted }, 'a server that hangs');
 });
 
 test('a request that changes something is announced, and a read is not', async (t) => {
