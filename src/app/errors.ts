@@ -109,7 +109,9 @@ export type StoreErrorKind =
   | 'full'
   | 'busy'
   | 'broken'
-  | 'copied';
+  | 'copied'
+  /** It was moved, or restored and not taken over: it can be read only. */
+  | 'closed';
 
 /** The database or its folder cannot be used. Nothing was changed or repaired. */
 export class StoreError extends JobmanError {

@@ -96,6 +96,43 @@ export interface ControllerService {
   uninstall(): Promise<string>;
 }
 
+/** Two tables with the same digest have the same rows, whatever their order and the kind of their database. */
+export interface TableContents {
+  readonly name: string;
+  /** The number of rows. */
+  readonly rows: number;
+  /** The sum of the SHA-256 of all rows. */
+  readonly digest: string;
+}
+
+/** The contents of a backup. */
+export interface BackupContents {
+  /** The absolute path of the backup. */
+  readonly file: string;
+  /** The number of jobs. */
+  readonly jobs: number;
+  /** The number of files of the home. */
+  readonly files: number;
+  /** Of the files of the home. */
+  readonly bytes: number;
+  /** Secrets of the home that the backup does not contain. */
+  readonly secretsLeftOut: number;
+  /** All tables of the database. */
+  readonly tables: readonly TableContents[];
+}
+
+/** Each method throws JobmanError, and changes nothing then. */
+export interface BackupService {
+  /** `size`: of the backup, in bytes. `schema`: the version of the database. */
+  save(
+    file: string,
+    options: { readonly withSecrets: boolean },
+  ): Promise<BackupContents & { readonly size: number; readonly schema: number }>;
+  restore(file: string): Promise<BackupContents & { readonly createdAt: Instant }>;
+  /** Null if the database is open already. `lastId`: new jobs get later ids. */
+  takeOver(): Promise<{ readonly lastId: string } | null>;
+}
+
 export interface EmulatorStatus {
   readonly running: boolean;
   readonly url: string | null;
@@ -198,6 +235,8 @@ export interface Services {
   controller(): Promise<ControllerService>;
   /** Serves the HTTP API and runs the controller in the foreground; resolves with the exit code. Throws JobmanError. */
   serve(flags: ServerFlags): Promise<number>;
+  /** Backups of the home of this machine. */
+  backups(): Promise<BackupService>;
   emulator(): Promise<EmulatorService>;
   /** The checks of `jobman doctor`. Changes and starts nothing. `onChange` gets the names of those that still run. */
   doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;

@@ -31,7 +31,7 @@ import type { Host } from '../app/hosts.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
-import type { ControllerStatus, EmulatorStatus } from '../app/services.ts';
+import type { BackupContents, ControllerStatus, EmulatorStatus } from '../app/services.ts';
 import type { TokenView } from '../app/tokens.ts';
 import type { TopRow } from '../app/top.ts';
 import type { TpuRow } from '../app/tpus.ts';
@@ -123,6 +123,8 @@ interface Outputs {
   readonly context: ContextOutput;
   readonly 'context use': ChosenContextOutput;
   readonly 'context delete': ChosenContextOutput;
+  readonly backup: BackupOutput;
+  readonly restore: RestoredOutput | TakeoverOutput;
   readonly doctor: CheckResult;
   readonly settings: SettingOutput | ChangedSettingOutput;
   readonly hosts: HostOutput;
@@ -659,6 +661,24 @@ interface PublishedQueueOutput {
 export interface ControllerStatusOutput extends ControllerStatus {
   /** The reason why the database cannot be used now; null if it can, or if no controller runs for it here. */
   readonly databaseProblem: string | null;
+}
+
+interface BackupOutput extends BackupContents {
+  /** Of the backup, in bytes. */
+  readonly size: number;
+  /** The version of the database. */
+  readonly schema: number;
+}
+
+interface RestoredOutput extends BackupContents {
+  /** When the backup was made. */
+  readonly createdAt: Instant;
+}
+
+interface TakeoverOutput {
+  /** New jobs get later ids; null if there was nothing to take over. */
+  readonly lastId: string | null;
+  readonly message: string;
 }
 
 interface ControllerStartOutput {

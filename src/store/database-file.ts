@@ -10,10 +10,12 @@ import { refuseTruncated, toStoreError } from './database-errors.ts';
 import {
   clearOnFailure,
   ensureInstallationId,
+  guarded,
   migrate,
   olderVersionError,
   openedForReadingError,
   openEmpty,
+  requireUsable,
   schemaVersion,
   supportedVersion,
   type Connections,
@@ -31,7 +33,7 @@ import {
 } from './sqlite.ts';
 
 export function connectFile(given: ConnectionOptions & { readonly file: string }): Connections {
-  const { file, readOnly = false, installation, busyTimeoutMs, skipFsync = false } = given;
+  const { file, readOnly = false, installation, busyTimeoutMs, mayBeClosed = false, skipFsync = false } = given;
   const named = {
     name: file,
     replacement: `move ${dirname(file)} to another path or set JOBMAN_HOME to a new folder`,
@@ -67,7 +69,9 @@ export function connectFile(given: ConnectionOptions & { readonly file: string }
       await ensureInstallationId(db, installation);
       if (file !== inMemory) await refuseCopiedHome(db, file);
       if (skipFsync) await disableFsync(db);
-      return db;
+      if (mayBeClosed) return db;
+      await requireUsable(db, named);
+      return guarded(db, named);
     });
   }
 
@@ -103,6 +107,15 @@ export function connectFile(given: ConnectionOptions & { readonly file: string }
   return {
     reader,
     writer,
+    async snapshot(operation) {
+      const db = await reader();
+      await sql`begin`.execute(db);
+      try {
+        return await operation(db);
+      } finally {
+        await sql`rollback`.execute(db);
+      }
+    },
     toStoreError: (error) => toStoreError(file, error),
     inSequence: (work) => (file === inMemory ? work() : inSequence(file, work)),
     // Loads the wake folder on first use, because reading commands need none.

@@ -13,6 +13,8 @@ export interface Connections {
   writer(): Promise<Database>;
   /** A StoreError if the database is the cause, else the error itself. */
   toStoreError(error: unknown): unknown;
+  /** The operation reads the rows of one time only. Writers do not wait for it. */
+  snapshot: RunOperation;
   /** Runs this process's transactions on one database one after the other. */
   inSequence<T>(work: () => Promise<T>): Promise<T>;
   notify: Store['notify'];
@@ -43,12 +45,15 @@ export async function supportedVersion(db: Database, { name, replacement }: Data
       `The database ${name} was written by an older, unreleased jobman and cannot be read; to start again with an empty database, ${replacement}.`,
     );
   const version = Math.max(...names.map((one) => Number.parseInt(one, 10)));
-  if (version > schemaVersion)
-    throw new StoreError(
-      'newer',
-      `The database ${name} was written by a newer jobman: it has version ${version}, and this jobman supports version ${schemaVersion}. Upgrade jobman.`,
-    );
+  if (version > schemaVersion) throw newerError({ name, replacement }, version);
   return version;
+}
+
+function newerError({ name }: DatabaseName, version: number): StoreError {
+  return new StoreError(
+    'newer',
+    `The database ${name} was written by a newer jobman: it has version ${version}, and this jobman supports version ${schemaVersion}. Upgrade jobman.`,
+  );
 }
 
 /** For a reader that may not upgrade the database. `where` another command may: a clause. */
@@ -75,9 +80,14 @@ async function migrationNames(db: Database): Promise<readonly string[]> {
 export async function migrate(
   db: Database,
   {
+    upTo = schemaVersion,
     backUp,
     finish,
-  }: { readonly backUp?: () => Promise<unknown>; readonly finish?: (transaction: Database) => Promise<void> } = {},
+  }: {
+    readonly upTo?: number;
+    readonly backUp?: () => Promise<unknown>;
+    readonly finish?: (transaction: Database) => Promise<void>;
+  } = {},
 ): Promise<void> {
   const { migrations } = await import('./migrations.ts');
   await db.transaction(async (transaction) => {
@@ -85,7 +95,7 @@ export async function migrate(
       transaction,
     );
     const done = new Set(await migrationNames(transaction));
-    const missing = Object.entries(migrations).filter(([name]) => !done.has(name));
+    const missing = Object.entries(migrations).filter(([name]) => !done.has(name) && Number.parseInt(name, 10) <= upTo);
     if (done.size > 0 && missing.length > 0) await backUp?.();
     for (const [name, run] of missing.toSorted(([one], [other]) => (one < other ? -1 : 1))) {
       await run(transaction);
@@ -93,6 +103,45 @@ export async function migrate(
     }
     await finish?.(transaction);
   });
+}
+
+/**
+ * Each transaction of the returned database checks that another program has neither closed nor upgraded it since this one
+ * was opened. Without that, a program of the former version could write rows that the next one does not understand, and
+ * a controller could continue with a database that was moved.
+ */
+export function guarded<D extends Database>(db: D, named: DatabaseName): D {
+  return {
+    ...db,
+    transaction: (operation) =>
+      db.transaction(async (transaction) => {
+        // Sent together with the statements of the operation.
+        const check = requireUsable(transaction, named);
+        check.catch(() => undefined);
+        try {
+          return await operation(transaction);
+        } finally {
+          await check;
+        }
+      }),
+  };
+}
+
+/** Throws StoreError for a database that is closed, or that a newer program has upgraded. */
+export async function requireUsable(db: Database, named: DatabaseName): Promise<void> {
+  const { rows } = await sql<{ newest: string; closed: string | null }>`
+    select (select max(name) from migration) as newest, (select value from meta where key = 'closed') as closed`.execute(
+    db,
+  );
+  const [{ newest, closed } = { newest: '', closed: null }] = rows;
+  const version = Number.parseInt(newest, 10);
+  if (version > schemaVersion) throw newerError(named, version);
+  if (closed !== null)
+    throw new StoreError(
+      'closed',
+      `The database ${named.name} ${closed}, so it can only be read. Nothing was changed.`,
+      ['Once no other jobman controls its jobs: jobman restore --takeover'],
+    );
 }
 
 /** Creates the installation id of a new database. */

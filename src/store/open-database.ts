@@ -21,6 +21,8 @@ export interface ConnectionOptions {
   readonly installation?: string;
   /** Time to wait for another process's transaction, in milliseconds; 5 s by default. */
   readonly busyTimeoutMs?: number;
+  /** Accepts a database that was moved, or restored and not taken over. */
+  readonly mayBeClosed?: boolean;
   /** No write waits for the disk, because the contents exist elsewhere too. */
   readonly skipFsync?: boolean;
 }
@@ -43,6 +45,7 @@ interface OpenDatabase {
   readonly writeTogether: RunOperation;
   /** Reads a value that the first opening for writing creates, for callers that are about to write. */
   readonly readBeforeWriting: RunOperation;
+  readonly snapshot: RunOperation;
   readonly notify: Store['notify'];
   readonly listen: Store['listen'];
   readonly close: () => Promise<void>;
@@ -81,6 +84,7 @@ export function openDatabase(given: OpenDatabaseOptions): OpenDatabase {
       ),
     write: (operation) => writeBatched(operation, false),
     writeTogether: (operation) => writeBatched(operation, true),
+    snapshot: (operation) => perform((connections) => connections.snapshot(operation)),
     notify: (wakeUp) => perform((connections) => connections.notify(wakeUp)),
     listen: (receive) => perform((connections) => connections.listen(receive)),
     async close() {
@@ -216,17 +220,16 @@ const runOneByOne: RunParts = async (parts, transaction) => {
 };
 
 /**
- * Throws StoreError if the home is a copy of one that still exists. For commands that act on machines without a write,
- * because only a write detects a copy. Ignores a missing database and other errors. A database on a server has no copies.
+ * Throws StoreError if the home is a copy of one that still exists, or its database is closed. For commands that act on
+ * machines without a write, because only a write detects that. Ignores a missing database and other errors.
  */
 export async function requireOriginalHome(address: DatabaseAddress): Promise<void> {
-  if ('url' in address) return;
-  if (!hasContents(address.file)) return;
+  if ('file' in address && !hasContents(address.file)) return;
   const database = openDatabase(address);
   try {
     await database.write(() => Promise.resolve());
   } catch (error) {
-    if (error instanceof StoreError && error.kind === 'copied') throw error;
+    if (error instanceof StoreError && (error.kind === 'copied' || error.kind === 'closed')) throw error;
   } finally {
     await database.close();
   }

@@ -10,10 +10,12 @@ import { second } from '../core/model/time.ts';
 import {
   clearOnFailure,
   ensureInstallationId,
+  guarded,
   migrate,
   olderVersionError,
   openedForReadingError,
   openEmpty,
+  requireUsable,
   schemaVersion,
   supportedVersion,
   type Connections,
@@ -52,6 +54,7 @@ const maxStatements = 200;
 /** Opens nothing yet, but throws StoreError for a URL that cannot be used. */
 export function connectPostgres(given: ConnectionOptions & { readonly url: string }): Connections {
   const { url, readOnly = false, installation, busyTimeoutMs = lockTimeoutMs, skipFsync = false } = given;
+  const { mayBeClosed = false } = given;
   const named: DatabaseName = { name: displayUrl(url), replacement: 'create another database and use its URL' };
   const config = configOf(url, busyTimeoutMs, skipFsync);
   const pool = createPool(config);
@@ -78,19 +81,34 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
     }
     if (found < schemaVersion) await migrate(db, { finish });
     await ensureInstallationId(db, installation);
-    return db;
+    if (mayBeClosed) return db;
+    await requireUsable(db, named);
+    return guarded(db, named);
+  }
+
+  async function reader(): Promise<Database> {
+    if (writing !== undefined) return writer();
+    const found = await currentVersion();
+    if (found === 0) return (empty ??= openEmpty());
+    if (found === schemaVersion) return db;
+    if (readOnly) throw olderVersionError(named, found, 'that may write to it');
+    return writer();
   }
 
   return {
-    async reader() {
-      if (writing !== undefined) return writer();
-      const found = await currentVersion();
-      if (found === 0) return (empty ??= openEmpty());
-      if (found === schemaVersion) return db;
-      if (readOnly) throw olderVersionError(named, found, 'that may write to it');
-      return writer();
-    },
+    reader,
     writer,
+    async snapshot(operation) {
+      await reader();
+      const client = await pool.connect();
+      try {
+        await client.query('begin isolation level repeatable read read only');
+        return await operation(withinTransaction(openSession(client), () => undefined));
+      } finally {
+        // Ends the transaction too.
+        client.release(true);
+      }
+    },
     toStoreError: (error) => postgresError(named.name, error),
     inSequence: createLimiter(1),
     async notify(wakeUp) {

@@ -279,6 +279,8 @@ async function checkDatabase(services: Services): Promise<readonly Outcome[]> {
   try {
     const { jobs } = await withReadOnlyStore(database, (store) => store.list({ maxFinished: 0 }));
     const name = 'url' in database ? displayUrl(database.url) : database.file;
+    const closed = await (await import('../store/rows.ts')).readClosed(database);
+    if (closed !== null) return [warning(`${name} ${closed}, so it can only be read`, 'jobman restore --takeover')];
     return [ok(`${name} can be read; ${pluralize(jobs.length, 'unfinished job')}`)];
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;

@@ -107,6 +107,8 @@ export function createServices(io: Io): LabServices {
       });
     },
 
+    backups: () => import('./backup.ts').then(({ createBackupService }) => createBackupService({ io, home })),
+
     emulator: () =>
       import('./emulator-service.ts').then(({ createEmulatorService }) => createEmulatorService({ io, home })),
 
@@ -143,6 +145,7 @@ function partsOfThisMachine(services: LabServices): Partial<LabServices> {
   return {
     controller: local('`jobman controller`', () => services.controller()),
     serve: local('`jobman server`', (options) => services.serve(options)),
+    backups: local('`jobman backup`', () => services.backups()),
     emulator: local('`jobman emulator`', () => services.emulator()),
     doctor: local('`jobman doctor`', (onChange) => services.doctor(onChange)),
     workers: local('`jobman ssh`', (ref, connection) => services.workers(ref, connection)),

@@ -423,6 +423,16 @@ export const serverFlags = {
   ),
 };
 
+export const backupFlags = {
+  withSecrets: boolFlag("Also stored secrets and jobman's SSH key, in clear text"),
+};
+export type BackupFlags = FlagValues<typeof backupFlags>;
+
+export const restoreFlags = {
+  takeover: boolFlag('Let the restored home control its jobs; no other copy of it may run'),
+};
+export type RestoreFlags = FlagValues<typeof restoreFlags>;
+
 export const logoutFlags = { revoke: boolFlag('Also revoke the token on the server') };
 export type LogoutFlags = FlagValues<typeof logoutFlags>;
 

@@ -13,7 +13,16 @@ import {
 import { command, grouped } from '../command.ts';
 import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
 import { parseCount, parseDurationOr } from '../parse.ts';
-import { emulatorServeFlags, hostFlags, loginFlags, logoutFlags, secretFlags, serverFlags } from './flags.ts';
+import {
+  backupFlags,
+  emulatorServeFlags,
+  hostFlags,
+  loginFlags,
+  logoutFlags,
+  restoreFlags,
+  secretFlags,
+  serverFlags,
+} from './flags.ts';
 
 const shell = {
   name: 'shell',
@@ -99,6 +108,43 @@ export const setup = grouped('Setup', [
     exitCodes: { 3: 'there is no such context' },
     args: [{ name: 'context', summary: 'A context', needed: true, propose: contextNames }],
     load: async () => (await import('../commands/contexts.ts')).remove,
+  }),
+  command({
+    names: ['backup'],
+    usesHome: true,
+    summary: 'Save all jobs, logs and files of this home in one file',
+    usage: '<file> [--with-secrets]',
+    about:
+      'Jobs continue meanwhile. The rows of the database are of one time; logs that grow after it may be longer. The file ' +
+      'has the mode 0600, and any later version of jobman can restore it, into a home with SQLite or PostgreSQL. ' +
+      'docs/backup.md explains what is in it.',
+    examples: [
+      ['jobman backup jobman.backup', 'everything but secrets'],
+      ['jobman backup move.backup --with-secrets', 'to move the home to another machine'],
+    ],
+    exitCodes: { 3: 'there are no jobs yet', 4: 'the file exists' },
+    flags: backupFlags,
+    args: [{ name: 'file', summary: 'A new file', needed: true }],
+    load: async () => (await import('../commands/backup.ts')).backup,
+  }),
+  command({
+    names: ['restore'],
+    usesHome: true,
+    summary: 'Restore a backup into an empty home',
+    usage: '<file> | --takeover',
+    about:
+      'Checks the digests of the backup, then fills the home and its database, which must be empty. The restored home can ' +
+      'be read only, so that it cannot touch the TPUs of the original. Once the original is stopped for good, --takeover ' +
+      'lets it control them. A restore that was interrupted can be repeated.',
+    examples: [
+      ['JOBMAN_HOME=~/restored jobman restore jobman.backup', 'into a new home'],
+      ['JOBMAN_DATABASE=$URL jobman restore jobman.backup', 'into PostgreSQL'],
+      ['jobman restore --takeover', 'the original no longer runs'],
+    ],
+    exitCodes: { 1: 'the backup is damaged', 3: 'there is no such file', 4: 'the home or its database is not empty' },
+    flags: restoreFlags,
+    args: [{ name: 'file', summary: 'A backup' }],
+    load: async () => (await import('../commands/backup.ts')).restore,
   }),
   command({
     names: ['doctor'],

@@ -409,6 +409,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     useServer: () => undefined,
     contexts: unavailable('contexts'),
     serve: unavailable('server'),
+    backups: unavailable('backups'),
     settings: async () => defaultSettings(4),
     settingsFiles: () => ({ home: services.home }),
     unreadMistake: async () => null,
