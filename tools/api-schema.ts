@@ -178,7 +178,7 @@ interface DocumentParts {
 const about =
   `Everything that the jobman command does with jobs. Times are milliseconds since 1970-01-01 in UTC. An error is a
 problem document (RFC 9457). In a path, a value that is empty, \`.\` or \`..\`, or that begins with \`~\`, is preceded by \`~\`. A
-list in a query repeats its parameter; an empty list is the parameter with an empty value. docs/server.md explains the
+list in a query repeats its parameter; an empty list is the parameter with an empty value. docs/api.md explains the
 streams and the bodies that are not JSON.`.replaceAll('\n', ' ');
 
 function openApiDocument({ methods, requests, answers, named }: DocumentParts): string {

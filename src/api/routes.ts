@@ -77,7 +77,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   show: json('GET /v1/jobs/{ref}', 'path ref', 'fields options'),
   actions: json('GET /v1/jobs/{ref}/actions', 'path ref'),
   why: json('GET /v1/jobs/{ref}/why', 'path ref'),
-  events: json('GET /v1/jobs/{ref}/events', 'path ref', 'query after'),
+  events: json('GET /v1/jobs/{ref}/events', 'path ref', 'query after', 'query limit'),
   passes: json('GET /v1/jobs/{ref}/passes', 'path ref', 'fields query'),
   manifest: json('GET /v1/jobs/{ref}/manifest', 'path ref'),
   diffSide: json('GET /v1/jobs/{ref}/diff-side', 'path ref', 'query attempt'),

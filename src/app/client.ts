@@ -68,8 +68,19 @@ export interface ListQuery {
   readonly own?: boolean;
   readonly phases?: readonly Phase[];
   readonly tag?: string;
+  /** A name, or a pattern such as `vit-*`. */
   readonly name?: string;
+  /** The zone of the row. */
+  readonly zone?: string;
+  /** An accelerator type, a generation such as `v4`, or a flavor. */
+  readonly accelerator?: string;
+  readonly createdSince?: Instant;
+  /** All finished jobs. Without it, the 50 that finished last; a page has all without it. */
   readonly all?: boolean;
+  /** Asks for a page: so many rows at most, by id, newest first. 1,000 at most; 100 with a cursor alone. */
+  readonly limit?: number;
+  /** Continues after a page: its `next`. The filters are the same. */
+  readonly cursor?: string;
 }
 
 /** A job in a list. */
@@ -114,7 +125,10 @@ export interface JobRow {
 
 export interface JobList {
   readonly rows: readonly JobRow[];
+  /** The number of finished jobs that are left out; 0 for a page. */
   readonly more: number;
+  /** The cursor of the next page; absent after the last one, and without pages. */
+  readonly next?: string;
   /** One sentence for each job source that did not answer. */
   readonly notes: readonly string[];
   /** The error of a job source that did not answer; absent if all did. */
@@ -730,6 +744,10 @@ export interface Client {
   plan(spec: JobSpec, workdir?: string): Promise<Plan>;
   /** The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4). */
   resolveName(name: string, purpose: RefPurpose): Promise<string>;
+  /**
+   * With a limit or a cursor one page, whose order does not change: no job comes twice, and none is left out that exists
+   * all the time.
+   */
   list(query: ListQuery): Promise<JobList>;
   /** This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots. */
   hostQueues(): Promise<readonly PoolQueue[]>;
@@ -748,7 +766,8 @@ export interface Client {
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
   diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
   why(ref: Ref): Promise<Why>;
-  events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
+  /** The history after the event with that number, oldest first: all of it, or at most `limit` events. */
+  events(ref: Ref, after: number, limit?: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
   /** The recorded passes of the controller over the job, oldest first. Throws JobmanError (3) for an absent attempt. */
   passes(ref: Ref, query: PassQuery): Promise<PassList>;
   /** As written, with its comments. */

@@ -68,7 +68,7 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
         store().then((stored) => stored.list(query)),
         includesCluster ? cluster().then((clustered) => clustered.list(query)) : noJobs,
       ]);
-      const list = await joinLists(own, others);
+      const list = limitRows(await joinLists(own, others), query.limit);
       const failure =
         others.failure === undefined
           ? {}
@@ -160,10 +160,17 @@ async function joinLists(own: JobList, others: JobList): Promise<JobList> {
   if (others === noJobs) return own;
   const { joinRows } = await import('./cluster/job-list.ts');
   return {
+    ...own,
     rows: joinRows(own.rows, others.rows),
     more: own.more + others.more,
     notes: [...own.notes, ...others.notes],
   };
+}
+
+/** The page of the store may be joined with jobs of a cluster. */
+function limitRows(list: JobList, limit = Infinity): JobList {
+  const { rows } = list;
+  return rows.length <= limit ? list : { ...list, rows: rows.slice(0, limit), more: list.more + rows.length - limit };
 }
 
 async function findElsewhere(

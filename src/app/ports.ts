@@ -156,6 +156,11 @@ export interface JobFilter {
   /** Jobs of any of these owners. */
   readonly owners?: readonly string[];
   readonly tag?: string;
+  readonly createdSince?: Instant;
+  /** Absent: both. */
+  readonly isFinished?: boolean;
+  /** By id, newest first, all before that id; `maxFinished` does not count. */
+  readonly page?: { readonly before: number | null; readonly limit: number };
   /** Number of finished jobs to include, newest end first; null for all. Unfinished jobs are always included. */
   readonly maxFinished: number | null;
   readonly includeRemoved?: boolean;
@@ -206,6 +211,7 @@ export type LoadFinalRows = () => Promise<FinalRows>;
 
 export interface RowPage {
   readonly rows: readonly JobRow[];
+  /** The number of the finished jobs left out; of a page, not 0 if more may follow. */
   readonly more: number;
 }
 
@@ -277,7 +283,7 @@ export interface Store {
   manifest(id: string): Promise<string | null>;
   /** As `list`, for screens. The store keeps the final rows; `rowOf` makes every other row. */
   listRows(filter: JobFilter, rowOf: (job: Job) => JobRow): Promise<RowPage>;
-  events(id: string, after: number): Promise<readonly StoredEvent[]>;
+  events(id: string, after: number, limit?: number): Promise<readonly StoredEvent[]>;
   /** Of all jobs, in the order of their commits. */
   eventsAfter(number: number, limit: number): Promise<readonly NumberedEvent[]>;
   /** The number of the newest event of all jobs; 0 without any. */

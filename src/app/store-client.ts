@@ -23,7 +23,6 @@ import type {
   AccessStore,
   Blobs,
   JobFiles,
-  JobFilter,
   JobFolders,
   LocalFolders,
   LogFiles,
@@ -32,6 +31,7 @@ import type {
   StoredJob,
   UserStore,
 } from './ports.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 import type { WorkerRoutes } from './worker-access.ts';
@@ -251,9 +251,10 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
       return whyJob(parts, job);
     },
 
-    async events(ref, after) {
+    async events(ref, after, limit) {
       await requireCount(after, 'The number of the event');
-      return store.events((await findReadable(ref)).id, after);
+      await requireCount(limit ?? 0, 'The limit');
+      return store.events((await findReadable(ref)).id, after, limit);
     },
 
     async passes(ref, query) {
@@ -655,20 +656,23 @@ async function listJobs(
   owners: readonly UserName[] | null,
   now: Instant,
 ): Promise<JobList> {
-  const byPhase = query.phases !== undefined;
-  const all = query.all === true;
-  const filter: JobFilter = {
+  const filter = {
     ...(owners === null ? {} : { owners }),
-    ...(query.tag === undefined ? {} : { tag: query.tag }),
+    ...omitUndefined({ tag: query.tag, createdSince: query.createdSince }),
     ...nameFilter(query.name),
-    // The phase is computed, so the store cannot filter by it: filter here and keep the newest 50.
-    maxFinished: all || byPhase ? null : maxFinishedShown,
   };
-  const page = await store.listRows(filter, (job) => jobRow(job, now));
-  if (query.phases === undefined) return { rows: newestFirst(page.rows), more: page.more, notes: [] };
-  const wantedPhases = new Set(query.phases);
+  const { phases, zone, accelerator, limit, cursor, all = false } = query;
+  const rowOf = (job: Job): JobRow => jobRow(job, now);
+  if ([phases, zone, accelerator, limit, cursor].every((one) => one === undefined)) {
+    const page = await store.listRows({ ...filter, maxFinished: all ? null : maxFinishedShown }, rowOf);
+    return { rows: newestFirst(page.rows), more: page.more, notes: [] };
+  }
+  const { finishedFilter, listPage, matchesRow } = await import('./list-query.ts');
+  const whole = { ...filter, ...finishedFilter(query), maxFinished: null };
+  if (limit !== undefined || cursor !== undefined)
+    return listPage((page) => store.listRows({ ...whole, page }, rowOf), query);
   // The store's order: the newest end first among the finished jobs.
-  const rows = page.rows.filter((row) => wantedPhases.has(row.phase));
+  const rows = (await store.listRows(whole, rowOf)).rows.filter((row) => matchesRow(row, query));
   const finished = rows.filter(({ phase }) => isFinishedPhase(phase));
   const hidden = new Set(all ? [] : finished.slice(maxFinishedShown));
   return { rows: newestFirst(rows.filter((row) => !hidden.has(row))), more: hidden.size, notes: [] };

@@ -225,15 +225,22 @@ async function readPage<Columns>(
   filter: JobFilter,
   join: Sql = sql``,
 ): Promise<{ readonly rows: readonly Columns[]; readonly more: number }> {
-  const { maxFinished } = filter;
-  const { rows: unfinished } = await sql<Columns>`
-    select ${columns} from job ${join}
-    where finished_at is null and ${matches(filter)}
-    order by number desc`.execute(db);
-  const { rows: finished } = await sql<Columns>`
-    select ${columns} from job ${join}
-    where finished_at is not null and ${matches(filter)}
-    order by finished_at desc, number desc ${maxFinished === null ? sql`` : sql`limit ${maxFinished}`}`.execute(db);
+  const { maxFinished, isFinished, page } = filter;
+  const select = async (where: Sql, order: Sql) =>
+    (
+      await sql<Columns>`select ${columns} from job ${join} where ${where} and ${matches(filter)} order by ${order}`.execute(
+        db,
+      )
+    ).rows;
+  if (page !== undefined) {
+    const isBefore = page.before === null ? sql`1 = 1` : sql`number < ${page.before}`;
+    const rows = await select(isBefore, sql`number desc limit ${page.limit}`);
+    return { rows, more: rows.length === page.limit ? 1 : 0 };
+  }
+  const unfinished = isFinished === true ? [] : await select(sql`finished_at is null`, sql`number desc`);
+  if (isFinished === false) return { rows: unfinished, more: 0 };
+  const limit = maxFinished === null ? sql`` : sql`limit ${maxFinished}`;
+  const finished = await select(sql`finished_at is not null`, sql`finished_at desc, number desc ${limit}`);
   const rows = [...unfinished, ...finished];
   if (finished.length !== maxFinished) return { rows, more: 0 };
   const { rows: counts } = await sql<{ jobs: number }>`
@@ -247,6 +254,9 @@ function matches(filter: JobFilter): Sql {
   if (filter.name !== undefined) parts.push(sql`name = ${filter.name}`);
   if (filter.nameGlob !== undefined) parts.push(matchesGlob(sql`name`, filter.nameGlob));
   if (filter.owners !== undefined) parts.push(isOneOf(sql`owner`, filter.owners));
+  if (filter.createdSince !== undefined) parts.push(sql`created_at >= ${filter.createdSince}`);
+  if (filter.isFinished !== undefined)
+    parts.push(filter.isFinished ? sql`finished_at is not null` : sql`finished_at is null`);
   if (filter.tag !== undefined) parts.push(sql`number in (select job from job_tag where tag = ${filter.tag})`);
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
 }

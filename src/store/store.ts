@@ -188,10 +188,11 @@ function orphanStatements(
 
 function eventStatements(read: RunOperation): Pick<JobmanStore, 'events' | 'eventsAfter' | 'lastEvent'> {
   return {
-    events: (id, after) =>
+    events: (id, after, limit) =>
       read(async (db) => {
         const { rows } = await sql<{ seq: number; body: string }>`
-          select seq, body from event where job = ${numberOf(id) ?? null} and seq > ${after} order by seq`.execute(db);
+          select seq, body from event where job = ${numberOf(id) ?? null} and seq > ${after}
+          order by seq ${limit === undefined ? sql`` : sql`limit ${limit}`}`.execute(db);
         return rows.map(({ seq, body }) => ({ seq, event: objectOf<Event>(body) }));
       }),
     eventsAfter: (after, limit) =>

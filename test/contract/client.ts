@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync,
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { Change, Client } from '../../src/app/client.ts';
+import { generationOf } from '../../src/catalogue/accelerators.ts';
 import { digestOf } from '../../src/catalogue/digest.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
@@ -17,7 +18,7 @@ import type { Store } from '../../src/app/ports.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import type { Actor, Role } from '../../src/core/model/user.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
-import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
+import { day, hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
 import { openStore, type JobmanStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
@@ -283,6 +284,24 @@ export function clientSuite(implementation: OpenClient): void {
     const stopped = await fixture.client.list({ phases: ['stopped'] });
     assert.deepEqual([stopped.rows.length, stopped.more], [50, 2]);
     assert.equal((await fixture.client.list({ phases: ['stopped'], all: true })).rows.length, 52);
+
+    const first = await fixture.client.list({ limit: 50, phases: ['stopped'] });
+    assert.deepEqual([first.rows.length, first.rows[0]?.id, first.rows.at(-1)?.id], [50, '000053', '000004']);
+    assert.deepEqual(await ids({ cursor: first.next ?? '', phases: ['stopped'] }), ['000003', '000002']);
+    assert.equal((await fixture.client.list({ limit: 54 })).next, undefined);
+    assert.deepEqual(await ids({ limit: 1, name: 'run-*', phases: ['queued'] }), ['000001'], 'beyond the first block');
+    assert.deepEqual(await ids({ limit: 2, zone: 'us-east5-b' }), [], 'a local job is in no zone');
+    assert.deepEqual(await ids({ createdSince: noon + day }), []);
+    for (const wrong of [{ cursor: 'x' }, { limit: 0 }, { limit: 1.5 }])
+      await assert.rejects(fixture.client.list(wrong), { code: exitCode.usage });
+    const tpu = await fixture.create(tpuSpec());
+    const { zone, accelerator } = (await fixture.client.list({ limit: 1 })).rows[0] ?? {};
+    assert.deepEqual(await ids({ zone: zone ?? '', accelerator: accelerator ?? '' }), [tpu]);
+    assert.deepEqual(await ids({ accelerator: generationOf(accelerator ?? '')?.name ?? '', limit: 5 }), [tpu]);
+    assert.deepEqual(await ids({ accelerator: 'v2' }), []);
+
+    const history = await fixture.client.events('000054', 0);
+    assert.deepEqual(await fixture.client.events('000054', 0, 1), history.slice(0, 1));
   });
 
   test('stop and cancel report capacity that was not ready or is lost', async (t) => {

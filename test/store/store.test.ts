@@ -2,7 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, it } from 'node:test';
-import type { NewJob, PassRecord, Store, StoredJob, UsageFilter } from '../../src/app/ports.ts';
+import type { ListQuery } from '../../src/app/client.ts';
+import { listPage } from '../../src/app/list-query.ts';
+import type { JobFilter, NewJob, PassRecord, Store, StoredJob, UsageFilter } from '../../src/app/ports.ts';
 import { jobRow, finalRows } from '../../src/app/views.ts';
 import type { Decision } from '../../src/core/model/decision.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -557,6 +559,46 @@ function storeSuite(name: string, open: OpenPair): void {
       const exactly = await store.list({ maxFinished: 4 });
       assert.deepEqual([exactly.jobs.length, exactly.more], [6, 0]);
       assert.equal((await store.list({ maxFinished: 0 })).more, 4);
+    });
+
+    it('has pages in which no job comes twice or is left out while jobs are created, finish, run again and are deleted', async () => {
+      const made: StoredJob[] = [];
+      for (let one = 0; one < 40; one += 1) made.push(await store.insert(ada({ at: noon + one })));
+      const change = async (index: number, next: (job: Job) => Job) => {
+        const stored = await store.load(made[index]?.job.id ?? '');
+        if (stored !== undefined) await commit(stored, { job: next(stored.job) });
+      };
+      const remove = (job: Job): Job => ({ ...finished(job, noon), removed: true });
+      for (let index = 0; index < 40; index += 2) await change(index, (job) => finished(job, noon + 1_000 - index));
+      const readRows = (page: NonNullable<JobFilter['page']>) =>
+        store.listRows({ maxFinished: null, page }, (job) => jobRow(job, noon));
+      const seen: string[] = [];
+      let query: ListQuery = { limit: 3 };
+      for (let page = 0; ; page += 1) {
+        const { rows, next } = await listPage(readRows, query);
+        seen.push(...rows.map(({ id }) => id));
+        if (next === undefined) break;
+        query = { limit: 3, cursor: next };
+        await store.insert(ada());
+        await change(39 - 2 * page, (job) => finished(job, noon + 5_000));
+        await change(2 * page, (job) => ({ ...job, finish: null }));
+        if (page === 4) for (const index of [4, 30]) await change(index, remove);
+      }
+      const ids = made.map(({ job }) => job.id).toReversed();
+      assert.deepEqual(
+        seen,
+        ids.filter((id) => id !== made[4]?.job.id),
+      );
+
+      const since = await store.list({ maxFinished: null, createdSince: noon + 38, page: { before: 40, limit: 9 } });
+      assert.deepEqual(
+        since.jobs.map(({ id }) => id),
+        ['000039'],
+      );
+      const running = await store.list({ maxFinished: null, isFinished: false });
+      assert.ok(running.jobs.length > 0 && running.jobs.every(({ finish }) => finish === null));
+      const over = await store.list({ maxFinished: 5, isFinished: true });
+      assert.ok(over.jobs.length === 5 && over.jobs.every(({ finish }) => finish !== null) && over.more > 0);
     });
 
     it('filters a list and its count by id, owner, name, glob and tag', async () => {

@@ -14,6 +14,7 @@ import type { ArchivedJob, ClusterJob, ClusterPod } from './objects.ts';
 import type { Cluster, ClusterContext, ClusterQuery } from './cluster.ts';
 import { archivedJobs } from './cluster-record.ts';
 import { clusterPhase, clusterReason, clusterSummary, type ClusterResult } from './job-result.ts';
+import { matchesRow } from '../list-query.ts';
 import { formatAmounts } from './missing-resources.ts';
 
 type ListParts = Pick<Services, 'io' | 'client' | 'cluster' | 'clusterSubmissions'>;
@@ -256,10 +257,12 @@ export function clusterRow(
   };
 }
 
-function matchesQuery(row: JobRow, { user, phases, name }: ListQuery): boolean {
+function matchesQuery(row: JobRow, query: ListQuery): boolean {
+  const { user, name, createdSince } = query;
   return (
     (user === undefined || row.owner === user) &&
-    (phases === undefined || phases.includes(row.phase)) &&
+    (createdSince === undefined || row.createdAt >= createdSince) &&
+    matchesRow(row, query) &&
     (name === undefined || matchesPattern(row.name, name))
   );
 }
@@ -269,8 +272,8 @@ function matchesPattern(name: string, pattern: string): boolean {
   return new RegExp(`^${parts.join('')}$`, 'is').test(name);
 }
 
-function limitFinished(rows: readonly JobRow[], { all, phases }: ListQuery): JobList {
-  if (all === true || phases !== undefined) return { rows, more: 0, notes: [] };
+function limitFinished(rows: readonly JobRow[], { all, phases, limit }: ListQuery): JobList {
+  if (all === true || phases !== undefined || limit !== undefined) return { rows, more: 0, notes: [] };
   let finished = 0;
   const shown = rows.filter(({ phase }) => !isFinishedPhase(phase) || (finished += 1) <= maxFinishedShown);
   return { rows: shown, more: rows.length - shown.length, notes: [] };

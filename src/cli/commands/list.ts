@@ -3,6 +3,7 @@ import { pluralize, escapeLine } from '../../app/format.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { awaitsController, openJobs } from '../../app/jobs.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Instant } from '../../core/model/time.ts';
 import { type Cli, type GlobalFlags, reportError } from '../context.ts';
 import { createWaker, restartIfKilled } from '../controller.ts';
 import { listLines } from '../render/list.ts';
@@ -10,7 +11,7 @@ import { layoutOf } from '../screen.ts';
 import type { ListFlags } from '../table/flags.ts';
 
 export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<number> {
-  const query = queryOf(flags);
+  const query = queryOf(flags, cli.io.now());
   if (flags.allNamespaces === true && flags.namespace !== undefined) {
     throw usageError('-n and -A exclude each other: -A means all namespaces.');
   }
@@ -48,15 +49,18 @@ async function printList(cli: Cli, jobs: JobList, query: ListQuery): Promise<num
   return failure === undefined || failure.isPartial ? exitCode.ok : failure.code;
 }
 
-function queryOf({ user, phase, tag, name, all }: ListFlags): ListQuery {
+function queryOf({ user, phase, tag, name, zone, accelerator, since, limit, all }: ListFlags, now: Instant): ListQuery {
+  const createdSince = since?.(now).from;
   return {
-    ...omitUndefined({ user, phases: phase, tag, name }),
+    ...omitUndefined({ user, phases: phase, tag, name, zone, accelerator, createdSince, limit }),
     all: all === true,
   };
 }
 
-function footer({ rows, more, notes }: JobList, query: ListQuery): string {
+function footer({ rows, more, notes, next }: JobList, query: ListQuery): string {
   if (rows.length > 0) {
+    if (query.limit !== undefined && (next !== undefined || more > 0))
+      return `the ${pluralize(rows.length, 'newest job')} (a larger --limit shows more)`;
     return more === 0
       ? pluralize(rows.length, 'job')
       : `${rows.length} of ${pluralize(rows.length + more, 'job')}: active and most recently finished (--all shows the rest)`;
@@ -68,11 +72,14 @@ function footer({ rows, more, notes }: JobList, query: ListQuery): string {
 }
 
 function filtersOf(query: ListQuery): readonly string[] {
-  const { user, phases, tag, name } = query;
+  const { user, phases, tag, name, zone, accelerator, createdSince } = query;
   return [
     ...(user === undefined ? [] : [`of ${user}`]),
     ...(phases === undefined ? [] : [phases.join(' or ')]),
     ...(tag === undefined ? [] : [`tagged ${tag}`]),
     ...(name === undefined ? [] : [`named ${name}`]),
+    ...(zone === undefined ? [] : [`in ${zone}`]),
+    ...(accelerator === undefined ? [] : [`with ${accelerator}`]),
+    ...(createdSince === undefined ? [] : ['created since then']),
   ];
 }

@@ -23,7 +23,7 @@ export const monitor = grouped('Monitor', [
   command({
     names: ['list', 'ls', 'ps'],
     summary: 'List active jobs and the 50 most recently finished, newest first',
-    usage: '[--user u] [--phase p]... [--tag t] [--name n] [--all] [-n namespace | -A] [--watch]',
+    usage: '[--user u] [--phase p]... [other filters] [--limit n] [--all] [-n namespace | -A] [--watch]',
     about:
       'A job is finished once it has succeeded, failed, been stopped or been cancelled.\n\n' +
       `Phases: ${phases.join(', ')}.\n\n` +
@@ -32,6 +32,7 @@ export const monitor = grouped('Monitor', [
     examples: [
       ['jobman list', 'active and recently finished jobs'],
       ['jobman list --phase failed --phase recovering --name "vit-*"', 'filter by phase and name'],
+      ['jobman list --since 7d --zone us-east5-b --limit 20', 'the 20 newest jobs of a week in a zone'],
       ['jobman list --all --json | jq -r .id', 'for programs: one object per line'],
       ['jobman list -A', 'include the Jobs of every namespace of the cluster'],
       ['jobman list --watch', 'keep updating until q'],
