@@ -267,6 +267,11 @@ const serverTable = {
     certificate: defineSetting(textOrNull, null, 'File with the certificate of the server and its chain, in PEM.'),
     key: defineSetting(textOrNull, null, 'File with the key of that certificate, which only its login may read.'),
   },
+  rate_limit: defineSetting(
+    int(0),
+    100,
+    'Requests per second that one token may send on average; one address may send ten times as many. 0: no limit.',
+  ),
   trusted_proxies: defineSetting(
     listOf('a list of addresses and networks', network),
     [],

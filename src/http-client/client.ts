@@ -48,8 +48,17 @@ export interface HttpClientParts {
   readonly tokenRemedy?: string;
 }
 
-/** Reads are repeated after a broken connection. An answer is one, even if a cloud behind the server does not answer. */
-const retry = { maxTries: 1, maxTriesIfBroken: 3, initialDelay: 300, maxDelay: 2 * second } as const;
+/**
+ * Reads are repeated after a broken connection, and every request that came too soon after others. Another answer is one,
+ * even if a cloud behind the server does not answer.
+ */
+const retry = {
+  maxTries: 1,
+  maxTriesIfOverloaded: 6,
+  maxTriesIfBroken: 3,
+  initialDelay: 300,
+  maxDelay: 2 * second,
+} as const;
 /** Some answers come from clouds. */
 const limits = { answer: 3 * minute, total: 10 * minute, bytes: 256 * 1024 * 1024 } as const;
 /** Of a read or a stream, after its first failure: 16 seconds in total. */

@@ -232,6 +232,8 @@ function isReady(socket: Socket): boolean {
 export interface RetryPolicy {
   /** Requests in total, including the first. */
   readonly maxTries: number;
+  /** `maxTries` after the status 429, with which the server has done nothing. */
+  readonly maxTriesIfOverloaded?: number;
   /** `maxTries` for a broken connection. */
   readonly maxTriesIfBroken: number;
   /** The delay before the second request; it doubles for each further one. */
@@ -256,8 +258,8 @@ function isFinal(policy: RetryPolicy, method: string, reply: StreamReply | Reply
   if (reply instanceof NoReply) {
     return attempt >= policy.maxTriesIfBroken || !isRead || !connectionErrors.includes(reply.reason ?? '');
   }
-  const isRetryable = overloadStatuses.includes(reply.status) || (isRead && isOverloaded(reply.status));
-  return attempt >= policy.maxTries || !isRetryable;
+  if (overloadStatuses.includes(reply.status)) return attempt >= (policy.maxTriesIfOverloaded ?? policy.maxTries);
+  return attempt >= policy.maxTries || !isRead || !isOverloaded(reply.status);
 }
 
 async function pauseBefore(

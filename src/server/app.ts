@@ -14,6 +14,7 @@ import type { Actor } from '../core/model/user.ts';
 import type { Duration } from '../core/model/time.ts';
 import { readArguments } from './arguments.ts';
 import { bodyLimits, BodyTooLarge, readBody } from './body.ts';
+import { createLimits, defaultLimits, Overload, type ServerLimits } from './limits.ts';
 import { createSenderReader, type Sender } from './sender.ts';
 import { createMetrics, metricsType, type MetricsParts } from './metrics.ts';
 import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
@@ -25,6 +26,9 @@ export interface AppParts {
   clientOf(actor: Actor): Client | Promise<Client>;
   /** Addresses and networks. If there are any, requests come through these proxies only. */
   readonly trustedProxies?: readonly string[];
+  readonly limits?: ServerLimits;
+  /** A clock that never goes back. */
+  readonly monotonicNow?: () => Duration;
   /** Rejects if the database does not answer. */
   ready(): Promise<void>;
   /** One line about a bug, with its stack. */
@@ -48,21 +52,12 @@ const defaultHeartbeatMs: Duration = 15_000;
 /** The application of a server. Its requests come from `getRequestListener` of @hono/node-server. */
 export function createApp(parts: AppParts): Hono<Env> {
   const app = new Hono<Env>();
+  const limits = createLimits(parts.limits ?? defaultLimits, parts.monotonicNow ?? (() => performance.now()));
   const senderOf = createSenderReader(parts.trustedProxies ?? []);
   const streams = new Map<string, Stream>();
   const metrics = createMetrics(parts.metrics);
 
-  app.use(async (context, next) => {
-    const began = performance.now();
-    await next();
-    const { meter } = parts.metrics;
-    const request = { method: context.req.method, route: routeOf(context) };
-    meter.count('jobman_http_requests_total', { ...request, status: String(context.res.status) });
-    meter.time('jobman_http_request_seconds', performance.now() - began, request);
-    // Answers are about one user, and are data.
-    context.header('cache-control', 'no-store');
-    context.header('x-content-type-options', 'nosniff');
-  });
+  app.use(measureRequests(parts.metrics));
   app.onError((error, context) => answerProblem(context, expectedError(error, parts), statusOf(error)));
   app.notFound((context) => {
     const { pathname } = new URL(context.req.url);
@@ -78,12 +73,16 @@ export function createApp(parts: AppParts): Hono<Env> {
   });
 
   app.use(async (context, next) => {
-    context.set('sender', senderOf(context.env.incoming));
+    const sender = senderOf(context.env.incoming);
+    limits.admitAddress(sender.address);
+    context.set('sender', sender);
     return next();
   });
   const authenticate: MiddlewareHandler<Env> = async (context, next) => {
     const [, token] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
-    const actor = token === undefined ? null : await parts.authenticate(token);
+    const { address } = context.get('sender');
+    const find = (given: string) => parts.authenticate(given);
+    const actor = token === undefined ? null : await limits.authenticate(token, address, find);
     if (actor === null || token === undefined) throw new NoToken(token !== undefined);
     context.set('actor', actor);
     context.set('token', token);
@@ -107,16 +106,20 @@ export function createApp(parts: AppParts): Hono<Env> {
   });
 
   async function perform(operation: Operation, route: Route, context: Context<Env>): Promise<Response> {
+    const held = limits.holdBody();
+    context.env.outgoing.once('close', held.release);
     const values = await readArguments(operation, {
       segment: (name) => context.req.param(name) ?? '',
       parameters: parametersOf(route, context),
-      body: () => readBody(context.env.incoming, limitOf(route)),
+      body: () => readBody(context.env.incoming, limitOf(route), held.grow),
     });
     const key = context.req.header('idempotency-key');
     if (operation === 'create' && key !== undefined) addKey(values, key);
     const client = await parts.clientOf(context.get('actor'));
     // The arguments have passed the schema of the method's parameters.
     const method = client[operation] as unknown as (...given: readonly unknown[]) => unknown;
+    if (route.answer === 'events' || route.answer === 'chunks')
+      context.env.outgoing.once('close', limits.openStream(context.get('actor').user));
     const answer = method.apply(client, [...values]);
     if (route.answer === 'events')
       return answerEvents(await startReading(answer as AsyncIterable<unknown>), route, context);
@@ -172,6 +175,16 @@ interface Stream {
   readonly leave: () => Promise<void>;
 }
 
+function measureRequests({ meter }: MetricsParts): MiddlewareHandler<Env> {
+  return async (context, next) => {
+    const began = performance.now();
+    await next();
+    const request = { method: context.req.method, route: routeOf(context) };
+    meter.count('jobman_http_requests_total', { ...request, status: String(context.res.status) });
+    meter.time('jobman_http_request_seconds', performance.now() - began, request);
+  };
+}
+
 /** As in the table of routes, because the path of a request may have any text. */
 function routeOf(context: Context): string {
   const path = routePath(context, -1);
@@ -189,6 +202,7 @@ class NoToken extends JobmanError {
 }
 
 function statusOf(error: unknown): number | undefined {
+  if (error instanceof Overload) return error.status;
   return error instanceof NoToken ? 401 : error instanceof BodyTooLarge ? 413 : undefined;
 }
 
@@ -205,8 +219,9 @@ function expectedError(error: unknown, { reportBug }: Pick<AppParts, 'reportBug'
 function answerProblem(context: Context<Env>, error: JobmanError, status?: number): Response {
   const problem = toProblem(error, status);
   if (problem.status === 401) context.header('www-authenticate', 'Bearer');
+  if (error instanceof Overload) context.header('retry-after', String(error.retryAfter));
   // The rest of the body is not read.
-  if (problem.status === 413) context.header('connection', 'close');
+  if (problem.status === 413 || error instanceof Overload) context.header('connection', 'close');
   return context.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, { 'content-type': problemType });
 }
 

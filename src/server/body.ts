@@ -17,8 +17,8 @@ export class BodyTooLarge extends JobmanError {
   }
 }
 
-/** Throws BodyTooLarge as soon as the limit is exceeded, before more is read. */
-export function readBody(incoming: IncomingMessage, limit: number): Promise<Buffer> {
+/** `onPart` is called with the length of each part, and may throw. Throws BodyTooLarge, before more is read. */
+export function readBody(incoming: IncomingMessage, limit: number, onPart: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let size = Number(incoming.headers['content-length'] ?? 0);
@@ -29,10 +29,13 @@ export function readBody(incoming: IncomingMessage, limit: number): Promise<Buff
     size = 0;
     const onData = (part: Buffer): void => {
       size += part.length;
-      if (size <= limit) parts.push(part);
-      else {
+      try {
+        if (size > limit) throw new BodyTooLarge(limit);
+        onPart(part.length);
+        parts.push(part);
+      } catch (error) {
         incoming.off('data', onData).pause();
-        reject(new BodyTooLarge(limit));
+        reject(error);
       }
     };
     incoming.on('data', onData);

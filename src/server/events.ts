@@ -53,8 +53,11 @@ export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs
     pending ??= iterator.next();
     const next = pending;
     return new Promise((resolve, reject) => {
-      interrupt = () => resolve(null);
-      const timer = setTimeout(interrupt, heartbeatMs);
+      const timer = setTimeout(() => interrupt?.(), heartbeatMs);
+      interrupt = () => {
+        clearTimeout(timer);
+        resolve(null);
+      };
       void next.then(resolve, reject).finally(() => clearTimeout(timer));
     });
   }

@@ -1,11 +1,23 @@
 // The listener of the HTTP API, with the limits of connections, and its end.
 
 import { getRequestListener } from '@hono/node-server';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import {
+  createServer,
+  STATUS_CODES,
+  type OutgoingHttpHeaders,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { minute, second } from '../core/model/time.ts';
+import type { Duplex } from 'node:stream';
+import { problemType, toProblem } from '../api/problem.ts';
+import { usageError } from '../app/errors.ts';
+import { second } from '../core/model/time.ts';
 import { createApp, type AppParts } from './app.ts';
+import { securityHeaders } from './headers.ts';
+import { createConnectionCounter, defaultLimits, type ServerLimits } from './limits.ts';
 
 export interface ListenOptions {
   readonly host: string;
@@ -21,15 +33,8 @@ export interface Listening {
   close(): Promise<void>;
 }
 
-const limits = {
-  maxHeaderSize: 16 * 1024,
-  /** A client that sends its headers or its body more slowly is disconnected with status 408. */
-  headersTimeout: 20 * second,
-  requestTimeout: 5 * minute,
-  /** Longer than clients keep idle connections, so that none sends a request into a closed one. */
-  keepAliveTimeout: 75 * second,
-};
-
+/** For a client that still sends a request which is already refused. */
+const lingerMs = second / 2;
 const drainMs = 10 * second;
 const idleCheckMs = 100;
 
@@ -38,12 +43,26 @@ export async function listen(
   { host, port, tls }: ListenOptions,
   parts: Omit<AppParts, 'stopping'>,
 ): Promise<Listening> {
+  const { limits = defaultLimits, trustedProxies = [] } = parts;
+  const headers = securityHeaders(tls !== undefined || trustedProxies.length > 0);
   const stopping = new AbortController();
   const app = createApp({ ...parts, stopping: stopping.signal });
   const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false });
-  const server = openServer(tls, (incoming, outgoing) => {
+  const answers = new WeakMap<Duplex, ServerResponse>();
+  const server = openServer(limits, tls, (incoming, outgoing) => {
+    answers.set(incoming.socket, outgoing);
+    for (const [name, value] of Object.entries(headers)) if (value !== undefined) outgoing.setHeader(name, value);
     if (stopping.signal.aborted) outgoing.setHeader('connection', 'close');
     void answer(incoming, outgoing);
+  });
+  server.maxConnections = limits.connections;
+  if (trustedProxies.length === 0) limitConnections(server, limits.connectionsOfAddress);
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    // An answer that has begun cannot get another status.
+    if (socket.writable && answers.get(socket)?.headersSent !== true) socket.end(refusal(error, limits, headers));
+    // Closed at once, the rest of the request would make the system take back the answer.
+    setTimeout(() => socket.destroy(), lingerMs);
+    socket.resume();
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -59,18 +78,55 @@ export async function listen(
   };
 }
 
-function openServer(tls: ListenOptions['tls'], answer: RequestListener): Server {
-  if (tls === undefined) return createServer(limits, answer);
+function openServer(limits: ServerLimits, tls: ListenOptions['tls'], answer: RequestListener): Server {
+  const { headerBytes, headersTimeout, requestTimeout, keepAliveTimeout } = limits;
+  const options = {
+    maxHeaderSize: headerBytes,
+    headersTimeout,
+    requestTimeout,
+    keepAliveTimeout,
+    connectionsCheckingInterval: headersTimeout / 4,
+  };
+  if (tls === undefined) return createServer(options, answer);
   let inForce = tls();
-  const server = createTlsServer({ ...limits, ...inForce, minVersion: 'TLSv1.2' }, answer);
+  const minVersion = 'TLSv1.2';
+  const server = createTlsServer({ ...options, ...inForce, minVersion, handshakeTimeout: headersTimeout }, answer);
   // Before the listener of Node, which gives the connection the certificate that is then in force.
   server.prependListener('connection', () => {
     const newest = tls();
     if (newest === inForce) return;
     inForce = newest;
-    server.setSecureContext({ ...newest, minVersion: 'TLSv1.2' });
+    server.setSecureContext({ ...newest, minVersion });
   });
   return server;
+}
+
+function limitConnections(server: Server, maximum: number): void {
+  const connections = createConnectionCounter(maximum);
+  server.on('connection', (socket) => {
+    const { remoteAddress: address } = socket;
+    if (address === undefined || !connections.open(address)) socket.destroy();
+    else socket.once('close', () => connections.close(address));
+  });
+}
+
+/** The answer to a request that cannot be read. */
+function refusal({ code }: NodeJS.ErrnoException, limits: ServerLimits, headers: OutgoingHttpHeaders): string {
+  const [status, message] =
+    code === 'HPE_HEADER_OVERFLOW'
+      ? [431, `The headers are larger than ${limits.headerBytes / 1024} KiB.`]
+      : code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? [408, 'The request was not complete in time.']
+        : [400, 'The request is not HTTP.'];
+  const body = JSON.stringify(toProblem(usageError(message), status));
+  const all = {
+    ...headers,
+    'content-type': problemType,
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${String(value)}`);
+  return [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n');
 }
 
 async function drain(server: Server): Promise<void> {

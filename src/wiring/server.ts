@@ -10,6 +10,7 @@ import { settingsFile } from '../files/files.ts';
 import { isNetwork, resolveSettingPath, type ServerSettings } from '../app/settings.ts';
 import { readTls, type TlsFiles, type TlsIdentity } from '../files/certificates.ts';
 import { isLoopback } from '../http/client.ts';
+import { defaultLimits } from '../server/limits.ts';
 import { listen, type Listening, type ListenOptions } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
 import { createLogger, fingerprintOf } from './controller-process.ts';
@@ -28,9 +29,8 @@ const defaultAddress = '127.0.0.1:7420';
 export async function runServer(options: ServerOptions): Promise<number> {
   const { io, home, controller, openServices } = options;
   const log = createLogger(io);
-  const { trustedProxies, text, ...address } = addressOf(options, (await openServices().settings()).server, (line) =>
-    log.warn(line),
-  );
+  const { server: settings } = await openServices().settings();
+  const { trustedProxies, text, ...address } = addressOf(options, settings, (line) => log.warn(line));
   const clients = createClients(openServices, home, (line) => log.warn(line));
   const meter = createMeter();
   const { store, access } = await clients.parts();
@@ -40,6 +40,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
   try {
     server = await listen(address, {
       trustedProxies,
+      limits: { ...defaultLimits, requestsPerSecond: settings.rate_limit },
       authenticate: async (token) =>
         createAuthenticate({ access: (await clients.parts()).access, now: () => io.now() })(token),
       clientOf: async (actor) => clientFor(async () => actor, await clients.parts()),

@@ -9,6 +9,7 @@ import { answerTypes, routes, type Operation } from '../../src/api/routes.ts';
 import type { Client } from '../../src/app/client.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { createServerClient } from '../../src/http-client/client.ts';
+import { defaultLimits } from '../../src/server/limits.ts';
 import { listen, type Listening } from '../../src/server/serve.ts';
 import { emptyMetrics } from '../server/support/server.ts';
 import { root } from '../support/root.ts';
@@ -33,6 +34,7 @@ export function serveClients(bugs: string[] = []) {
         clientOf: (actor) => withCheckedAnswers(clients.get(actor) ?? assert.fail('an actor without a client')),
         ready: () => Promise.resolve(),
         metrics: emptyMetrics(),
+        limits: { ...defaultLimits, requestsPerSecond: 0 },
         reportBug: (line) => void bugs.push(line),
       },
     );

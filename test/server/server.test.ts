@@ -7,6 +7,7 @@ import type { CreateRequest } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { routes } from '../../src/api/routes.ts';
 import { bodyLimits } from '../../src/server/body.ts';
+import { defaultLimits } from '../../src/server/limits.ts';
 import { localSpec } from '../support/builders.ts';
 import { eventually } from '../support/eventually.ts';
 import { asAda, open, send, type Answer, type Sent } from './support/send.ts';
@@ -19,7 +20,8 @@ suite('a request', () => {
   const paths = Object.values(routes).map(({ method, path }) => [method, path.replaceAll(/\{\w+\}/g, '1')] as const);
 
   test('without a token that counts is refused on every path, before anything is read', async (t) => {
-    const { server } = await openServer(t, { client: {} });
+    const limits = { ...defaultLimits, wrongTokensPerMinute: 100_000 };
+    const { server } = await openServer(t, { client: {}, limits });
     for (const [method, path] of [...paths, ['GET', '/v1/none'], ['DELETE', '/v1/streams/1']] as const)
       for (const authorization of [undefined, 'Bearer wrong', 'Basic YTpi', `bearer: ${token}`, 'Bearer ']) {
         const headers = authorization === undefined ? {} : { authorization };

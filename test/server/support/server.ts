@@ -6,6 +6,7 @@ import type { Actor } from '../../../src/core/model/user.ts';
 import { createServerClient } from '../../../src/http-client/client.ts';
 import type { AppParts } from '../../../src/server/app.ts';
 import type { MetricsParts } from '../../../src/server/metrics.ts';
+import { defaultLimits } from '../../../src/server/limits.ts';
 import { listen, type Listening } from '../../../src/server/serve.ts';
 
 export const token = 'token-of-ada';
@@ -26,17 +27,22 @@ export async function openServer(
   t: TestContext,
   {
     client = {},
+    tls,
     ...own
-  }: Omit<Partial<AppParts>, 'client'> & { readonly client?: Partial<Record<keyof Client, unknown>> },
+  }: Omit<Partial<AppParts>, 'client'> & {
+    readonly client?: Partial<Record<keyof Client, unknown>>;
+    readonly tls?: { readonly cert: Buffer; readonly key: Buffer };
+  },
 ): Promise<{ readonly server: Listening; readonly client: Client; readonly bugs: readonly string[] }> {
   const bugs: string[] = [];
   const server = await listen(
-    { host: '127.0.0.1', port: 0 },
+    { host: '127.0.0.1', port: 0, tls: tls && (() => tls) },
     {
       authenticate: async (text) => (text.startsWith('token-of-') ? { ...ada, user: text.slice(9) } : null),
       clientOf: () => client as Client,
       ready: () => Promise.resolve(),
       metrics: emptyMetrics(),
+      limits: { ...defaultLimits, requestsPerSecond: 0 },
       reportBug: (line) => void bugs.push(line),
       ...own,
     },
