@@ -24,6 +24,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   remote: ['core', 'app', 'files', 'lab'],
   backends: ['core', 'app', 'files', 'http', 'remote', 'lab', 'reports'],
   harbor: ['core', 'app', 'files', 'http'],
+  oidc: ['core', 'app', 'http'],
   lab: ['core', 'schema', 'app'],
   sheet: ['core', 'app', 'http', 'lab'],
   reports: ['core'],

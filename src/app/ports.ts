@@ -31,6 +31,8 @@ import type { UserSpending } from '../core/policy/grants.ts';
 import type { DailyBudget } from '../core/policy/limits.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { AuditEntry, AuditFilter, AuditRow } from './audit.ts';
+import type { Identity } from './oidc.ts';
+import type { PendingLogin } from './oidc-logins.ts';
 import type { TokenView } from './tokens.ts';
 import type { AccessChange, ChangedUser, UserView } from './users.ts';
 
@@ -365,7 +367,22 @@ export interface FoundToken extends TokenView {
   readonly isUserDisabled: boolean;
 }
 
-/** Users, tokens and the audit log, in the same database. An entry is written in the transaction of its change. */
+/** A user to add for a person whom no admin has linked. */
+export interface NewPerson {
+  readonly name: string;
+  readonly role: Role;
+}
+
+export type LogInAnswer =
+  | { readonly kind: 'unknown' }
+  | {
+      /** `name_taken`: a new user would have a name too similar to this one's. */
+      readonly kind: 'allowed' | 'disabled' | 'other_person' | 'name_taken';
+      readonly user: UserName;
+      readonly role: Role;
+    };
+
+/** Users, tokens, logins and the audit log, in the same database. An entry is written in the transaction of its change. */
 export interface AccessStore {
   /** By name. */
   users(): Promise<readonly UserView[]>;
@@ -388,6 +405,19 @@ export interface AccessStore {
   /** False if it was revoked already. */
   revokeToken(id: string, at: Instant, audit: AuditEntry): Promise<boolean>;
   findToken(hash: string): Promise<FoundToken | null>;
+  /**
+   * Finds the user of a person, binds an account at its first login, or adds `person` as a user. An allowed login has its
+   * entry in the same transaction; a refused one changes nothing.
+   */
+  logIn(
+    identity: Identity,
+    person: NewPerson | null,
+    audit: (user: UserName, role: Role, added: boolean) => AuditEntry,
+  ): Promise<LogInAnswer>;
+  /** Removes expired logins, and the oldest ones of this kind beyond `max`. */
+  addPendingLogin(login: PendingLogin, at: Instant, max: number): Promise<void>;
+  /** The body, for the one who asks first; null if it was taken or has expired. */
+  takePendingLogin(id: string, kind: PendingLogin['kind'], at: Instant): Promise<string | null>;
   recordUse(id: string, at: Instant): Promise<void>;
   /** Writes the entry unless one was written for this token after `before`. */
   recordRefusedToken(id: string, before: Instant, audit: AuditEntry): Promise<void>;

@@ -10,6 +10,7 @@ import type { ClusterSubmissions } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { Meter } from './meter.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
+import type { ServerLogin } from './oidc-logins.ts';
 import type { Context, Contexts, ServerInUse } from './server-in-use.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { UploadedWorkdir } from './workdir.ts';
@@ -195,6 +196,15 @@ export interface ServerFlags {
   readonly trustedProxy?: readonly string[] | undefined;
 }
 
+/** This machine, for a login at an identity provider. */
+export interface LoginMachine {
+  readonly name: string;
+  /** True if a page that is opened here is probably seen by the person at the terminal. */
+  readonly hasBrowser: boolean;
+  /** False if no browser could be started. */
+  openBrowser(url: string): Promise<boolean>;
+}
+
 /** The contexts that this login has stored. Each method throws JobmanError. */
 export interface ServerContexts {
   read(): Promise<Contexts>;
@@ -202,6 +212,8 @@ export interface ServerContexts {
   /** Refuses what cannot be the address of a server. */
   requireUrl(url: string): void;
   clientOf(server: Pick<Context, 'server' | 'ca'> & { readonly token: string }): Client;
+  loginAt(server: Pick<Context, 'server' | 'ca'>): ServerLogin;
+  readonly machine: LoginMachine;
 }
 
 export interface Services {

@@ -45,6 +45,7 @@ import {
 import { exitCode, JobmanError } from './errors.ts';
 import { databaseVariable, isDatabaseUrl } from './database-url.ts';
 import { hostsKind, ownGpusRule } from './hosts.ts';
+import { oidcKind } from './oidc.ts';
 import { notifyTable, recipientsRule } from './notifications/settings.ts';
 import { correctRegion, matchesKnownZone, suggestZone } from '../catalogue/zones.ts';
 import { findAccelerator, suggestAccelerator, generations } from '../catalogue/accelerators.ts';
@@ -276,6 +277,11 @@ const serverTable = {
     listOf('a list of addresses and networks', network),
     [],
     'Addresses and networks of the proxies in front of the server, which then accepts requests from them only.',
+  ),
+  oidc: defineSetting(
+    orNull('an object like { "issuer": "https://login.example", "client_id": "jobman" }, or null', oidcKind, null),
+    null,
+    'Identity provider (OpenID Connect) at which people log in; see [docs/login.md](login.md).',
   ),
 };
 

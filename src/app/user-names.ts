@@ -9,6 +9,12 @@ export function normalizeName(name: string): string {
   return name.normalize('NFC');
 }
 
+/** Of an identity provider. Nearly all mail servers ignore case, and people type their address in different ones. */
+export function normalizeAccount(account: string): string {
+  const name = normalizeName(account);
+  return name.includes('@') ? name.toLowerCase() : name;
+}
+
 /** Joiners that are visible: inside Persian and Indic text, and inside some emoji. */
 const joinerPattern =
   /(?<=[\p{L}\p{M}\p{Extended_Pictographic}\uFE0F])(?<!\p{ASCII})[\u200C\u200D](?!\p{ASCII})(?=[\p{L}\p{Extended_Pictographic}])/gu;

@@ -8,7 +8,7 @@ import { auditEntry } from './audit.ts';
 import { usageError } from './errors.ts';
 import type { AccessStore } from './ports.ts';
 import { requireGeneral } from './require-permission.ts';
-import { nameRefusal, normalizeName, userNameProblem } from './user-names.ts';
+import { nameRefusal, normalizeAccount, normalizeName, userNameProblem } from './user-names.ts';
 
 /** A registered user. */
 export interface UserView {
@@ -17,6 +17,10 @@ export interface UserView {
   readonly role: Role;
   /** Logins of machines that belong to this user alone. */
   readonly logins: readonly string[];
+  /** At the identity provider: an e-mail address, or the value of server.oidc.user_claim; null without one. */
+  readonly account: string | null;
+  /** The first login with that account; null before it. */
+  readonly accountBoundAt: Instant | null;
   readonly createdAt: Instant;
   /** Null for a user who may use jobman. */
   readonly disabledAt: Instant | null;
@@ -29,12 +33,15 @@ export interface NewUser {
   /** Default: member. */
   readonly role?: Role;
   readonly logins?: readonly string[];
+  readonly account?: string;
 }
 
 /** `limits`: an absent limit stays. */
 export type AccessChange =
   | { readonly kind: 'role'; readonly role: Role }
   | { readonly kind: 'logins'; readonly logins: readonly string[] }
+  /** Null removes it. The next login binds the account to a person again. */
+  | { readonly kind: 'account'; readonly account: string | null }
   | { readonly kind: 'disable' | 'enable' }
   | { readonly kind: 'limits'; readonly limits: Partial<UserLimits> };
 
@@ -57,12 +64,21 @@ export async function listUsers({ access }: UserParts, actor: Actor): Promise<re
 export async function addUser({ access, now }: UserParts, actor: Actor, given: NewUser): Promise<UserView> {
   requireGeneral(actor, 'users', 'add users');
   const [name, { role = 'member', logins = [] }] = [normalizeName(given.name), given];
+  const account = given.account === undefined ? null : requireAccount(given.account);
   const problem = userNameProblem(name);
   if (problem !== null) throw usageError(nameRefusal('user name', name, problem));
   requireRole(role);
   requireLogins(logins);
-  const [at, user] = [now(), { name, role, logins: [...new Set(logins)] }];
-  const audit = auditEntry(actor, at, 'add-user', { kind: 'user', id: name }, { detail: { role, logins } });
+  const [at, user] = [now(), { name, role, logins: [...new Set(logins)], account, accountBoundAt: null }];
+  const audit = auditEntry(
+    actor,
+    at,
+    'add-user',
+    { kind: 'user', id: name },
+    {
+      detail: { role, logins, ...(account !== null && { account }) },
+    },
+  );
   return access.addUser({ ...user, createdAt: at, disabledAt: null, limits: noLimits }, audit);
 }
 
@@ -70,9 +86,13 @@ export async function changeUser(
   { access, now }: UserParts,
   actor: Actor,
   given: UserName,
-  change: AccessChange,
+  wanted: AccessChange,
 ): Promise<ChangedUser> {
   requireGeneral(actor, 'users', 'change users');
+  const change =
+    wanted.kind === 'account' && wanted.account !== null
+      ? { ...wanted, account: requireAccount(wanted.account) }
+      : wanted;
   if (change.kind === 'role') requireRole(change.role);
   if (change.kind === 'logins') requireLogins(change.logins);
   if (change.kind === 'limits') requireLimits(change.limits);
@@ -81,6 +101,7 @@ export async function changeUser(
     change: change.kind,
     ...(change.kind === 'role' && { role: change.role }),
     ...(change.kind === 'logins' && { logins: change.logins }),
+    ...(change.kind === 'account' && { account: change.account }),
     ...(change.kind === 'limits' && change.limits),
   };
   return access.changeUser(
@@ -98,6 +119,12 @@ export function requireRole(role: Role): void {
 function requireLogins(logins: readonly string[]): void {
   const wrong = logins.find((login) => !/^[^\s\p{C}/:]{1,64}$/u.test(login) || login.startsWith('-'));
   if (wrong !== undefined) throw usageError(`${JSON.stringify(wrong)} is not the name of a login.`);
+}
+
+/** Throws JobmanError (2). */
+function requireAccount(given: string): string {
+  if (/^[^\s\p{C}]{1,200}$/u.test(given)) return normalizeAccount(given);
+  throw usageError(`${JSON.stringify(given)} is not the name of an account.`);
 }
 
 function requireLimits({ chips, jobs, usdPerDay, projects, clusters }: Partial<UserLimits>): void {

@@ -351,7 +351,7 @@ function isOfType({ headers }: Reply | StreamReply, { answer }: Route): boolean 
   return headers['content-type']?.startsWith(answerTypes[answer]) === true;
 }
 
-function failureOf(reply: Reply | NoReply, server: string, tokenRemedy?: string): JobmanError {
+export function failureOf(reply: Reply | NoReply, server: string, tokenRemedy?: string): JobmanError {
   if (reply instanceof NoReply) return noAnswer(reply, server);
   if (reply.headers['content-type']?.startsWith(problemType) === true) {
     const error = fromProblem(JSON.parse(reply.bytes.toString()));
@@ -382,7 +382,7 @@ function noAnswer(reply: NoReply, server: string): JobmanError {
 }
 
 /** Such as that of a proxy that cannot reach the server, or of another program. */
-function foreignAnswer({ status, bytes }: Reply, server: string): JobmanError {
+export function foreignAnswer({ status, bytes }: Reply, server: string): JobmanError {
   const text = summarizeBody(bytes.toString());
   const answer = text === '' ? `status ${status}` : `status ${status}, ${text}`;
   return new JobmanError(`${server} does not answer like a jobman server: ${answer}.`, exitCode.unreachable);

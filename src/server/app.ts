@@ -18,6 +18,7 @@ import { createLimits, defaultLimits, Overload, type ServerLimits } from './limi
 import { createSenderReader, type Sender } from './sender.ts';
 import { createMetrics, metricsType, type MetricsParts } from './metrics.ts';
 import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
+import { addLoginRoutes, type LoginRoutes } from './login.ts';
 
 export interface AppParts {
   /** The user of a token; null for one that is unknown, expired or revoked. Asked for each request. */
@@ -31,6 +32,7 @@ export interface AppParts {
   readonly monotonicNow?: () => Duration;
   /** Rejects if the database does not answer. */
   ready(): Promise<void>;
+  readonly login: LoginRoutes;
   /** One line about a bug, with its stack. */
   reportBug(line: string): void;
   /** Aborted when the server stops: streams end, and the server is no longer ready. */
@@ -65,12 +67,7 @@ export function createApp(parts: AppParts): Hono<Env> {
     return answerProblem(context, error);
   });
 
-  app.get('/healthz', (context) => context.text('ok\n'));
-  app.get('/readyz', async (context) => {
-    if (parts.stopping.aborted) throw new JobmanError('The server is stopping.', exitCode.unreachable);
-    await parts.ready();
-    return context.text('ok\n');
-  });
+  addHealthRoutes(app, parts);
 
   app.use(async (context, next) => {
     const sender = senderOf(context.env.incoming);
@@ -78,6 +75,8 @@ export function createApp(parts: AppParts): Hono<Env> {
     context.set('sender', sender);
     return next();
   });
+  addLoginRoutes(app, parts.login, (error) => expectedError(error, parts));
+
   const authenticate: MiddlewareHandler<Env> = async (context, next) => {
     const [, token] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
     const { address } = context.get('sender');
@@ -189,6 +188,16 @@ function measureRequests({ meter }: MetricsParts): MiddlewareHandler<Env> {
 function routeOf(context: Context): string {
   const path = routePath(context, -1);
   return path.endsWith('*') ? 'none' : path.replaceAll(/:(\w+)/g, '{$1}');
+}
+
+/** For probes, from any address and without a token. */
+function addHealthRoutes(app: Hono<Env>, parts: AppParts): void {
+  app.get('/healthz', (context) => context.text('ok\n'));
+  app.get('/readyz', async (context) => {
+    if (parts.stopping.aborted) throw new JobmanError('The server is stopping.', exitCode.unreachable);
+    await parts.ready();
+    return context.text('ok\n');
+  });
 }
 
 class NoToken extends JobmanError {

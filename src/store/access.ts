@@ -8,6 +8,7 @@ export function accessStore(read: RunOperation, write: RunOperation): AccessStor
   const users = () => import('./user-changes.ts');
   const tokens = () => import('./tokens.ts');
   const audit = () => import('./audit.ts');
+  const accounts = () => import('./accounts.ts');
   return {
     async users() {
       const { readUserViews } = await users();
@@ -48,6 +49,18 @@ export function accessStore(read: RunOperation, write: RunOperation): AccessStor
     async recordRefusedToken(id, before, entry) {
       const { recordRefusedToken } = await tokens();
       await write((db) => recordRefusedToken(db, id, before, entry));
+    },
+    async logIn(identity, person, entry) {
+      const { logIn } = await accounts();
+      return write((db) => logIn(db, identity, person, entry));
+    },
+    async addPendingLogin(login, at, max) {
+      const { addPendingLogin } = await accounts();
+      await write((db) => addPendingLogin(db, login, at, max));
+    },
+    async takePendingLogin(id, kind, at) {
+      const { takePendingLogin } = await accounts();
+      return write((db) => takePendingLogin(db, id, kind, at));
     },
     async record(entry) {
       const { auditWrites } = await audit();

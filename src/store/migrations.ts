@@ -86,7 +86,32 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0013_creation_keys'(db) {
     for (const statement of creationKeys) await statement.execute(db);
   },
+  async '0014_accounts'(db) {
+    for (const statement of accounts) await statement.execute(db);
+  },
 };
+
+const accounts: readonly Sql[] = [
+  // `issuer` and `subject` are null until the first login binds the account to a person.
+  sql`
+    create table account (
+      owner text primary key references users (name),
+      account text not null unique,
+      issuer text,
+      subject text,
+      bound_at bigint
+    )`,
+  sql`create unique index account_person on account (issuer, subject) where subject is not null`,
+  // `id` is a hash of secrets that the database does not have.
+  sql`
+    create table pending_login (
+      id text primary key,
+      kind text not null,
+      expires_at bigint not null,
+      body text not null
+    )`,
+  sql`create index pending_login_age on pending_login (kind, expires_at)`,
+];
 
 /** The jobs of requests with an idempotency key, for a day. `digest` is of the request, without the values of secrets. */
 const creationKeys: readonly Sql[] = [

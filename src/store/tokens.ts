@@ -39,7 +39,7 @@ export async function addToken(
   const isFirstUser = found === undefined && (await readUserViews(db)).length === 0;
   const role = roleFor(found?.role ?? null, isFirstUser);
   const registered = found === undefined;
-  if (registered) await insertUser(db, { name: user, role: 'admin', logins: [], createdAt, disabledAt: null });
+  if (registered) await insertUser(db, { name: user, role: 'admin', createdAt });
   // The name of an expired token is free again.
   await sql`
     update token set revoked_at = expires_at

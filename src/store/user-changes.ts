@@ -15,8 +15,9 @@ import { readLogins, readUsers } from './users.ts';
 
 export async function readUserViews(db: Database, where: Sql = sql`1 = 1`): Promise<readonly UserView[]> {
   const { rows } = await sql<Omit<UserView, 'logins' | 'limits'> & { readonly limits: string | null }>`
-    select name, role, created_at as "createdAt", disabled_at as "disabledAt", limits
-    from users left join user_limit on user_limit.owner = users.name where ${where} order by name`.execute(db);
+    select name, role, account, bound_at as "accountBoundAt", created_at as "createdAt", disabled_at as "disabledAt", limits
+    from users left join user_limit on user_limit.owner = users.name
+    left join account on account.owner = users.name where ${where} order by name`.execute(db);
   const logins = await readLogins(db);
   return rows.map(({ limits, ...row }) => ({
     ...row,
@@ -43,11 +44,15 @@ export async function addUser(db: Database, user: UserView, audit: AuditEntry): 
     );
   await insertUser(db, user);
   await writeLogins(db, user.name, user.logins);
+  if (user.account !== null) await writeAccount(db, user.name, user.account);
   await db.runAll(auditWrites(audit));
   return user;
 }
 
-export async function insertUser(db: Database, { name, role, createdAt }: Omit<UserView, 'limits'>): Promise<void> {
+export async function insertUser(
+  db: Database,
+  { name, role, createdAt }: Pick<UserView, 'name' | 'role' | 'createdAt'>,
+): Promise<void> {
   await sql`
     insert into users (name, role, created_at) values (${name}, ${role}, ${createdAt})
     on conflict (name) do nothing`.execute(db);
@@ -84,6 +89,8 @@ async function apply(db: Database, before: UserView, change: AccessChange, { at,
       return;
     case 'logins':
       return writeLogins(db, name, change.logins);
+    case 'account':
+      return writeAccount(db, name, change.account);
     case 'limits': {
       const limits = { ...before.limits, ...change.limits };
       if (JSON.stringify(limits) === JSON.stringify(before.limits)) return;
@@ -111,6 +118,7 @@ async function requireOtherAdmin(db: Database, { name, role, disabledAt }: UserV
 export async function removeUser(db: Database, name: UserName): Promise<void> {
   await db.runAll([
     sql`delete from login where owner = ${name}`,
+    sql`delete from account where owner = ${name}`,
     sql`delete from token where owner = ${name}`,
     sql`delete from user_limit where owner = ${name}`,
     sql`delete from users where name = ${name}`,
@@ -149,6 +157,22 @@ export async function writeLogins(
       [remedy(owner, others)],
     );
   }
+}
+
+/** Null removes the account. The next login binds it again. Throws JobmanError (4) if another user has it. */
+async function writeAccount(db: Database, name: UserName, account: string | null): Promise<void> {
+  await sql`delete from account where owner = ${name}`.execute(db);
+  if (account === null) return;
+  const { rows } = await sql<{ owner: string }>`
+    insert into account (owner, account) values (${name}, ${account})
+    on conflict (account) do update set account = excluded.account returning owner`.execute(db);
+  const owner = rows[0]?.owner;
+  if (owner === name) return;
+  throw new JobmanError(
+    `The account "${account}" belongs to ${owner}. Remove it from that user first.`,
+    exitCode.conflict,
+    [`jobman user account ${owner} none`],
+  );
 }
 
 async function requireUser(db: Database, name: UserName): Promise<UserView> {

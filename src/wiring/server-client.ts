@@ -3,7 +3,7 @@
 import { userEnvVariable } from '../app/actor.ts';
 import type { Client } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
-import type { Io, ServerContexts } from '../app/services.ts';
+import type { Io } from '../app/services.ts';
 import {
   contextOf,
   localRemedies,
@@ -13,7 +13,7 @@ import {
   type ServerInUse,
 } from '../app/server-in-use.ts';
 import type { UserName } from '../core/model/user.ts';
-import { changeContexts, readContexts } from '../files/contexts-file.ts';
+import { readContexts } from '../files/contexts-file.ts';
 import { createServerClient } from '../http-client/client.ts';
 import { isLoopback } from '../http/client.ts';
 import { contextsFile } from './paths.ts';
@@ -65,7 +65,7 @@ function missingContextError({ contexts }: Contexts, name: string, chosenBy: Ser
 }
 
 /** `source` names the address in the message. Throws JobmanError. */
-function requireServerUrl(server: string, source: string): void {
+export function requireServerUrl(server: string, source: string): void {
   const url = URL.parse(server);
   if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.username !== '' || url.hash !== '')
     throw usageError(`${source} must be the address of a server, such as https://jobman.example, and not ${server}.`);
@@ -73,7 +73,7 @@ function requireServerUrl(server: string, source: string): void {
     throw usageError(`${source} is ${server}, which would send the token in clear text. Use https.`);
 }
 
-function requireToken(token: string, source: string): string {
+export function requireToken(token: string, source: string): string {
   if (/^[\u0021-\u007e]+$/.test(token)) return token;
   throw usageError(`${source} has a character that no token has.`);
 }
@@ -97,15 +97,4 @@ export function openServerClient(
       ? `${tokenVariable} has it. Set a new one, or unset both variables and log in: jobman login ${url}`
       : `To log in again: jobman login ${url}`;
   return createServerClient({ server: url, token, ca, env, beforeChange, onSignal, tokenRemedy: remedy });
-}
-
-export function openContexts({ env, uid }: Pick<Io, 'env' | 'uid'>, home: string): ServerContexts {
-  const file = contextsFile(home, uid);
-  return {
-    read: () => readContexts(file),
-    change: (change) => changeContexts(home, file, change),
-    requireUrl: (url) => requireServerUrl(url, 'The server'),
-    clientOf: ({ server, token, ca }) =>
-      createServerClient({ server, token: requireToken(token, 'The token'), ca, env }),
-  };
 }

@@ -14,6 +14,7 @@ import { defaultLimits } from '../server/limits.ts';
 import { listen, type Listening, type ListenOptions } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
 import { createLogger, fingerprintOf } from './controller-process.ts';
+import { createLoginRoutes } from './login.ts';
 
 interface ServerOptions extends ServerFlags {
   readonly io: Io;
@@ -36,6 +37,9 @@ export async function runServer(options: ServerOptions): Promise<number> {
   const { store, access } = await clients.parts();
   // An unusable database is reported here, with its own message.
   await store.changeCount();
+  const login = createLoginRoutes(io, home, { ...clients, warn: (line) => log.warn(line) });
+  // A mistake in a file is reported before the first person logs in.
+  await login.logins();
   let server: Listening;
   try {
     server = await listen(address, {
@@ -45,6 +49,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
         createAuthenticate({ access: (await clients.parts()).access, now: () => io.now() })(token),
       clientOf: async (actor) => clientFor(async () => actor, await clients.parts()),
       ready: async () => void (await (await clients.parts()).store.changeCount()),
+      login,
       reportBug: (line) => log.error(line),
       metrics: {
         meter,
@@ -103,6 +108,7 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
       await renewal;
       return opened.parts;
     },
+    settings: () => current.settings(),
     close: () => opened.close(),
   };
 }

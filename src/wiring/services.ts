@@ -199,7 +199,7 @@ function clientServices(services: () => LabServices): ServerServices {
       choice = one;
     },
 
-    contexts: async () => (await import('./server-client.ts')).openContexts(services().io, services().home),
+    contexts: async () => (await import('./contexts.ts')).openContexts(services().io, services().home),
 
     client: () => (client ??= services().clientAs(services().io.env[userEnvVariable] ?? null)),
 

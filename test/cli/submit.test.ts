@@ -461,7 +461,15 @@ test('a limit of the user names the clusters that may be used', async () => {
   const cluster = fakeCluster({ create: async (job: V1Job) => job });
   const services = { clusterSettings, cluster: async () => cluster };
   const submit = (clusters: readonly string[] | null) => {
-    const alice = { name: 'alice', role: 'member', logins: [], createdAt: 0, disabledAt: null } as const;
+    const alice = {
+      name: 'alice',
+      role: 'member',
+      logins: [],
+      account: null,
+      accountBoundAt: null,
+      createdAt: 0,
+      disabledAt: null,
+    } as const;
     const users = async () => [{ ...alice, limits: { ...noLimits, clusters } }];
     return jobman(['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'], { services, client: { users } });
   };

@@ -35,6 +35,7 @@ export function serveClients(bugs: string[] = []) {
         ready: () => Promise.resolve(),
         metrics: emptyMetrics(),
         limits: { ...defaultLimits, requestsPerSecond: 0 },
+        login: { logins: async () => null, url: async () => null },
         reportBug: (line) => void bugs.push(line),
       },
     );

@@ -537,7 +537,16 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
 /** The entries of ada have the canary. */
 async function addUsers(access: AccessStore): Promise<void> {
   for (const name of ['ada', 'zoe']) {
-    const user = { name, role: 'member', logins: [], createdAt: noon, disabledAt: null, limits: noLimits } as const;
+    const user = {
+      name,
+      role: 'member',
+      logins: [],
+      account: null,
+      accountBoundAt: null,
+      createdAt: noon,
+      disabledAt: null,
+      limits: noLimits,
+    } as const;
     await access.addUser(user, auditEntry(aMember('root'), noon, 'add-user', null));
   }
   const limits = { clusters: [canary] };

@@ -36,6 +36,8 @@ suite('users', () => {
       name: 'ada',
       role: 'member',
       logins: ['ada1'],
+      account: null,
+      accountBoundAt: null,
       createdAt: noon,
       disabledAt: null,
       limits: noLimits,

@@ -13,23 +13,21 @@ import {
   type Context,
   type Contexts,
 } from '../../app/server-in-use.ts';
+import type { ServerContexts } from '../../app/services.ts';
 import type { TokenView } from '../../app/tokens.ts';
 import type { Actor } from '../../core/model/user.ts';
 import { readAuthorities } from '../../files/certificates.ts';
 import { readRegularFile } from '../../files/files.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { readHidden } from '../prompt.ts';
+import { canAsk, readHidden } from '../prompt.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { LoginFlags, LogoutFlags } from '../table/flags.ts';
 
 const maxTokenBytes = 4096;
 
-export async function logIn(
-  cli: Cli,
-  { name, tokenFile, ca: caFile }: LoginFlags & GlobalFlags,
-  target: string,
-): Promise<number> {
+export async function logIn(cli: Cli, flags: LoginFlags & GlobalFlags, target: string): Promise<number> {
+  const { name, ca: caFile } = flags;
   const contexts = await cli.services.contexts();
   // First, so that no user types a token that is then not stored.
   const all = await contexts.read();
@@ -37,7 +35,9 @@ export async function logIn(
   const { url } = context;
   contexts.requireUrl(url);
   const ca = caFile === undefined ? (all.contexts[context.name]?.ca ?? null) : readCa(resolve(cli.io.cwd, caFile), url);
-  const token = await readToken(cli, tokenFile, `Token for ${url} (not shown)`);
+  const token =
+    (await logInAsPerson(cli, flags, contexts, { server: url, ca })) ??
+    (await readToken(cli, flags.tokenFile, `Token for ${url} (not shown)`));
   const { actor, view } = await tryToken(contexts.clientOf({ server: url, token, ca }), url);
   const stored: Context = { server: url, token, user: actor.user, tokenName: actor.token?.name ?? null, ca };
   await contexts.change((now) => ({
@@ -91,6 +91,37 @@ function readCa(path: string, url: string): string {
     return readAuthorities(path);
   } catch (error) {
     throw usageError(`The certificates of --ca cannot be used: ${messageOf(error)}. Nothing was stored.`);
+  }
+}
+
+/** Null if the token comes from a file, a pipe or the keyboard. Throws JobmanError. */
+async function logInAsPerson(
+  cli: Cli,
+  { tokenFile, browser = false, device = false }: LoginFlags,
+  contexts: ServerContexts,
+  server: Pick<Context, 'server' | 'ca'>,
+): Promise<string | null> {
+  const isChosen = browser || device;
+  if (browser && device) throw usageError('Choose one of --browser and --device.');
+  if (isChosen && tokenFile !== undefined)
+    throw usageError('--token-file has a token, so neither --browser nor --device is needed.');
+  if (isChosen && cli.json) throw usageError('With --json no page or code is shown. Give a token: --token-file FILE');
+  if (!isChosen && (tokenFile !== undefined || cli.json || !canAsk(cli))) return null;
+  const login = contexts.loginAt(server);
+  try {
+    const { oidc } = await login.methods();
+    if (oidc === null && !isChosen) return null;
+    if (oidc === null)
+      throw new JobmanError(
+        `${server.server} has no login for people. Log in with a token: jobman login ${server.server}`,
+        exitCode.conflict,
+      );
+    const { machine } = contexts;
+    const { logInByBrowser, logInByDevice } = await import('./person-login.ts');
+    const isHere = browser || (!device && machine.hasBrowser);
+    return await (isHere ? logInByBrowser : logInByDevice)({ cli, login, url: server.server, machine });
+  } finally {
+    login.close();
   }
 }
 

@@ -26,22 +26,40 @@ export async function list(cli: Cli): Promise<number> {
     { title: 'USER', text: ({ name }) => name },
     { title: 'ROLE', text: ({ role }) => role },
     { title: 'LOGINS', text: ({ logins }) => logins.join(', ') || '-' },
+    { title: 'ACCOUNT', text: ({ account: name }) => name ?? '-' },
     {
       title: 'DISABLED',
       text: ({ disabledAt }) => (disabledAt === null ? '-' : `${formatAge(cli.io.now() - disabledAt)} ago`),
     },
     { title: 'LIMITS', text: ({ limits }) => formatLimits(limits) },
   ];
-  cli.printAll(fittedTable(columns, users, ['LOGINS', 'DISABLED'], columnsOf(cli.io.stdout), 'wrap'));
+  cli.printAll(fittedTable(columns, users, ['LOGINS', 'ACCOUNT', 'DISABLED'], columnsOf(cli.io.stdout), 'wrap'));
   return exitCode.ok;
 }
 
-export async function add(cli: Cli, { role, login }: AddUserFlags & GlobalFlags, name: string): Promise<number> {
+export async function add(cli: Cli, flags: AddUserFlags & GlobalFlags, name: string): Promise<number> {
+  const { role, login, account: given } = flags;
   const client = await cli.services.client();
-  const user = await client.addUser({ name, role: role ?? 'member', logins: login ?? [] });
-  const own = user.logins.length === 0 ? '' : `, with the login ${user.logins.join(', ')}`;
-  printUser(cli, user, `Added the user ${user.name} as ${user.role}${own}.`);
-  cli.note(`A token for another machine: jobman token create --user ${user.name}`);
+  const user = await client.addUser({
+    name,
+    role: role ?? 'member',
+    logins: login ?? [],
+    ...(given !== undefined && { account: given }),
+  });
+  const own = [
+    ...(user.logins.length === 0 ? [] : [`the login ${user.logins.join(', ')}`]),
+    ...(user.account === null ? [] : [`the account ${user.account}`]),
+  ];
+  printUser(
+    cli,
+    user,
+    `Added the user ${user.name} as ${user.role}${own.length === 0 ? '' : `, with ${own.join(' and ')}`}.`,
+  );
+  cli.note(
+    user.account === null
+      ? `A token for another machine: jobman token create --user ${user.name}`
+      : 'The first login with the account binds it to that person: jobman login URL',
+  );
   return exitCode.ok;
 }
 
@@ -58,6 +76,16 @@ export async function logins(cli: Cli, _flags: GlobalFlags, ...[name, ...to]: re
   if (name === undefined) throw usageError('Give the name of the user, and the logins: jobman user logins ada ada1');
   return change(cli, name, { kind: 'logins', logins: to }, ({ user }) =>
     user.logins.length === 0 ? `${user.name} has no logins.` : `Logins of ${user.name}: ${user.logins.join(', ')}.`,
+  );
+}
+
+export async function account(cli: Cli, _flags: GlobalFlags, ...[name, to]: readonly string[]): Promise<number> {
+  if (name === undefined || to === undefined)
+    throw usageError('Give the name of the user and the account: jobman user account ada ada@example.com');
+  return change(cli, name, { kind: 'account', account: to === 'none' ? null : to }, ({ user }) =>
+    user.account === null
+      ? `${user.name} has no account.`
+      : `${user.name} has the account ${user.account}. The next login binds it to that person.`,
   );
 }
 

@@ -396,6 +396,7 @@ const role = (summary: string) => choiceFlag(summary, roles);
 export const addUserFlags = {
   role: role('viewer reads, member also has jobs, admin also changes users; default: member'),
   login: stringListFlag('A login of this machine that belongs to the user alone', 'login'),
+  account: stringFlag('Account at the identity provider of the server, such as an e-mail address', 'account'),
 };
 export type AddUserFlags = FlagValues<typeof addUserFlags>;
 
@@ -414,6 +415,8 @@ export const loginFlags = {
   name: stringFlag('Name of the context; by default the host of the address', 'name'),
   tokenFile: stringFlag('Read the token from a file; `-` reads standard input', 'file'),
   ca: stringFlag('Certificates of the authority of the server, in PEM; stored with the context', 'file'),
+  browser: boolFlag('Log in with the browser of this machine'),
+  device: boolFlag('Log in with a browser on any machine and a code'),
 };
 export type LoginFlags = FlagValues<typeof loginFlags>;
 

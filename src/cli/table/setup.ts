@@ -35,22 +35,25 @@ export const setup = grouped('Setup', [
   command({
     names: ['login'],
     summary: 'Log in to a server, or check the login to Google Cloud',
-    usage: '[url|context] [--name name] [--token-file file]',
+    usage: '[url|context] [--name name] [--browser|--device|--token-file file]',
     about:
-      'With the address of a server: asks for a token without showing it, or reads it from standard input, and stores it ' +
-      'once the server has accepted it. Commands then use that server, as the current context; see docs/server.md.\n\n' +
+      'With the address of a server: opens a browser in which you log in, or shows a code for a browser on another ' +
+      'machine; see docs/login.md. If the server has no login for people, asks for a token without showing it. A pipe ' +
+      'or --token-file gives a token. It is stored once the server has accepted it. Commands then use that server, as ' +
+      'the current context; see docs/server.md.\n\n' +
       'Without an argument: checks the login of this machine to Google Cloud, or explains how to log in. jobman stores no ' +
       'password of Google. Local jobs and the TPU emulator need no login.',
     examples: [
-      ['jobman login https://jobman.example', 'ask for the token; the context is named jobman.example'],
+      ['jobman login https://jobman.example', 'with a browser, or a token; the context is named jobman.example'],
+      ['jobman login https://jobman.example --device', 'with a browser on another machine'],
       ['jobman login https://jobman.example --name lab <token', 'read the token from a file'],
       ['jobman login https://jobman.example --ca lab-ca.pem', 'a server whose certificate your own authority signed'],
       ['jobman login lab', 'again, with a new token'],
       ['jobman login', 'check the login to Google Cloud; without one, list the gcloud commands that create it'],
     ],
     exitCodes: {
-      4: 'the server does not accept the token, or another server has the name',
-      5: 'the server does not answer, or there is no login to Google Cloud',
+      4: 'the server does not accept the token or the person, or another server has the name',
+      5: 'the server or its identity provider does not answer, or there is no login to Google Cloud',
     },
     flags: loginFlags,
     args: [{ name: 'server', summary: 'Address of a server, or a context', propose: contextNames }],

@@ -16,13 +16,14 @@ export const users = grouped('Users', [
   command({
     names: ['user add'],
     summary: 'Add a user',
-    usage: '<name> [--role role] [--login login]...',
+    usage: '<name> [--role role] [--login login]... [--account account]',
     about: 'Only an admin may change users. On the machine of the database, root and the owner of the home are admins.',
     examples: [
       ['jobman user add ada --login ada1', 'a member; the login ada1 of this machine belongs to ada alone'],
       ['jobman user add grace --role admin', 'an admin, who uses a token'],
+      ['jobman user add alan --account alan@example.com', 'logs in to the server with that account'],
     ],
-    exitCodes: { 4: 'the name or a login is taken, or you are not an admin' },
+    exitCodes: { 4: 'the name, a login or the account is taken, or you are not an admin' },
     flags: addUserFlags,
     args: [{ ...user, propose: () => [] }],
     load: async () => (await import('../commands/user.ts')).add,
@@ -47,6 +48,21 @@ export const users = grouped('Users', [
     exitCodes: { 3: 'there is no user of this name', 4: 'another user has the login, or you are not an admin' },
     args: [{ name: 'name', summary: 'Name of the user, and the logins', many: true, propose: userNames }],
     load: async () => (await import('../commands/user.ts')).logins,
+  }),
+  command({
+    names: ['user account'],
+    summary: 'Set the account with which a user logs in to the server',
+    usage: '<name> <account>|none',
+    about:
+      'The account is an e-mail address at the identity provider of the server, or the value of server.oidc.user_claim. ' +
+      'The next login with it binds it to that person; docs/login.md explains it.',
+    examples: [
+      ['jobman user account ada ada@example.com', 'also after the person got another account with this address'],
+      ['jobman user account ada none', 'ada logs in with tokens only; those that exist still count'],
+    ],
+    exitCodes: { 3: 'there is no user of this name', 4: 'another user has the account, or you are not an admin' },
+    args: [{ name: 'name', summary: 'Name of the user, and the account', many: true, propose: userNames }],
+    load: async () => (await import('../commands/user.ts')).account,
   }),
   command({
     names: ['user disable'],

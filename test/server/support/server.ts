@@ -43,6 +43,7 @@ export async function openServer(
       ready: () => Promise.resolve(),
       metrics: emptyMetrics(),
       limits: { ...defaultLimits, requestsPerSecond: 0 },
+      login: { logins: async () => null, url: async () => null },
       reportBug: (line) => void bugs.push(line),
       ...own,
     },

@@ -1,0 +1,252 @@
+// Logins by OpenID Connect, as the server sees them. Between the steps of a login everything is in the database, so the
+// steps may reach different servers. See docs/decisions/oidc.md.
+
+import { createHash, randomBytes } from 'node:crypto';
+import { day, minute, type Instant } from '../core/model/time.ts';
+import type { Actor, Role, UserName } from '../core/model/user.ts';
+import { auditEntry } from './audit.ts';
+import { JobmanError, type ErrorCode } from './errors.ts';
+import {
+  identityOf,
+  loginRefused,
+  newUserOf,
+  shown,
+  type Claims,
+  type DeviceLogin,
+  type DevicePending,
+  type Identity,
+  type IdentityProvider,
+  type LoginSecrets,
+  type OidcSettings,
+} from './oidc.ts';
+import type { AccessStore } from './ports.ts';
+import { createToken, type TokenView } from './tokens.ts';
+
+/** A login in a browser, which `jobman login` has begun. */
+export interface BrowserLogin {
+  /** The secret of the browser, which no other page can read. */
+  readonly browser: string;
+  /** At which the CLI listens on its own machine. */
+  readonly port: number;
+  /** Of the CLI, which gets it back. */
+  readonly state: string;
+  /** SHA-256 of a secret of the CLI (RFC 7636). */
+  readonly challenge: string;
+  /** Of this server: where the provider sends the browser. */
+  readonly redirectUri: string;
+}
+
+interface IssuedToken {
+  readonly token: string;
+  readonly view: TokenView;
+}
+
+/** Each method throws JobmanError with a sentence for the person who logs in. */
+export interface Logins {
+  readonly issuer: string;
+  /** The address at the provider. */
+  start(login: BrowserLogin): Promise<string>;
+  /** The address of the CLI, which gets a one-time code also after a failure. Throws if it cannot be known. */
+  finish(callback: URLSearchParams, browser: string): Promise<string>;
+  /** The code counts once, also if the verifier is wrong. */
+  redeem(code: string, verifier: string, tokenName: string): Promise<IssuedToken>;
+  startDevice(): Promise<DeviceLogin>;
+  redeemDevice(deviceCode: string, tokenName: string): Promise<IssuedToken | DevicePending>;
+}
+
+/** The same, as `jobman login` has it over HTTP. */
+export interface ServerLogin extends Pick<Logins, 'redeem' | 'startDevice' | 'redeemDevice'> {
+  /** Null if the server has no login for people. */
+  methods(): Promise<LoginMethods>;
+  close(): void;
+}
+
+interface LoginMethods {
+  readonly oidc: { readonly issuer: string } | null;
+}
+
+export interface LoginParts {
+  readonly access: AccessStore;
+  readonly provider: () => Promise<IdentityProvider>;
+  readonly settings: OidcSettings;
+  readonly now: () => Instant;
+}
+
+/** A step of a login that waits for the next one. */
+export interface PendingLogin {
+  /** A hash, so that a reader of the database cannot take the step. */
+  readonly id: string;
+  /** `callback`: the person is at the provider; `code`: the CLI may redeem it. */
+  readonly kind: 'callback' | 'code';
+  readonly expiresAt: Instant;
+  /** JSON. */
+  readonly body: string;
+}
+
+interface AwaitedCallback extends LoginSecrets, Omit<BrowserLogin, 'browser' | 'state'> {
+  readonly cliState: string;
+}
+
+interface AwaitedCode {
+  readonly challenge: string;
+  readonly user: { readonly name: UserName; readonly role: Role } | null;
+  readonly failure: Pick<JobmanError, 'message' | 'code' | 'lines' | 'errorCode'> | null;
+}
+
+/** For the login at the provider, perhaps with a second factor. */
+export const loginTime = 10 * minute;
+/** The CLI redeems it at once. */
+const codeTime = minute;
+/** Every visitor can begin logins, so the oldest ones make room for new ones. */
+const maxPending = 2000;
+const defaultTokenDays = 30;
+
+export function createLogins({ access, provider, settings, now }: LoginParts): Logins {
+  async function put(kind: PendingLogin['kind'], secret: string, validFor: number, body: object): Promise<void> {
+    const expiresAt = now() + validFor;
+    await access.addPendingLogin(
+      { id: hashOf(secret), kind, expiresAt, body: JSON.stringify(body) },
+      now(),
+      maxPending,
+    );
+  }
+
+  async function take<Body>(kind: PendingLogin['kind'], secret: string): Promise<Body | null> {
+    const body = await access.takePendingLogin(hashOf(secret), kind, now());
+    return body === null ? null : (JSON.parse(body) as Body);
+  }
+
+  async function userOf(claims: Claims, method: 'browser' | 'device'): Promise<{ name: UserName; role: Role }> {
+    const detail = { method, issuer: claims.iss, subject: shown(claims.sub) };
+    const refuse = async (error: unknown, user: UserName, role: Role, more: Readonly<Record<string, string>>) => {
+      if (!(error instanceof JobmanError)) throw error;
+      const object = user === noUser ? null : ({ kind: 'user', id: user } as const);
+      const given = { ...detail, ...more, reason: error.message };
+      await access.record(
+        auditEntry(actorOf(user, role), now(), 'log-in', object, { outcome: 'denied', detail: given }),
+      );
+      throw error;
+    };
+    let identity: Identity;
+    try {
+      identity = identityOf(settings, claims);
+    } catch (error) {
+      return refuse(error, noUser, 'viewer', {});
+    }
+    const account = shown(identity.account);
+    const answer = await access.logIn(identity, newUserOf(settings, claims, identity), (user, role, added) =>
+      auditEntry(
+        actorOf(user, role),
+        now(),
+        'log-in',
+        { kind: 'user', id: user },
+        {
+          detail: { ...detail, account, ...(added && { added }) },
+        },
+      ),
+    );
+    if (answer.kind === 'allowed') return { name: answer.user, role: answer.role };
+    const { user, role } = answer.kind === 'unknown' ? { user: noUser, role: 'viewer' as const } : answer;
+    return refuse(refusalOf(answer.kind, account, user), user, role, { account });
+  }
+
+  async function issue(user: { name: UserName; role: Role }, wanted: string): Promise<IssuedToken> {
+    const tokens = await access.tokens(user.name);
+    const taken = new Set(
+      tokens.filter((one) => one.revokedAt === null && one.expiresAt > now()).map(({ name }) => name),
+    );
+    let name = wanted;
+    for (let number = 2; taken.has(name); number += 1) name = `${wanted}-${number}`;
+    const validForMs = (settings.token_days ?? defaultTokenDays) * day;
+    const { token, view } = await createToken({ access, now }, actorOf(user.name, user.role), { name, validForMs });
+    return { token, view };
+  }
+
+  return {
+    issuer: settings.issuer,
+
+    async start({ browser, state: cliState, ...login }) {
+      const secrets: LoginSecrets = { state: randomSecret(), nonce: randomSecret(), verifier: randomSecret() };
+      const url = await (await provider()).loginUrl(secrets, login.redirectUri);
+      await put('callback', secrets.state + browser, loginTime, { ...login, ...secrets, cliState });
+      return url;
+    },
+
+    async finish(callback, browser) {
+      const login = await take<AwaitedCallback>('callback', (callback.get('state') ?? '') + browser);
+      if (login === null)
+        throw loginRefused(
+          'This login is not known: it was finished already, took longer than 10 minutes, or began in another browser.',
+          ['Begin again: jobman login URL'],
+        );
+      const { port, cliState, challenge, redirectUri } = login;
+      let result: Omit<AwaitedCode, 'challenge'>;
+      try {
+        const user = await userOf(await (await provider()).redeem(callback, login, redirectUri), 'browser');
+        result = { user, failure: null };
+      } catch (error) {
+        if (!(error instanceof JobmanError)) throw error;
+        const { message, code, lines, errorCode } = error;
+        result = { user: null, failure: { message, code, lines, errorCode } };
+      }
+      const code = randomSecret();
+      await put('code', code, codeTime, { challenge, ...result });
+      return `http://127.0.0.1:${port}/?${new URLSearchParams({ code, state: cliState }).toString()}`;
+    },
+
+    async redeem(code, verifier, tokenName) {
+      const login = await take<AwaitedCode>('code', code);
+      if (login === null || login.challenge !== createHash('sha256').update(verifier).digest('base64url'))
+        throw loginRefused('The server does not know this code: it was used already, or has expired. Log in again.');
+      const { user, failure } = login;
+      if (failure !== null)
+        throw new JobmanError(failure.message, failure.code, failure.lines, {
+          errorCode: failure.errorCode satisfies ErrorCode,
+        });
+      if (user === null) throw new Error('a login has neither a user nor a failure');
+      return issue(user, tokenName);
+    },
+
+    startDevice: async () => (await provider()).startDevice(),
+
+    async redeemDevice(deviceCode, tokenName) {
+      const claims = await (await provider()).redeemDevice(deviceCode);
+      return typeof claims === 'string' ? claims : issue(await userOf(claims, 'device'), tokenName);
+    },
+  };
+}
+
+/** In the audit log, for a person who is no user. No user can have this name. */
+const noUser = '-';
+
+function actorOf(user: UserName, role: Role): Actor {
+  return { user, role, via: 'session', logins: [] };
+}
+
+function refusalOf(kind: 'unknown' | 'other_person' | 'name_taken' | 'disabled', account: string, user: UserName) {
+  switch (kind) {
+    case 'unknown':
+      return loginRefused(`No user of this server has the account ${account}.`, [
+        `An admin adds you: jobman user add NAME --account ${account}`,
+      ]);
+    case 'other_person':
+      return loginRefused(`Another person has already logged in as ${user} with the account ${account}.`, [
+        `If the account was replaced, an admin links it again: jobman user account ${user} ${account}`,
+      ]);
+    case 'name_taken':
+      return loginRefused(`The account ${account} is new here, and its name is too similar to the user ${user}.`, [
+        `If that is you, an admin links the account: jobman user account ${user} ${account}`,
+        `Else an admin adds you with another name: jobman user add NAME --account ${account}`,
+      ]);
+    case 'disabled':
+      return loginRefused(`The user ${user} is disabled.`, [`An admin enables the user: jobman user enable ${user}`]);
+  }
+}
+
+export function randomSecret(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+function hashOf(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex');
+}

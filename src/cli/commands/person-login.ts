@@ -1,0 +1,114 @@
+// The login of a person at the identity provider of a server, with the browser of this machine or another one. Both
+// resolve with a token.
+
+import { createHash } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { comparisonCode, pageHeaders, renderPage, type LoginPage } from '../../app/login-page.ts';
+import { loginTime, randomSecret, type ServerLogin } from '../../app/oidc-logins.ts';
+import type { LoginMachine } from '../../app/services.ts';
+import { second } from '../../core/model/time.ts';
+import type { Cli } from '../context.ts';
+import { abortOnSignal } from '../interrupt.ts';
+
+interface PersonLogin {
+  readonly cli: Cli;
+  readonly login: ServerLogin;
+  /** The address of the server. */
+  readonly url: string;
+  readonly machine: LoginMachine;
+}
+
+/** The token is named after the machine. */
+function tokenNameOf({ name }: LoginMachine): string {
+  const allowed = name.replaceAll(/[^\w.-]/g, '-').replace(/^[.-]+/, '');
+  return allowed.slice(0, 60) || 'login';
+}
+
+/** Throws JobmanError. */
+export async function logInByBrowser({ cli, login, url, machine }: PersonLogin): Promise<string> {
+  const [verifier, state] = [randomSecret(), randomSecret()];
+  const challenge = createHash('sha256').update(verifier).digest('base64url');
+  const { signal, release } = abortOnSignal(cli);
+  const result = Promise.withResolvers<string>();
+  // The browser is answered before anything waits for the result.
+  result.promise.catch(() => undefined);
+  const redeem = (code: string) => login.redeem(code, verifier, tokenNameOf(machine)).then(({ token }) => token);
+
+  const server = createServer((incoming, outgoing) => {
+    const code = codeOf(incoming, state);
+    if (code === null) answer(outgoing, 404, { title: 'Nothing is here', lines: ['Begin with: jobman login URL'] });
+    else
+      void redeem(code).then(
+        (token) => {
+          answer(outgoing, 200, { title: 'You are logged in', lines: ['You may close this window.'] });
+          result.resolve(token);
+        },
+        (error: unknown) => {
+          const lines = error instanceof JobmanError ? [error.message, ...error.lines] : ['See the terminal.'];
+          answer(outgoing, 200, { title: 'The login failed', lines: [...lines, 'You may close this window.'] });
+          result.reject(error);
+        },
+      );
+  });
+  const tooLate = setTimeout(() => {
+    const sentence = 'No browser has finished the login within 10 minutes. Nothing was stored.';
+    result.reject(new JobmanError(sentence, exitCode.conflict));
+  }, loginTime);
+  signal.addEventListener('abort', () => result.reject(interrupted()));
+  try {
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const query = new URLSearchParams({ port: String(port), state, challenge });
+    const page = `${url}/login?${query.toString()}`;
+    cli.printStderr(`Log in with a browser on this machine. The page must show the code ${comparisonCode(challenge)}.`);
+    const isOpen = machine.hasBrowser && (await machine.openBrowser(page));
+    cli.io.stderr.write(`${isOpen ? 'If no page opens:' : 'Open this page:'} ${page}\n`);
+    return await result.promise;
+  } finally {
+    clearTimeout(tooLate);
+    release();
+    // The last page was written; a browser keeps its connection open.
+    server.close();
+    server.closeIdleConnections();
+  }
+}
+
+function codeOf({ url = '', method }: IncomingMessage, state: string): string | null {
+  const { pathname, searchParams } = new URL(url, 'http://127.0.0.1');
+  return method === 'GET' && pathname === '/' && searchParams.get('state') === state ? searchParams.get('code') : null;
+}
+
+function answer(outgoing: ServerResponse, status: number, page: LoginPage): void {
+  outgoing.writeHead(status, { ...pageHeaders, connection: 'close' }).end(renderPage(page));
+}
+
+/** With a browser on any machine (RFC 8628). Throws JobmanError. */
+export async function logInByDevice({ cli, login, machine }: PersonLogin): Promise<string> {
+  const started = await login.startDevice();
+  const { deviceCode, userCode, verificationUri, verificationUriComplete, expiresInSeconds } = started;
+  cli.printStderr(`Open ${verificationUri} in a browser on any machine, and enter the code ${userCode}.`);
+  if (verificationUriComplete !== null) cli.printStderr(`With the code in it: ${verificationUriComplete}`);
+  const { signal, release } = abortOnSignal(cli);
+  const end = cli.io.now() + expiresInSeconds * second;
+  let pause = started.intervalSeconds * second;
+  try {
+    while (cli.io.now() < end) {
+      await sleep(pause, undefined, { signal });
+      const result = await login.redeemDevice(deviceCode, tokenNameOf(machine));
+      if (typeof result !== 'string') return result.token;
+      if (result === 'slow_down') pause += 5 * second;
+    }
+    throw new JobmanError('The code has expired. Log in again. Nothing was stored.', exitCode.conflict);
+  } catch (error) {
+    throw signal.aborted ? interrupted() : error;
+  } finally {
+    release();
+  }
+}
+
+function interrupted(): JobmanError {
+  return new JobmanError('Interrupted. Nothing was stored.', exitCode.interrupted);
+}

@@ -1,0 +1,53 @@
+// The login of a person at a server, before there is a token.
+
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { ServerLogin } from '../app/oidc-logins.ts';
+import { createHttpClient } from '../http/client.ts';
+import { NoReply } from '../http/reply.ts';
+import { failureOf, foreignAnswer, type HttpClientParts } from './client.ts';
+
+type LoginParts = Pick<HttpClientParts, 'server' | 'ca' | 'env'>;
+
+/** Connects with the first call. */
+export function createServerLogin({ server, ca, env }: LoginParts): ServerLogin {
+  const http = createHttpClient({ env, trust: { extraCa: ca ?? undefined } });
+
+  async function call<T>(method: 'GET' | 'POST', path: string, fields?: object): Promise<T> {
+    const body = fields === undefined ? undefined : JSON.stringify(fields);
+    const reply = await http.request({
+      url: server,
+      path,
+      method,
+      body,
+      headers: { 'content-type': 'application/json' },
+    });
+    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server);
+    try {
+      return JSON.parse(reply.bytes.toString()) as T;
+    } catch {
+      throw foreignAnswer(reply, server);
+    }
+  }
+
+  return {
+    async methods() {
+      try {
+        return await call('GET', '/login/methods');
+      } catch (error) {
+        // A server of an earlier version.
+        if (error instanceof JobmanError && error.code === exitCode.notFound) return { oidc: null };
+        throw error;
+      }
+    },
+    redeem: (code, verifier, name) => call('POST', '/login/token', { code, verifier, name }),
+    startDevice: () => call('POST', '/login/device', {}),
+    async redeemDevice(deviceCode, name) {
+      const answer = await call<{ readonly waiting?: 'pending' | 'slow_down' }>('POST', '/login/device/token', {
+        deviceCode,
+        name,
+      });
+      return answer.waiting ?? (answer as Awaited<ReturnType<ServerLogin['redeem']>>);
+    },
+    close: () => http.close(),
+  };
+}

@@ -1,0 +1,195 @@
+// Logins of people: the routes that need no token. The pages are for a browser, the others for `jobman login`.
+
+import type { HttpBindings } from '@hono/node-server';
+import { createHash } from 'node:crypto';
+import type { Context, Hono } from 'hono';
+import { getCookie, setCookie } from 'hono/cookie';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { toProblem } from '../api/problem.ts';
+import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { comparisonCode, pageHeaders, renderPage, type LoginPage } from '../app/login-page.ts';
+import { loginTime, randomSecret, type BrowserLogin, type Logins } from '../app/oidc-logins.ts';
+import { second } from '../core/model/time.ts';
+import { readBody } from './body.ts';
+import type { Sender } from './sender.ts';
+
+export interface LoginRoutes {
+  /** Null if the settings name no identity provider. Throws JobmanError. */
+  readonly logins: () => Promise<Logins | null>;
+  /** The address of this server for browsers; null for that of the request. */
+  readonly url: () => Promise<string | null>;
+}
+
+type LoginContext = Context<{ Bindings: HttpBindings; Variables: { readonly sender: Sender } }>;
+
+const maxBody = 16 * 1024;
+const secretPattern = /^[\w-]{43}$/;
+const callbackPath = '/login/callback';
+const cookieName = 'jobman-login';
+
+/** `expected` turns a bug into an error with the number of an incident. */
+export function addLoginRoutes<Env extends { Bindings: HttpBindings; Variables: { sender: Sender } }>(
+  app: Hono<Env>,
+  routes: LoginRoutes,
+  expected: (error: unknown) => JobmanError,
+): void {
+  const page =
+    (answer: (context: LoginContext) => Promise<LoginPage | URL>) =>
+    (context: Context): Promise<Response> =>
+      answerPage(context, () => answer(context as LoginContext), expected);
+  app.get(
+    '/login',
+    page((context) => firstPage(context, routes)),
+  );
+  app.get(
+    '/login/start',
+    page((context) => startLogin(context, routes)),
+  );
+  app.get(
+    callbackPath,
+    page(async (context) => {
+      const parameters = new URL(context.req.url).searchParams;
+      const browser = browserOf(context, await ownUrl(context, routes)) ?? '';
+      return new URL(await (await requireLogins(routes)).finish(parameters, browser));
+    }),
+  );
+
+  app.get('/login/methods', async (context) => {
+    const found = await routes.logins();
+    return context.json({ oidc: found === null ? null : { issuer: found.issuer } });
+  });
+  app.post('/login/token', async (context) => {
+    const [code, verifier, name] = await readTexts(context, ['code', 'verifier', 'name']);
+    return context.json(await (await requireLogins(routes)).redeem(code, verifier, name));
+  });
+  app.post('/login/device', async (context) => context.json(await (await requireLogins(routes)).startDevice()));
+  app.post('/login/device/token', async (context) => {
+    const [deviceCode, name] = await readTexts(context, ['deviceCode', 'name']);
+    const answer = await (await requireLogins(routes)).redeemDevice(deviceCode, name);
+    return context.json(typeof answer === 'string' ? { waiting: answer } : answer);
+  });
+}
+
+async function requireLogins({ logins }: LoginRoutes): Promise<Logins> {
+  const found = await logins();
+  if (found !== null) return found;
+  throw new JobmanError('This server has no login for people: its tokens come from an admin.', exitCode.notFound);
+}
+
+// ------------------------------------------------------------------------------------------ pages
+
+/** An error is a page too. */
+async function answerPage(
+  context: Context,
+  answer: () => Promise<LoginPage | URL>,
+  expected: (error: unknown) => JobmanError,
+): Promise<Response> {
+  let shown: LoginPage;
+  let status = 200;
+  try {
+    const result = await answer();
+    if (result instanceof URL) {
+      // The address of this page has secrets.
+      context.header('referrer-policy', 'no-referrer');
+      return context.redirect(result.href, 303);
+    }
+    shown = result;
+  } catch (error) {
+    const problem = expected(error);
+    ({ status } = toProblem(problem));
+    shown = { title: 'The login failed', lines: [problem.message, ...problem.lines] };
+  }
+  return context.body(renderPage(shown), status as ContentfulStatusCode, { ...pageHeaders });
+}
+
+/** Gives the browser its secret, and begins nothing: every page can send its visitors here. */
+async function firstPage(context: LoginContext, routes: LoginRoutes): Promise<LoginPage> {
+  const { issuer } = await requireLogins(routes);
+  const { port, state, challenge } = readLogin(context);
+  const own = await ownUrl(context, routes);
+  // Two logins in one browser have the same secret.
+  const browser = browserOf(context, own) ?? randomSecret();
+  setCookie(context, cookieName, browser, {
+    ...(isSecure(own) && { prefix: 'host', secure: true }),
+    path: '/',
+    httpOnly: true,
+    sameSite: 'Lax',
+    maxAge: loginTime / second,
+  });
+  const proof = proofOf(browser, { port, state, challenge });
+  const next = new URLSearchParams({ port: String(port), state, challenge, proof });
+  return {
+    title: 'Log in to jobman',
+    lines: [
+      `You will log in at ${new URL(issuer).host}. The command then has your rights on ${new URL(own).host}.`,
+      'Continue only if you have just run "jobman login" on this computer, and it shows this code:',
+    ],
+    code: comparisonCode(challenge),
+    link: { text: 'Continue', url: `login/start?${next.toString()}` },
+  };
+}
+
+async function startLogin(context: LoginContext, routes: LoginRoutes): Promise<URL> {
+  const login = readLogin(context);
+  const own = await ownUrl(context, routes);
+  const browser = browserOf(context, own);
+  // Another page could otherwise start a login for a command that its visitor has not run.
+  if (browser === undefined || context.req.query('proof') !== proofOf(browser, login))
+    throw usageError('This page was not opened from the page before it, or the browser refuses cookies.', [
+      'Begin again: jobman login URL',
+    ]);
+  const logins = await requireLogins(routes);
+  return new URL(await logins.start({ ...login, browser, redirectUri: `${own}${callbackPath}` }));
+}
+
+/** The address of this server, as the provider and the browser know it. */
+async function ownUrl(context: LoginContext, { url }: LoginRoutes): Promise<string> {
+  const given = await url();
+  if (given !== null) return given.replace(/\/+$/, '');
+  const own = URL.parse(`${context.get('sender').isSecure ? 'https' : 'http'}://${context.req.header('host') ?? ''}`);
+  if (own === null) throw usageError('The request has no valid header Host.');
+  return own.origin;
+}
+
+function isSecure(own: string): boolean {
+  return own.startsWith('https:');
+}
+
+/** `__Host-` keeps other hosts of the same domain from setting the cookie. Browsers accept it over TLS only. */
+function browserOf(context: LoginContext, own: string): string | undefined {
+  const value = isSecure(own) ? getCookie(context, cookieName, 'host') : getCookie(context, cookieName);
+  return value !== undefined && secretPattern.test(value) ? value : undefined;
+}
+
+type CliLogin = Pick<BrowserLogin, 'port' | 'state' | 'challenge'>;
+
+/** Throws JobmanError (2). */
+function readLogin({ req }: LoginContext): CliLogin {
+  const [port, state = '', challenge = ''] = [Number(req.query('port')), req.query('state'), req.query('challenge')];
+  const isPort = Number.isInteger(port) && port >= 1024 && port <= 65_535;
+  if (isPort && secretPattern.test(state) && secretPattern.test(challenge)) return { port, state, challenge };
+  throw usageError('This page belongs to a command. Run it in a terminal: jobman login URL');
+}
+
+function proofOf(browser: string, { port, state, challenge }: CliLogin): string {
+  return createHash('sha256').update([browser, port, state, challenge].join(' ')).digest('base64url');
+}
+
+/** Throws JobmanError (2). */
+async function readTexts<const Names extends readonly string[]>(
+  context: Context,
+  names: Names,
+): Promise<{ readonly [At in keyof Names]: string }> {
+  const { incoming } = context.env as HttpBindings;
+  const body = (await readBody(incoming, maxBody, () => undefined)).toString();
+  let fields: Readonly<Record<string, unknown>>;
+  try {
+    fields = Object(JSON.parse(body)) as typeof fields;
+  } catch {
+    throw usageError('The body is not JSON.');
+  }
+  const texts = names.map((name) => fields[name]);
+  const wrong = names.find((_, at) => typeof texts[at] !== 'string' || texts[at] === '');
+  if (wrong !== undefined) throw usageError(`The request must have the text "${wrong}".`);
+  return texts as unknown as { readonly [At in keyof Names]: string };
+}

@@ -1,0 +1,84 @@
+// Accounts of users at an identity provider, and logins there that wait for their next step.
+
+import type { AuditEntry } from '../app/audit.ts';
+import type { Identity } from '../app/oidc.ts';
+import type { PendingLogin } from '../app/oidc-logins.ts';
+import type { LogInAnswer, NewPerson } from '../app/ports.ts';
+import { comparisonKey, normalizeName, userNameProblem } from '../app/user-names.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { Role, UserName } from '../core/model/user.ts';
+import { auditWrites } from './audit.ts';
+import { sql, type Database } from './sql.ts';
+import { insertUser, readUserViews } from './user-changes.ts';
+
+interface Account {
+  readonly owner: UserName;
+  readonly issuer: string | null;
+  readonly subject: string | null;
+}
+
+/** See `AccessStore.logIn`. */
+export async function logIn(
+  db: Database,
+  { issuer, subject, account }: Identity,
+  person: NewPerson | null,
+  audit: (user: UserName, role: Role, added: boolean) => AuditEntry,
+): Promise<LogInAnswer> {
+  const { rows } = await sql<Account & { readonly account: string }>`
+    select owner, account, issuer, subject from account
+    where (issuer = ${issuer} and subject = ${subject}) or account = ${account}`.execute(db);
+  const found = rows.find((row) => row.subject === subject && row.issuer === issuer) ?? rows[0];
+  const users = await readUserViews(db);
+  const at = audit('', 'viewer', false).at;
+  const user = users.find(({ name }) => name === found?.owner);
+  if (found === undefined || user === undefined) {
+    if (person === null || userNameProblem(normalizeName(person.name)) !== null) return { kind: 'unknown' };
+    const name = normalizeName(person.name);
+    const similar = users.find((one) => comparisonKey(one.name) === comparisonKey(name));
+    if (similar !== undefined) return { kind: 'name_taken', user: similar.name, role: similar.role };
+    await insertUser(db, { name, role: person.role, createdAt: at });
+    await sql`
+      insert into account (owner, account, issuer, subject, bound_at)
+      values (${name}, ${account}, ${issuer}, ${subject}, ${at})`.execute(db);
+    await db.runAll(auditWrites(audit(name, person.role, true)));
+    return { kind: 'allowed', user: name, role: person.role };
+  }
+  const { name, role } = user;
+  if (user.disabledAt !== null) return { kind: 'disabled', user: name, role };
+  if (found.subject === null)
+    await sql`
+      update account set issuer = ${issuer}, subject = ${subject}, bound_at = ${at} where owner = ${name}`.execute(db);
+  else if (found.subject !== subject || found.issuer !== issuer) return { kind: 'other_person', user: name, role };
+  await db.runAll(auditWrites(audit(name, role, false)));
+  return { kind: 'allowed', user: name, role };
+}
+
+export async function addPendingLogin(
+  db: Database,
+  { id, kind, expiresAt, body }: PendingLogin,
+  at: Instant,
+  max: number,
+): Promise<void> {
+  await db.runAll([
+    sql`delete from pending_login where expires_at <= ${at}`,
+    sql`
+      delete from pending_login where id in (
+        select id from pending_login where kind = ${kind} order by expires_at desc, id limit 1000000 offset ${max - 1})`,
+    sql`insert into pending_login (id, kind, expires_at, body) values (${id}, ${kind}, ${expiresAt}, ${body})`,
+  ]);
+}
+
+/** The body, for the one who asks first; null if it was taken or has expired. */
+export async function takePendingLogin(
+  db: Database,
+  id: string,
+  kind: PendingLogin['kind'],
+  at: Instant,
+): Promise<string | null> {
+  const { rows } = await sql<{ body: string; expiresAt: number }>`
+    delete from pending_login where id = ${id} and kind = ${kind} returning body, expires_at as "expiresAt"`.execute(
+    db,
+  );
+  const [row] = rows;
+  return row === undefined || row.expiresAt <= at ? null : row.body;
+}

@@ -1,0 +1,86 @@
+// Whole logins of a person: `jobman login` as a process, `jobman server` with a real identity provider, and a browser.
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import { Browser } from '../oidc/support/browser.ts';
+import { clientSecret, startProvider } from '../oidc/support/provider.ts';
+import { jobman, startJobman } from '../support/jobman.ts';
+import { openWorld } from '../support/world.ts';
+
+/** A server with the identity provider, and a user ada. */
+async function openLab(t: TestContext, settings: object = {}) {
+  const provider = await startProvider(t);
+  provider.people.set('ada', { email: 'ada@lab.example', email_verified: true });
+  const world = openWorld(t, { patienceMs: 20_000 });
+  const home = join(world.folder, 'served');
+  const served = { JOBMAN_HOME: home };
+  mkdirSync(home);
+  writeFileSync(join(home, 'oidc-secret'), `${clientSecret}\n`);
+  const oidc = { issuer: provider.issuer, client_id: 'jobman', client_secret_file: 'oidc-secret', ...settings };
+  writeFileSync(join(home, 'settings.json'), JSON.stringify({ server: { oidc } }));
+  const onServer = async (...argv: readonly string[]) => {
+    const { code, stdout, stderr } = await jobman(world, argv, { env: served });
+    assert.equal(code, 0, `${argv.join(' ')}: ${stderr}`);
+    return stdout + stderr;
+  };
+  await onServer('token', 'create', '--name', 'first');
+  await onServer('user', 'add', 'ada', '--account', 'ada@lab.example');
+  const server = startJobman(world, ['server', '--listen', '127.0.0.1:0'], { env: served });
+  await server.waitForOutput(/The server runs at \S+\./);
+  const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
+  const noScreen = { DISPLAY: '', WAYLAND_DISPLAY: '', BROWSER: '' };
+  const stop = async () => {
+    server.child.kill('SIGTERM');
+    assert.equal((await server.result).code, 0, server.stderr);
+  };
+  return {
+    stop,
+    world,
+    url,
+    onServer,
+    start: (...argv: readonly string[]) => startJobman(world, argv, { env: noScreen }),
+  };
+}
+
+suite('a person', { timeout: 180_000 }, () => {
+  test('logs in with the browser of this machine, uses the server, and logs out', async (t) => {
+    const { stop, world, url, onServer, start } = await openLab(t);
+    const command = start('login', url, '--name', 'lab', '--browser');
+    await command.waitForOutput(/Open this page: \S+/);
+    const [, page = ''] = /Open this page: (\S+)/.exec(command.stderr) ?? [];
+    const [code = 'no code'] = /[\dA-F]{4}-[\dA-F]{4}/.exec(command.stderr) ?? [];
+    const browser = new Browser();
+    const first = await browser.open(page);
+    assert.match(first.text, new RegExp(`shows this code: ${code} Continue`));
+    const last = await browser.logIn(await browser.click(first, 'Continue'), 'ada');
+    assert.match(last.text, /You are logged in You may close this window/);
+    const { code: exit, stdout, stderr } = await command.result;
+    assert.equal(exit, 0, stderr);
+    assert.match(stdout, /^Logged in to lab \(http.* as ada, with the role member, by the token \S+, which expires on/);
+    assert.match((await jobman(world, ['whoami'])).stdout, /^user +ada\nrole +member\n/);
+    assert.match(await onServer('audit'), /ada .*log-in/);
+    assert.doesNotMatch(readFileSync(join(world.folder, 'served/state.db'), 'latin1'), new RegExp(clientSecret));
+    assert.equal((await jobman(world, ['logout', '--revoke'])).code, 0);
+    await stop();
+  });
+
+  test('logs in with a code in a browser on another machine, until an admin disables the user', async (t) => {
+    const { stop, world, url, onServer, start } = await openLab(t);
+    const command = start('login', url, '--name', 'lab', '--device');
+    await command.waitForOutput(/enter the code \S+\./);
+    const [, address = '', code = ''] = /Open (\S+) in a browser.* the code (\S+)\./.exec(command.stderr) ?? [];
+    const browser = new Browser();
+    const confirmed = await browser.submit(await browser.open(address), { user_code: code });
+    const done = await browser.logIn(await browser.submit(confirmed), 'ada');
+    assert.match(done.text, /successful/);
+    const { code: exit, stdout, stderr } = await command.result;
+    assert.equal(exit, 0, stderr);
+    assert.match(stdout, /^Logged in to lab \(http.* as ada/);
+    await onServer('user', 'disable', 'ada');
+    const refused = await jobman(world, ['list']);
+    assert.deepEqual([refused.code, /does not accept this token/.test(refused.stderr)], [4, true]);
+    await stop();
+  });
+});
