@@ -19,6 +19,8 @@ const exceptions: readonly RegExp[] = [
   /^test\/lab\/scripts\/staging\.sh:/u,
   // `words` is a variable of zsh.
   /^src\/cli\/commands\/help\.ts:\d+ words /u,
+  // The type of a problem document is `about:blank`.
+  /^python\/jobman\/_api\.py:\d+ blank /u,
   // An option of a ReadableStream.
   /^\S+:\d+ name highWaterMark$/u,
   // The command `jobman mark`.

@@ -10,11 +10,13 @@ import { parseSync } from 'vite';
 import { problemType } from '../src/api/problem.ts';
 import { answerTypes, routes, type Operation, type Route } from '../src/api/routes.ts';
 import { version } from '../src/version.ts';
+import { pythonClient } from './python-client.ts';
 import { isTypeName } from './json-schema.ts';
 
 const root = join(import.meta.dirname, '..');
 const argumentsFile = 'src/api/arguments.schema.json';
 const openApiFile = 'docs/openapi.json';
+const pythonFile = 'python/jobman/_api.py';
 const clientFile = join(root, 'src/app/client.ts');
 
 /** A node of the syntax tree, of which only the parts that a method of an interface has are read. */
@@ -163,7 +165,11 @@ export function apiFiles(): Readonly<Record<string, string>> {
     answers: partsOf('answer', components),
     named: convert(named, all, components) as Schemas,
   });
-  return { [argumentsFile]: formatLines({ $defs, operations }), [openApiFile]: document };
+  return {
+    [argumentsFile]: formatLines({ $defs, operations }),
+    [openApiFile]: document,
+    [pythonFile]: pythonClient(document),
+  };
 }
 
 // ------------------------------------------------------------------------------------------ OpenAPI

@@ -70,6 +70,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
 
   list: json('GET /v1/jobs', 'fields query'),
   create: json('change POST /v1/jobs', 'body request'),
+  readManifest: json('read POST /v1/manifests', 'body request'),
   plan: json('read POST /v1/plans', 'member spec', 'member workdir'),
   activity: json('GET /v1/activity'),
   listCleanable: json('GET /v1/cleanable-jobs'),

@@ -43,6 +43,7 @@ import type { DiffSide } from './diff.ts';
 import type { ImageDetails, ImageQuery, ImageRow, RegistryAnswer } from './images.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { OrphanReport, OrphanView } from './orphans.ts';
+import type { ManifestProblem } from './errors.ts';
 import type { BucketStatus, Blob, Orphan, UsageFilter } from './ports.ts';
 import type { QuotaQuery, QuotaReport } from './quota.ts';
 import type { RefPurpose } from './refs.ts';
@@ -595,6 +596,58 @@ export interface CreateRequest {
   readonly idempotencyKey?: string;
 }
 
+/** A file that a manifest names, as the client's machine has it. */
+export type GivenFile =
+  | {
+      readonly kind: 'file';
+      readonly bytes: number;
+      readonly isExecutable: boolean;
+      /** The content. Only for the paths that the answer wants it of. */
+      readonly base64?: string;
+    }
+  | {
+      readonly kind: 'folder';
+      /** The names in it. */
+      readonly entries: readonly string[];
+    }
+  | { readonly kind: 'absent' };
+
+export interface ManifestRequest {
+  readonly text: string;
+  /** The folder of the manifest, absolute: relative paths start there. */
+  readonly folder: string;
+  /** The folder of the user: `~` in a path. */
+  readonly home: string;
+  /** The name of the file, from which the job gets its name if the manifest has none. */
+  readonly file?: string;
+  /** Values that replace those of keys: `job.name=iris`. */
+  readonly sets?: readonly string[];
+  /** By absolute path; those that earlier answers wanted. */
+  readonly files?: Readonly<Record<string, GivenFile>>;
+  /** Values of environment variables that earlier answers wanted; null for one that is not set. */
+  readonly variables?: Readonly<Record<string, string | null>>;
+}
+
+/** `wanted`: the manifest names files or variables that the same request needs next, with those that it had. */
+export type ManifestAnswer =
+  | {
+      readonly kind: 'wanted';
+      /** Files to describe. */
+      readonly paths: readonly string[];
+      /** Files whose content is needed. */
+      readonly contents: readonly string[];
+      readonly variables: readonly string[];
+    }
+  | {
+      readonly kind: 'spec';
+      readonly spec: JobSpec;
+      /** The text to create the job with. */
+      readonly manifest: string;
+      /** The sources of the values of the job's own secrets: a file or a variable. */
+      readonly secrets: readonly { readonly secret: SecretName; readonly path?: string; readonly variable?: string }[];
+      readonly warnings: readonly ManifestProblem[];
+    };
+
 export type CreateAnswer =
   | CreatedJob
   | { readonly kind: 'confirmation_required'; readonly confirmation: ConfirmationNeeded };
@@ -740,6 +793,11 @@ export interface Client {
   actions(ref: Ref): Promise<JobActions>;
   /** The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed. */
   create(request: CreateRequest): Promise<CreateAnswer>;
+  /**
+   * The spec of a manifest, for a client without the parser; also stores the contents of the files that it names. Throws
+   * JobmanError (2) with all problems.
+   */
+  readManifest(request: ManifestRequest): Promise<ManifestAnswer>;
   /** `workdir`: the folder of `job.workdir`, for people. */
   plan(spec: JobSpec, workdir?: string): Promise<Plan>;
   /** The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4). */

@@ -67,6 +67,8 @@ export interface ClientParts {
   /** A message for the user about the programs that were started since the last call; null: none was. */
   readonly startNotice?: () => string | null;
   readonly pools: () => Promise<readonly Pool[]>;
+  /** `tpu.project` of the settings. */
+  readonly defaultProject: () => Promise<string | null>;
   /** Loaded at the first ticket. */
   readonly workerRoutes: () => Promise<WorkerRoutes>;
   readonly clouds: OpenClouds;
@@ -144,6 +146,19 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
       const [{ planRequest }, { requireValidSpec }] = await Promise.all([import('./plan.ts'), import('./create.ts')]);
       await requireValidSpec(parts, spec);
       return planRequest(parts, spec, workdir, async () => (await whoAmI()).user);
+    },
+
+    async readManifest(request) {
+      const [{ requireGeneral }, { readManifest }, { listSecrets }] = await Promise.all([
+        import('./require-permission.ts'),
+        import('./read-manifest.ts'),
+        import('./secrets.ts'),
+      ]);
+      const actor = await whoAmI();
+      requireGeneral(actor, 'store-files', 'store files');
+      (await parts.jobFolders()).makeHome();
+      const names = (await listSecrets(parts, actor)).map(({ name }) => name);
+      return readManifest(parts, request, names);
     },
 
     async hostQueues() {

@@ -74,6 +74,7 @@ export function createClientParts(services: Services): {
     },
     startNotice,
     pools: async () => hostsOf(await services.settings()),
+    defaultProject: async () => (await services.settings()).tpu.project,
     grants: async () => (await services.settings()).grants,
     ...machines,
     ...controllerParts(services, store, startMessages, startNotice),

@@ -195,6 +195,13 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
       client.putBlobs([{ digest: 'sha256:../../state.db', content: Buffer.from('a') }]),
     ),
   ],
+  readManifest: [
+    refused('a relative folder', usage, (client) => client.readManifest({ text: '', folder: 'a', home: '/' })),
+    refused('text that is no YAML', usage, (client) => client.readManifest({ text: 'a: [', folder: '/a', home: '/' })),
+    refused('a setting without its value', usage, (client) =>
+      client.readManifest({ text: 'local: {}\ncommand: {cmd: a}', folder: '/a', home: '/', sets: ['__proto__'] }),
+    ),
+  ],
   hasBlobs: [
     harmless('unknown digests', [], (client) => client.hasBlobs([`sha256:${'0'.repeat(64)}`])),
     ...['sha256:../../state.db', 'sha256:\u0000', ''].map((text) =>

@@ -940,6 +940,44 @@ export function clientSuite(implementation: OpenClient): void {
     assert.equal((await client.openSecrets())[0]?.host, 'login');
   });
 
+  test('a manifest becomes a spec once the files and variables that it names are sent, and all its problems are one error', async (t) => {
+    const { client } = openFixture(t);
+    const text = [
+      'job: {name: iris, env: {A: "${oc.env:A}"}, secrets: {TOKEN: ./token}, files: ["data.txt:d.txt"]}',
+      'tpu: {project: my-project, accelerator: v4-8, zone: us-central2-b}',
+      'command: {cmd: ls}',
+    ].join('\n');
+    const request = { text, folder: '/home/ada/work', home: '/home/ada', file: 'train.yaml' };
+    const first = await client.readManifest(request);
+    assert.ok(first.kind === 'wanted');
+    assert.deepEqual(new Set(first.paths), new Set(['/home/ada/work/token', '/home/ada/work/data.txt']));
+    assert.deepEqual(first.variables, ['A']);
+    const file = { kind: 'file', bytes: 3, isExecutable: false } as const;
+    const described = {
+      ...request,
+      variables: { A: 'b' },
+      files: { '/home/ada/work/token': file, '/home/ada/work/data.txt': file },
+    };
+    const second = await client.readManifest(described);
+    assert.deepEqual(second, { kind: 'wanted', paths: [], contents: ['/home/ada/work/data.txt'], variables: [] });
+    const base64 = Buffer.from('abc').toString('base64');
+    const whole = { ...described, files: { ...described.files, '/home/ada/work/data.txt': { ...file, base64 } } };
+    const read = await client.readManifest({ ...whole, sets: ['job.name=flower'] });
+    assert.ok(read.kind === 'spec');
+    assert.deepEqual(
+      [read.spec.name, read.spec.command.env['A'], read.secrets],
+      ['flower', 'b', [{ secret: 'TOKEN', path: '/home/ada/work/token' }]],
+    );
+    assert.deepEqual(await client.hasBlobs([digestOf(Buffer.from('abc'))]), [digestOf(Buffer.from('abc'))]);
+
+    const wrong = { ...request, text: 'local: {}\njob: {nam: a, max_runtime: -1}\ncommand: {cmd: ls}\n' };
+    await assert.rejects(client.readManifest(wrong), ({ code, lines, problems }: JobmanError) => {
+      assert.deepEqual([code, problems.map(({ key }) => key)], [exitCode.usage, ['job.nam', 'job.max_runtime']]);
+      assert.match(lines[0] ?? '', /^train\.yaml:2:7: job\.nam: Unknown key/);
+      return true;
+    });
+  });
+
   test('every method has answered over JSON', () => {
     const methods = Object.keys(open(() => Promise.reject(new Error('no actor')), {} as never));
     assert.deepEqual(

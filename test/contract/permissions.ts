@@ -380,6 +380,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   wake: { kind: 'none', because: 'only the role counts: a test of its own' },
   putBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
   hasBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
+  readManifest: { kind: 'none', because: 'only the role counts: a test of its own' },
   close: { kind: 'none', because: 'it ends the client' },
 };
 
@@ -851,6 +852,7 @@ export function permissionSuite(openClient: OpenClient): void {
       viewer.wake(),
       viewer.putBlobs([]),
       viewer.hasBlobs([]),
+      viewer.readManifest({ text: '', folder: '/a', home: '/a' }),
       viewer.testRecipient('slack'),
       viewer.checkLabCommand('book'),
     ])

@@ -40,6 +40,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     grants: () => Promise.resolve([]),
     isControllerRunning: () => Promise.resolve(true),
     pools: () => Promise.resolve([{ name: 'localhost', slots: 2, gpus: null }]),
+    defaultProject: async () => null,
     clouds: unavailable('clouds'),
     registry: unavailable('registry'),
     workerRoutes: unavailable('workers'),

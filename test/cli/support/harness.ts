@@ -367,6 +367,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     forgetOrphan: unavailable('orphans'),
     readStepFile: unavailable('files of setup steps'),
     putBlobs: async () => undefined,
+    readManifest: () => Promise.reject(new Error('commands read manifests themselves')),
     hasBlobs: async (digests) => digests,
     messages: async (limit) => (options.messages ?? []).slice(0, limit),
     heldEvents: async () => options.heldEvents ?? [],

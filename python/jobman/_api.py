@@ -1,0 +1,4359 @@
+"""The types and operations of the HTTP API of jobman. Generated from docs/openapi.json: `npm run reference`."""
+
+# mypy: warn_return_any=False
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, TypedDict, Union
+
+from jobman._http import Blob, Connection, LogPart
+
+ErrorCode = Literal["failed", "usage", "invalid_manifest", "not_found", "conflict", "confirmation_required", "forbidden", "unreachable", "interrupted"]
+
+# A mistake in a manifest.
+ManifestProblem = TypedDict("ManifestProblem", {
+    # The manifest's path as typed.
+    "file": "str",
+    # From 1; null if the problem is not in the text (`--set`, or a file that could not be read).
+    "line": "Union[float, None]",
+    "column": "Union[float, None]",
+    # `command.workers[1]`; empty for the whole file.
+    "key": "str",
+    "message": "str",
+    # The known name nearest to the typed one.
+    "suggestion": "Union[str, None]",
+    # The `--set` argument with the problem; null for a problem in the file.
+    "set": "Union[str, None]",
+})
+
+Problem = TypedDict("Problem", {
+    "type": "Literal[\"about:blank\"]",
+    # The phrase of the status.
+    "title": "str",
+    "status": "float",
+    # The message of the error. The members below are its other parts.
+    "detail": "str",
+    "code": "ErrorCode",
+    "exitCode": "float",
+    "lines": "List[str]",
+    "problems": "List[ManifestProblem]",
+    "reasons": "List[str]",
+    "refusedFor": "Union[str, None]",
+})
+
+AccessChange_1 = TypedDict("AccessChange_1", {
+    "kind": "Literal[\"role\"]",
+    "role": "Role",
+})
+
+AccessChange_2 = TypedDict("AccessChange_2", {
+    "kind": "Literal[\"logins\"]",
+    "logins": "List[str]",
+})
+
+AccessChange_3 = TypedDict("AccessChange_3", {
+    "kind": "Literal[\"disable\", \"enable\"]",
+})
+
+AccessChange_4_limits = TypedDict("AccessChange_4_limits", {
+    # That the TPUs of the jobs may have at once. Persistent TPUs do not count.
+    "chips": "Union[float, None]",
+    # Unfinished jobs.
+    "jobs": "Union[float, None]",
+    # Estimated US dollars for TPUs in each day of UTC.
+    "usdPerDay": "Union[float, None]",
+    # Projects of Google Cloud.
+    "projects": "Union[List[str], None]",
+    # Contexts of the kubeconfig.
+    "clusters": "Union[List[str], None]",
+}, total=False)
+
+AccessChange_4 = TypedDict("AccessChange_4", {
+    "kind": "Literal[\"limits\"]",
+    "limits": "AccessChange_4_limits",
+})
+
+# `limits`: an absent limit stays.
+AccessChange = Union['AccessChange_1', 'AccessChange_2', 'AccessChange_3', 'AccessChange_4']
+
+ActionAnswer_1 = TypedDict("ActionAnswer_1", {
+    "answer": "Literal[\"allow\"]",
+})
+
+ActionAnswer_2 = TypedDict("ActionAnswer_2", {
+    "answer": "Literal[\"confirm\", \"deny\"]",
+    "cause": "Literal[\"permission\", \"state\"]",
+    "message": "str",
+})
+
+ActionAnswer = Union['ActionAnswer_1', 'ActionAnswer_2']
+
+# The token of the call; absent for a login.
+Actor_token = TypedDict("Actor_token", {
+    "id": "str",
+    "name": "str",
+})
+
+_Actor = TypedDict("_Actor", {
+    "user": "UserName",
+    "role": "Role",
+    "via": "Literal[\"local\", \"token\", \"session\"]",
+    # Logins whose jobs count as the actor's own: those of the user, and the one of this process. Empty for a token.
+    "logins": "List[str]",
+})
+_Actor_optional = TypedDict("_Actor_optional", {
+    # The login that performs the call, unless it is known to be the user's or owns the home.
+    "otherLogin": "str",
+    # The login of this machine that performs the call; absent for a token.
+    "login": "str",
+    # The token of the call; absent for a login.
+    "token": "Actor_token",
+    # As in `User`.
+    "isDisabled": "Literal[True]",
+}, total=False)
+
+
+# A user who performs calls. Every client is bound to one actor.
+class Actor(_Actor, _Actor_optional):
+    pass
+
+
+# The observable states of an allocation. `AllocationStatus` explains each.
+AllocationState = Literal["absent", "waiting", "provisioning", "ready", "interrupted", "lost", "releasing", "foreign"]
+
+_AllocationStatus = TypedDict("_AllocationStatus", {
+    "state": "AllocationState",
+    # The cloud's own state, for people: `WAITING_FOR_RESOURCES`, `PREEMPTED`.
+    "detail": "str",
+})
+_AllocationStatus_optional = TypedDict("_AllocationStatus_optional", {
+    # With `lost`. A preemption is the cloud's act; a failure has an error.
+    "cause": "Literal[\"preempted\", \"failed\"]",
+    "error": "CloudError",
+    # Each slice, for the usage ledger. Absent: one slice, in this state.
+    "slices": "List[SliceState]",
+    # With `ready`: the number of workers and their addresses.
+    "workers": "float",
+    "hosts": "List[Host]",
+    # Persistent only, absent without a node: the creation time in the cloud. Tells it from a later one of that name.
+    "creationTime": "str",
+}, total=False)
+
+
+# - absent: it does not exist - waiting: requested, and no machine exists yet - provisioning: the machines are being created - ready: usable - interrupted: returns by itself (maintenance, restart) - lost: never usable again (preempted, terminated, failed, suspended); it must be released - releasing: its deletion is in progress - foreign: the resource of that name is not ours
+class AllocationStatus(_AllocationStatus, _AllocationStatus_optional):
+    pass
+
+
+AllocationView_workers_item = TypedDict("AllocationView_workers_item", {
+    "worker": "float",
+    "internalIp": "Union[str, None]",
+    "externalIp": "Union[str, None]",
+})
+
+# Capacity requested or held for a job.
+AllocationView = TypedDict("AllocationView", {
+    # From 1.
+    "allocation": "float",
+    # Its name in the cloud.
+    "name": "str",
+    "ownership": "Literal[\"ephemeral\", \"persistent\"]",
+    # `refused`: it was never created. Otherwise the last observed state.
+    "state": "Union[AllocationState, Literal[\"planned\"], Literal[\"requested\"], Literal[\"refused\"], Literal[\"gone\"]]",
+    # The cloud's last status or error, with its age; null if the allocation is ready, gone or not requested yet.
+    "message": "Union[str, None]",
+    "requestedAt": "Union[Instant, None]",
+    "readyAt": "Union[Instant, None]",
+    "releasedAt": "Union[Instant, None]",
+    "goneAt": "Union[Instant, None]",
+    "workers": "List[AllocationView_workers_item]",
+})
+
+AlternativeAnswer = TypedDict("AlternativeAnswer", {
+    "alternative": "float",
+    # `ready`: it provided an allocation.
+    "answer": "Union[CapacityAnswer, Literal[\"ready\"]]",
+    "at": "Instant",
+})
+
+_ArchivedJob = TypedDict("_ArchivedJob", {
+    "job": "ClusterJob",
+    # All pods ever observed, oldest first; a deleted pod keeps its last observation.
+    "pods": "List[ClusterPod]",
+    "events": "List[ClusterEvent]",
+    "server": "str",
+    "context": "str",
+    "observedAt": "Instant",
+    # Time of the first observation without the job; null while it may exist.
+    "goneAt": "Union[Instant, None]",
+    # The job left the list; its logs and history remain available by its name until `clean`.
+    "hidden": "bool",
+    # The submitted Job as JSON; null if it was not submitted from this installation.
+    "object": "Union[str, None]",
+    "logs": "List[ArchivedLog]",
+})
+_ArchivedJob_optional = TypedDict("_ArchivedJob_optional", {
+    # The own price of its flavor when the job was first observed; null without one. Absent before, and in older records.
+    "flavorPrice": "Union[FlavorPrice, None]",
+}, total=False)
+
+
+class ArchivedJob(_ArchivedJob, _ArchivedJob_optional):
+    pass
+
+
+# The newest whole line of a copy.
+ArchivedLine = TypedDict("ArchivedLine", {
+    "pod": "str",
+    "container": "str",
+    "line": "str",
+    "at": "Instant",
+})
+
+ArchivedLog = TypedDict("ArchivedLog", {
+    "pod": "str",
+    "container": "str",
+    "state": "ArchivedLogState",
+})
+
+# State of the copy. `truncated`: the pod was gone before the copy reached the end of the log.
+ArchivedLogState = Literal["open", "complete", "truncated"]
+
+# An attempt that has started.
+AttemptMetrics = TypedDict("AttemptMetrics", {
+    "attempt": "float",
+    "stage": "float",
+    "startedAt": "Union[Instant, None]",
+    "endedAt": "Union[Instant, None]",
+    # Null until it ends.
+    "reason": "Union[Reason, None]",
+    # The worker whose metrics these are; null without metrics.
+    "worker": "Union[WorkerId, None]",
+    "firstStep": "Union[float, None]",
+    "lastStep": "Union[float, None]",
+    # The last step of all, if the program names it.
+    "totalSteps": "Union[float, None]",
+    # Between its first and its last step; null with fewer than 5 steps or less than 30 seconds.
+    "stepsPerSecond": "Union[float, None]",
+})
+
+AttemptView = TypedDict("AttemptView", {
+    # From 1.
+    "attempt": "float",
+    "stage": "float",
+    "startMode": "Literal[\"fresh\", \"resume\", \"rerun\"]",
+    "startedBy": "Literal[\"owner\", \"rule\"]",
+    # True if the attempt runs only the command, on workers that were ready, without setup steps.
+    "commandOnly": "bool",
+    "allocation": "float",
+    "workers": "List[WorkerId]",
+    "createdAt": "Instant",
+    # End of the pause after a failure: neither a request nor a start happens before it.
+    "notBeforeAt": "Instant",
+    "startedAt": "Union[Instant, None]",
+    # Time at which jobman decided to end the attempt or observed its end. The time from here to `endedAt` is lost.
+    "endingAt": "Union[Instant, None]",
+    "endedAt": "Union[Instant, None]",
+    # Null until it ends.
+    "reason": "Union[Reason, None]",
+    "evidence": "Union[Evidence, None]",
+    "exits": "List[Exit]",
+    # The copy of the working directory that it runs.
+    "workdirCopy": "Union[float, None]",
+})
+
+AuditObject = TypedDict("AuditObject", {
+    "kind": "Literal[\"job\", \"cluster_job\", \"user\", \"token\", \"secret\", \"project\", \"tpu\", \"recipient\"]",
+    # The id or the name; of a TPU the resource name.
+    "id": "str",
+})
+
+AuditRow_token_1 = TypedDict("AuditRow_token_1", {
+    # Its id.
+    "id": "str",
+    "name": "str",
+})
+
+AuditRow = TypedDict("AuditRow", {
+    "at": "Instant",
+    # The user who made the request.
+    "actor": "UserName",
+    # The role in which the user made it.
+    "role": "Role",
+    # The login of the machine; null for a token.
+    "login": "Union[str, None]",
+    # The token; null for a login.
+    "token": "Union[AuditRow_token_1, None]",
+    # A command of a job such as `cancel`, or the name of another operation such as `change-user`.
+    "operation": "str",
+    # The object of the request; null without one.
+    "object": "Union[AuditObject, None]",
+    # `failed`: it was permitted, and could not be done.
+    "outcome": "Literal[\"allowed\", \"denied\", \"failed\"]",
+    # More about the request, such as the new role of a user.
+    "detail": "Dict[str, AuditValue]",
+    # From 1, in the order of the requests.
+    "seq": "float",
+})
+
+AuditValue = Union[str, float, bool, None, List[str]]
+
+# Source of a supervised job's capacity. Kubernetes jobs live in their cluster and are not supervised.
+BackendName = Literal["hosts", "tpu"]
+
+# A charge in one currency. Amounts in different currencies are never added.
+BilledAmount = TypedDict("BilledAmount", {
+    # `USD`, `EUR`.
+    "currency": "str",
+    # Before credits.
+    "costAmount": "float",
+    # Discounts and other credits: negative.
+    "creditsAmount": "float",
+    # The sum of both: what Google charges.
+    "netAmount": "float",
+})
+
+BillingAnswer = TypedDict("BillingAnswer", {
+    "report": "BillingReport",
+    # Null without an export: the report has estimates only.
+    "source": "Union[BillingSourceView, None]",
+    # The kinds of usage in this period that Google's TPU estimates leave out.
+    "leftOut": "List[UsageKind]",
+})
+
+# Billed and estimated costs of the TPUs of jobs on the same days, in US dollars.
+BillingComparison = TypedDict("BillingComparison", {
+    # Charged for resources with the label of a job. Null without an export or without a conversion rate.
+    "billedUsd": "Union[float, None]",
+    # By list prices or prices of the settings. Null if nothing has a price.
+    "estimateUsd": "Union[float, None]",
+    # Allocated time without a price: the estimate does not contain it.
+    "unpricedMs": "Duration",
+    # Billed minus estimated. Null if one of them is missing.
+    "differenceUsd": "Union[float, None]",
+})
+
+# A field that the report is not grouped by is null.
+BillingGroup = TypedDict("BillingGroup", {
+    # `2026-11-20`, in UTC.
+    "day": "Union[str, None]",
+    # Google's name of the service: `Cloud TPU`.
+    "service": "Union[str, None]",
+    # Google's description of the SKU.
+    "sku": "Union[str, None]",
+    # The owner of the job; null for charges without a job of this installation.
+    "user": "Union[str, None]",
+    # Id of the job; null for charges without a job of this installation.
+    "job": "Union[str, None]",
+    # Name of the job.
+    "name": "Union[str, None]",
+    # One entry for each currency; empty if the export has no charge.
+    "billed": "List[BilledAmount]",
+    # Null for services and SKUs, which an estimate does not have, and if nothing can be compared.
+    "comparison": "Union[BillingComparison, None]",
+})
+
+BillingGrouping = Literal["day", "service", "sku", "user", "job"]
+
+BillingReport_compared_1 = TypedDict("BillingReport_compared_1", {
+    "since": "Instant",
+    "until": "Instant",
+})
+
+BillingReport = TypedDict("BillingReport", {
+    # The kinds of the groups.
+    "by": "List[BillingGrouping]",
+    "since": "Instant",
+    "until": "Instant",
+    # In the order of days, then the most expensive first.
+    "groups": "List[BillingGroup]",
+    "billed": "List[BilledAmount]",
+    # Null if nothing can be compared.
+    "comparison": "Union[BillingComparison, None]",
+    # The days that are compared: from the first usage in the export to the last day that is complete. Null for none.
+    "compared": "Union[BillingReport_compared_1, None]",
+    # Dates of the price tables of the estimates, and `settings`; sorted.
+    "prices": "List[str]",
+})
+
+# The export that was read.
+BillingSourceView = TypedDict("BillingSourceView", {
+    # Rows of an unexpected form; their amounts are not included.
+    "unreadableRows": "float",
+    # Start of the first usage at or after `since` in the export; null if it has none.
+    "firstUsageAt": "Union[Instant, None]",
+    # Time of the newest export of usage at or after `since`; null if the export has none.
+    "exportedAt": "Union[Instant, None]",
+    # Bytes that the queries read.
+    "bytesRead": "float",
+    # Bytes that Google charges for the queries; 0 for an answer from BigQuery's cache.
+    "bytesCharged": "float",
+    # `project.dataset.table`.
+    "table": "str",
+})
+
+BucketAnswer = TypedDict("BucketAnswer", {
+    "statuses": "List[BucketStatus]",
+    # A message for the user about a program that was started for the answer; null: none was.
+    "notice": "Union[str, None]",
+})
+
+BucketLocation = TypedDict("BucketLocation", {
+    # `us-central2`, `us`, `nam4`; in lower case, as zones are written.
+    "location": "str",
+    # `region`, `dual-region`, `multi-region`, `zone`. Null if unknown.
+    "kind": "Union[str, None]",
+    # Its regions: the two that the owner of a dual-region bucket chose, or its one zone. Empty if unknown.
+    "parts": "List[str]",
+})
+
+BucketRow = TypedDict("BucketRow", {
+    "project": "str",
+    # The name of the bucket.
+    "bucket": "str",
+    # `us-central2`, `us`, `nam4`; null if unknown.
+    "location": "Union[str, None]",
+    # The class of new objects, such as `STANDARD`; null if unknown.
+    "storageClass": "Union[str, None]",
+    "createdAt": "Union[Instant, None]",
+    # The size of all objects. Null while it is not known, which does not mean empty.
+    "bytes": "Union[float, None]",
+    # The number of objects; null while it is not known.
+    "objects": "Union[float, None]",
+    # The difference between the newest daily value of the metric and the one of a week before; null without both.
+    "growth7dBytes": "Union[float, None]",
+    # The same over 30 days.
+    "growth30dBytes": "Union[float, None]",
+    # `metric`: Cloud Monitoring. `listing`: jobman has counted the objects. Null without a size.
+    "source": "Literal[\"metric\", \"listing\", None]",
+    # Time of the count. For a metric the end of the day of its newest point: the measurement may be a day older.
+    "measuredAt": "Union[Instant, None]",
+    # True if the count ended early: `bytes` and `objects` are lower limits.
+    "partial": "bool",
+    # True if there is no size because it could not be read. False if Google has not measured the bucket yet.
+    "sizeUnread": "bool",
+    # Zones in use from which reads leave the bucket's region.
+    "zonesOutside": "List[str]",
+    # True for a bucket of the TPU emulator.
+    "simulated": "bool",
+})
+
+BucketStatus_1 = TypedDict("BucketStatus_1", {
+    "kind": "Literal[\"present\"]",
+    "location": "BucketLocation",
+})
+
+BucketStatus_2 = TypedDict("BucketStatus_2", {
+    "kind": "Literal[\"unlocated\"]",
+})
+
+BucketStatus_3 = TypedDict("BucketStatus_3", {
+    "kind": "Literal[\"absent\"]",
+})
+
+BucketStatus_4 = TypedDict("BucketStatus_4", {
+    "kind": "Literal[\"unknown\"]",
+    "reason": "str",
+})
+
+BucketStatus = Union['BucketStatus_1', 'BucketStatus_2', 'BucketStatus_3', 'BucketStatus_4']
+
+# Periods of the calendar in UTC; a week begins on Monday.
+BudgetPeriod = Literal["day", "week", "month"]
+
+# A budget that limits the job. Amounts are estimates in US dollars.
+BudgetView = TypedDict("BudgetView", {
+    # By the job since its owner's newest start; by its owner since the beginning of the period.
+    "spentUsd": "float",
+    "budgetUsd": "float",
+    # The budget of a grant that all jobs of the owner share; null for `job.budget`.
+    "ownerBudget": "Union[OwnerBudget, None]",
+    # Time at which it is used up if nothing changes; null while nothing is charged, and once it is used up.
+    "usedUpAt": "Union[Instant, None]",
+})
+
+# Answer of an alternative without capacity: the kind of its refusal, or `waiting` if the request waited too long.
+CapacityAnswer = Union['CloudErrorKind', Literal["waiting"]]
+
+# The requested capacity. `kind` names the backend; no other code tests a backend's name.
+CapacitySpec = Union['HostsSpec', 'TpuSpec']
+
+Change_1 = TypedDict("Change_1", {
+    "kind": "Literal[\"event\"]",
+    "job": "str",
+    "seq": "float",
+    "event": "Event",
+    "cursor": "Cursor",
+})
+
+Change_2 = TypedDict("Change_2", {
+    "kind": "Literal[\"jobs\"]",
+    "cursor": "Cursor",
+})
+
+Change_3 = TypedDict("Change_3", {
+    "kind": "Literal[\"log\"]",
+    "log": "LogRef",
+    "cursor": "Cursor",
+})
+
+# One of: an event of a job; a hint that views of jobs may have changed, after which a client reads those that it shows again; a log that has grown. A log may be reported again after a cursor.
+Change = Union['Change_1', 'Change_2', 'Change_3']
+
+# `changed` is false if the user was so already.
+ChangedUser = TypedDict("ChangedUser", {
+    "user": "UserView",
+    "changed": "bool",
+})
+
+# The result so far.
+CheckpointReport = TypedDict("CheckpointReport", {
+    "counted": "CountProgress",
+    "rows": "List[CheckpointRow]",
+    "problems": "List[StorageProblem]",
+    # Ids of jobs whose folders cannot be listed from this machine.
+    "unlisted": "List[str]",
+})
+
+# A checkpoint folder of a job, or of several jobs.
+CheckpointRow = TypedDict("CheckpointRow", {
+    # Ids of the jobs, newest first.
+    "jobs": "List[str]",
+    # The name of the newest job.
+    "name": "str",
+    # The owner of the newest job.
+    "owner": "str",
+    # The phase of the newest job; `deleted` after it has left the list.
+    "phase": "str",
+    # `gs://my-bucket/runs/000001-k3x9ab`, or an absolute path on this machine.
+    "folder": "str",
+    # The size of all files; null if the folder could not be read.
+    "bytes": "Union[float, None]",
+    # The number of files; null if the folder could not be read.
+    "files": "Union[float, None]",
+    # The newest change of a file; null without files.
+    "newestAt": "Union[Instant, None]",
+    # True if it was not read completely: `bytes` and `files` are lower limits.
+    "partial": "bool",
+    # False only if it is certain that no job of this installation needs it.
+    "needed": "bool",
+    # True if the folder could not be read completely, so that jobman assumes that it is needed.
+    "assumed": "bool",
+    # The reason, for people.
+    "message": "str",
+    # The command that removes the folder; null for one that is needed, has no files or may not be named in a command.
+    "removeCommand": "Union[str, None]",
+})
+
+# The newest checkpoint visible from this machine. An attempt that resumed now would receive it.
+CheckpointView = TypedDict("CheckpointView", {
+    "name": "str",
+    "folder": "HostPath",
+    "savedAt": "Instant",
+})
+
+_CloudError = TypedDict("_CloudError", {
+    "kind": "CloudErrorKind",
+    "message": "str",
+    "raw": "str",
+})
+_CloudError_optional = TypedDict("_CloudError_optional", {
+    # With `unreachable`: a missing login caused it.
+    "noLogin": "Literal[True]",
+    # With `permission`: the Google API that is disabled in the project, such as `tpu.googleapis.com`.
+    "disabledService": "str",
+}, total=False)
+
+
+# A refusal by the cloud. Rules use `kind`. `message` is one sentence for people, `raw` is the cloud's own text.
+class CloudError(_CloudError, _CloudError_optional):
+    pass
+
+
+# `permission`, `invalid` and `not_found` are permanent: the same request gets the same answer.
+CloudErrorKind = Literal["quota", "stockout", "permission", "invalid", "rate_limited", "not_found", "internal", "unreachable"]
+
+# `Complete`, `Failed`, `Suspended`, …
+ClusterCondition = TypedDict("ClusterCondition", {
+    "type": "str",
+    "status": "str",
+    "reason": "Union[str, None]",
+    "message": "Union[str, None]",
+    "at": "Union[Instant, None]",
+})
+
+ClusterContainer_lastEnd_1 = TypedDict("ClusterContainer_lastEnd_1", {
+    "reason": "ClusterContainer",
+    "exitCode": "ClusterContainer",
+    "signal": "ClusterContainer",
+})
+
+_ClusterContainer = TypedDict("_ClusterContainer", {
+    "name": "str",
+    "image": "str",
+    "state": "Literal[\"waiting\", \"running\", \"terminated\"]",
+    "reason": "Union[str, None]",
+    "message": "Union[str, None]",
+    "exitCode": "Union[float, None]",
+    "signal": "Union[float, None]",
+    "restarts": "float",
+    "startedAt": "Union[Instant, None]",
+    "endedAt": "Union[Instant, None]",
+    "init": "bool",
+})
+_ClusterContainer_optional = TypedDict("_ClusterContainer_optional", {
+    # The end of the run before the last restart; null before the first restart. Absent in older copies.
+    "lastEnd": "Union[ClusterContainer_lastEnd_1, None]",
+}, total=False)
+
+
+class ClusterContainer(_ClusterContainer, _ClusterContainer_optional):
+    pass
+
+
+ClusterEvent_object = TypedDict("ClusterEvent_object", {
+    "kind": "str",
+    "name": "str",
+    "uid": "str",
+})
+
+# Repetitions of an event are one event with a higher count.
+ClusterEvent = TypedDict("ClusterEvent", {
+    "object": "ClusterEvent_object",
+    "type": "Literal[\"Normal\", \"Warning\"]",
+    "reason": "str",
+    "message": "str",
+    "count": "float",
+    "firstAt": "Instant",
+    "lastAt": "Instant",
+})
+
+_ClusterJob = TypedDict("_ClusterJob", {
+    "name": "str",
+    "namespace": "str",
+    "uid": "str",
+    "createdAt": "Instant",
+    "startedAt": "Union[Instant, None]",
+    "endedAt": "Union[Instant, None]",
+    "suspended": "bool",
+    "parallelism": "float",
+    # Null if any one success completes the Job.
+    "completions": "Union[float, None]",
+    # `active`: pods that are pending or running. `ready`: those that are ready. The others have ended.
+    "active": "float",
+    "ready": "float",
+    "succeeded": "float",
+    "failed": "float",
+    "conditions": "List[ClusterCondition]",
+    # The annotation under the configured key (`job.resources.label`); null without it.
+    "flavor": "Union[str, None]",
+    # Our labels; null on a Job of another tool.
+    "owner": "Union[str, None]",
+    "installation": "Union[str, None]",
+    # The requests of one pod, summed over its containers, in the canonical form of quantity.ts.
+    "requests": "Dict[str, str]",
+    "images": "List[str]",
+    "deleting": "bool",
+    "queueName": "Union[str, None]",
+    "priorityClass": "Union[str, None]",
+})
+_ClusterJob_optional = TypedDict("_ClusterJob_optional", {
+    # Terminating pods; absent in clusters before 1.31.
+    "terminating": "float",
+    # The limit of `--timeout`; null without one.
+    "deadline": "Union[Duration, None]",
+    # Kueue's label for the priority in that queue. Without it, the PriorityClass of the pods counts.
+    "queuePriority": "Union[str, None]",
+    # The events to report and their recipients, from our annotation. Absent without one.
+    "notify": "NotifySpec",
+}, total=False)
+
+
+class ClusterJob(_ClusterJob, _ClusterJob_optional):
+    pass
+
+
+# A repeated observation of an event has the same key.
+ClusterJobEvent = TypedDict("ClusterJobEvent", {
+    "key": "str",
+    "at": "Instant",
+    "message": "str",
+})
+
+_ClusterPod = TypedDict("_ClusterPod", {
+    "name": "str",
+    "namespace": "str",
+    # The Job of the pod, by the label `batch.kubernetes.io/job-name`; null without one.
+    "job": "Union[str, None]",
+    "uid": "str",
+    # `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
+    "phase": "str",
+    "reason": "Union[str, None]",
+    "message": "Union[str, None]",
+    "node": "Union[str, None]",
+    "index": "Union[float, None]",
+    "createdAt": "Instant",
+    "startedAt": "Union[Instant, None]",
+    # The resources that the pod takes on its node, in the canonical form of quantity.ts.
+    "requests": "Dict[str, str]",
+    "containers": "List[ClusterContainer]",
+    "conditions": "List[ClusterCondition]",
+    "deleting": "bool",
+})
+_ClusterPod_optional = TypedDict("_ClusterPod_optional", {
+    # That Job's uid: another Job may have had the same name. Null if the cluster does not report it.
+    "jobUid": "Union[str, None]",
+    "limits": "Dict[str, str]",
+}, total=False)
+
+
+class ClusterPod(_ClusterPod, _ClusterPod_optional):
+    pass
+
+
+CommandOptions = TypedDict("CommandOptions", {
+    # The owner for whom the actor gives the command, which is recorded as the actor's.
+    "onBehalfOf": "UserName",
+    "release": "bool",
+    # For resume: a new copy of the working directory, whose blobs are stored.
+    "workdir": "UploadedWorkdir",
+    # For resume and rerun: US dollars, instead of `job.budget`.
+    "budgetUsd": "float",
+    # For start: run only the command, on the workers that the job holds ready.
+    "commandOnly": "bool",
+    "force": "bool",
+    # For start, resume and rerun: the tokens of reasons that the user has confirmed.
+    "confirmed": "List[ConfirmationToken]",
+    # For start, resume and rerun: as in `CreateRequest`. For cancel: more jobs, cancelled in the same transaction.
+    "replaces": "List[str]",
+    # Set by `tpu resume` and `tpu rerun`: the attempt's window and booking are written with the command.
+    "lab": "LabRestart",
+}, total=False)
+
+_CommandResult = TypedDict("_CommandResult", {
+    "id": "str",
+    "ok": "bool",
+    # Says what happened to which job and what to do next, with the capacity still held and its cost per hour.
+    "message": "str",
+    "exitCode": "float",
+})
+_CommandResult_optional = TypedDict("_CommandResult_optional", {
+    # The owner, if the command is refused because of the actor and not because of the state of the job.
+    "refusedFor": "UserName",
+    # The command needs a confirmation.
+    "confirmation": "ConfirmationNeeded",
+}, total=False)
+
+
+class CommandResult(_CommandResult, _CommandResult_optional):
+    pass
+
+
+_CommandSpec = TypedDict("_CommandSpec", {
+    # The user's script, wrapped for its environment. May contain `nodeNamePlaceholder`.
+    "script": "str",
+    # On the workers of the allocation, or on the machine that jobman runs on.
+    "runsOn": "Literal[\"workers\", \"controller\"]",
+    "workers": "Union[Literal[\"all\"], List[float]]",
+    "env": "Dict[str, str]",
+    # The folder in which the command starts; may begin with `workdirPlaceholder`. Null: the login folder.
+    "workdir": "Union[str, None]",
+    # Folder for checkpoints. `checkpointFolder` gives the folder of one attempt.
+    "checkpointDir": "Union[str, None]",
+})
+_CommandSpec_optional = TypedDict("_CommandSpec_optional", {
+    # No command: the attempt succeeds once every worker is set up.
+    "isSetupOnly": "Literal[True]",
+    # The user's own text, if `script` wraps it. For people. May contain `nodeNamePlaceholder` too.
+    "userScript": "str",
+    # Secret environment variables by name. Their values are read at every start; one newline at the end is dropped. Absent: none.
+    "secrets": "Dict[str, SecretRef]",
+    # `own`: jobman makes a folder for each start from the beginning. `named`: the manifest names the folder, and JOBMAN_RESUME_FROM names only entries that the job made since its newest start from the beginning. `shared`: any entry of a folder that the manifest names. Absent (records of an earlier version): `shared`.
+    "checkpoints": "Literal[\"own\", \"named\", \"shared\"]",
+    # `checkpointDir` in storage that outlives an ephemeral TPU (`gs://bucket/runs`). Absent: none, or an own folder in the record of an earlier version.
+    "checkpointStorage": "str",
+    # The checkpoint from which the job starts. Absent: none.
+    "resumeFrom": "ResumeFrom",
+}, total=False)
+
+
+class CommandSpec(_CommandSpec, _CommandSpec_optional):
+    pass
+
+
+# Nothing was stored. The same request with the tokens of all reasons is done once, unless the facts have changed.
+ConfirmationNeeded = TypedDict("ConfirmationNeeded", {
+    "reasons": "List[ConfirmationRequired]",
+    # A sentence if tokens were given that do not cover every reason; null without any.
+    "notice": "Union[str, None]",
+})
+
+# A confirmation needed from a user: the request exceeds the grants, or another job uses the TPU or folder.
+ConfirmationRequired = TypedDict("ConfirmationRequired", {
+    # The cause.
+    "kind": "Literal[\"tpu_in_use\", \"checkpoints_in_use\", \"not_granted\", \"price\", \"budget_used\", \"user_limit\"]",
+    # A sentence without its full stop.
+    "message": "str",
+    # `about $4.00/h`; null if no price is known or the command adds no cost.
+    "cost": "Union[str, None]",
+    # Another next step, as a sentence.
+    "remedy": "str",
+    # True if no grant forbids it: a terminal asks, and a script prints the price and continues.
+    "mayProceed": "bool",
+    # Confirms this reason once, while its facts are the same. Null if no confirmation helps: a budget is used up.
+    "token": "Union[ConfirmationToken, None]",
+})
+
+# Covers one reason for one request, once: it is a hash of the request and of facts that the request changes, so nothing is stored.
+ConfirmationToken = str
+
+# Sums over several allocations.
+CostAmount = TypedDict("CostAmount", {
+    # Time of all allocations together.
+    "durationMs": "Duration",
+    # Chips (TPU chips or GPUs) × time; capacity without chips adds nothing. An hour of four chips is 14,400,000.
+    "chipMs": "Duration",
+    # Estimated dollars of the part that has a price. Null if no part of `durationMs` has one.
+    "estimateUsd": "Union[float, None]",
+    # The part of `durationMs` without a price.
+    "unpricedMs": "Duration",
+    # The part of `durationMs` that Google does not charge: it preempted the TPU within a minute.
+    "freeMs": "Duration",
+})
+
+CostGroup = TypedDict("CostGroup", {
+    # All time in which capacity was held: the sum of the other amounts without `waiting`.
+    "held": "CostAmount",
+    # The command ran, and its work is kept.
+    "useful": "CostAmount",
+    # The command ran, and its work since the last checkpoint was lost.
+    "lost": "CostAmount",
+    # Ready, before the command ran.
+    "setup": "CostAmount",
+    # Ready, and no attempt used it.
+    "idle": "CostAmount",
+    # Ready after the job had finished.
+    "kept": "CostAmount",
+    # Requested and not ready yet, which is not charged; chips are those of the request.
+    "waiting": "CostAmount",
+    # By `by`: job id, for a job in a cluster its name; user; tag; accelerator type or flavor; zone or `context/namespace`; day in UTC. Null without one, such as the zone of this machine.
+    "key": "Union[str, None]",
+    # The name of the job; null in other groupings.
+    "name": "Union[str, None]",
+    # The owner of the job; null in other groupings, or if another tool made the job.
+    "owner": "Union[str, None]",
+    # `context/namespace` of a job in a cluster; null in other groupings.
+    "cluster": "Union[str, None]",
+    # The uid of a job in a cluster; null in other groupings.
+    "uid": "Union[str, None]",
+    # True on the TPU emulator, which is free: `estimateUsd` is then the price of the same TPUs at Google.
+    "simulated": "bool",
+})
+
+CostGrouping = Literal["job", "user", "tag", "accelerator", "zone", "day"]
+
+CostReport = TypedDict("CostReport", {
+    # The kind of the groups.
+    "by": "CostGrouping",
+    # The first usage if the query has no beginning; null if there is none either.
+    "beginsAt": "Union[Instant, None]",
+    # The end of the query; now if that is later or absent.
+    "endsAt": "Instant",
+    # The dates of the price tables of all estimates (`2026-08-01`), and `settings` for own prices; sorted.
+    "prices": "List[str]",
+    # True if some usage is older than the price table of its estimate.
+    "olderThanPrices": "bool",
+    # True if a job has several tags and counts in each of these groups. The totals count it once.
+    "overlapping": "bool",
+    # Most expensive first, simulated last; days in order.
+    "groups": "List[CostGroup]",
+    # The groups beyond `limit`: at most one entry for real and one for simulated capacity.
+    "rest": "List[CostRest]",
+    # Of real capacity; then of simulated capacity, if there is any.
+    "totals": "List[CostTotal]",
+})
+
+# The groups beyond the limit.
+CostRest = TypedDict("CostRest", {
+    # All time in which capacity was held: the sum of the other amounts without `waiting`.
+    "held": "CostAmount",
+    # The command ran, and its work is kept.
+    "useful": "CostAmount",
+    # The command ran, and its work since the last checkpoint was lost.
+    "lost": "CostAmount",
+    # Ready, before the command ran.
+    "setup": "CostAmount",
+    # Ready, and no attempt used it.
+    "idle": "CostAmount",
+    # Ready after the job had finished.
+    "kept": "CostAmount",
+    # Requested and not ready yet, which is not charged; chips are those of the request.
+    "waiting": "CostAmount",
+    "simulated": "bool",
+    # Number of groups.
+    "count": "float",
+})
+
+CostTotal = TypedDict("CostTotal", {
+    # All time in which capacity was held: the sum of the other amounts without `waiting`.
+    "held": "CostAmount",
+    # The command ran, and its work is kept.
+    "useful": "CostAmount",
+    # The command ran, and its work since the last checkpoint was lost.
+    "lost": "CostAmount",
+    # Ready, before the command ran.
+    "setup": "CostAmount",
+    # Ready, and no attempt used it.
+    "idle": "CostAmount",
+    # Ready after the job had finished.
+    "kept": "CostAmount",
+    # Requested and not ready yet, which is not charged; chips are those of the request.
+    "waiting": "CostAmount",
+    "simulated": "bool",
+})
+
+CountProgress = TypedDict("CountProgress", {
+    # The folders or buckets that are counted, of all that will be.
+    "counted": "float",
+    "ofAll": "float",
+    "objects": "float",
+    "bytes": "float",
+})
+
+CreateAnswer_2 = TypedDict("CreateAnswer_2", {
+    "kind": "Literal[\"confirmation_required\"]",
+    "confirmation": "ConfirmationNeeded",
+})
+
+CreateAnswer = Union['CreatedJob', 'CreateAnswer_2']
+
+_CreateRequest = TypedDict("_CreateRequest", {
+    "spec": "JobSpec",
+    "manifest": "str",
+})
+_CreateRequest_optional = TypedDict("_CreateRequest_optional", {
+    # The owner for whom the actor creates the job. Absent: it is the actor's own.
+    "onBehalfOf": "UserName",
+    # The tokens of reasons that the user has confirmed.
+    "confirmed": "List[ConfirmationToken]",
+    # Jobs that are cancelled in the same transaction, so that this one gets their TPU.
+    "replaces": "List[str]",
+    # The copy of `job.workdir`, whose blobs are stored.
+    "workdir": "UploadedWorkdir",
+    # The values of the job's own secrets, in Base64.
+    "secrets": "Dict[str, str]",
+    # Set by `tpu run`: the job is created together with its first window and its booking.
+    "lab": "LabEntry",
+    # 1 to 255 characters without spaces, another one for each new job. The same request with it, within a day, creates no other job and answers with that one. Another request with it throws JobmanError (4).
+    "idempotencyKey": "str",
+}, total=False)
+
+
+class CreateRequest(_CreateRequest, _CreateRequest_optional):
+    pass
+
+
+CreatedJob = TypedDict("CreatedJob", {
+    "kind": "Literal[\"created\"]",
+    "id": "str",
+    "row": "JobRow",
+    "warnings": "List[str]",
+})
+
+CreatedToken = TypedDict("CreatedToken", {
+    # The value, which is stored nowhere.
+    "token": "str",
+    "view": "TokenView",
+    # True if the token has registered its user, who is the first admin.
+    "registered": "bool",
+})
+
+# A position in the changes. A client only stores it and compares it for equality.
+Cursor = str
+
+# The links of a log; null for one that it lacks.
+DashboardLinks = TypedDict("DashboardLinks", {
+    # The run at Weights & Biases.
+    "wandb": "Union[str, None]",
+    # A folder with event files of TensorBoard: a path on the worker, or a URL of a bucket.
+    "tensorboard": "Union[str, None]",
+})
+
+# A disk attached to every machine.
+DataDisk = TypedDict("DataDisk", {
+    # Its id in the allocation's zone, or a full name `projects/P/zones/Z/disks/D`.
+    "source": "str",
+    "mode": "Literal[\"read-only\", \"read-write\"]",
+})
+
+# The owner's last request. `running`: the command should run. `stopped`: the program ends and the capacity is kept. `cancelled`: the program ends and the capacity is released. `deleted`: as `cancelled`, and the job leaves the list once its capacity is deleted.
+Desired = Literal["running", "stopped", "cancelled", "deleted"]
+
+# A program that uses the device of a worker.
+DeviceHolder = TypedDict("DeviceHolder", {
+    "worker": "float",
+    "pid": "float",
+    "user": "str",
+    # The command line, arguments separated by spaces.
+    "command": "str",
+})
+
+# JSON by section. Times are durations in milliseconds, with names in `Ms`.
+DiffSide_values = TypedDict("DiffSide_values", {
+    "job": "Any",
+    "manifest": "Any",
+    "spec": "Any",
+    "environment": "Any",
+    "rules": "Any",
+    "image": "Any",
+    "hosts": "Any",
+    "workdir": "Any",
+    "result": "Any",
+}, total=False)
+
+DiffSide_files_1 = TypedDict("DiffSide_files_1", {
+    "copy": "float",
+    "byPath": "WorkdirFiles",
+})
+
+_DiffSide = TypedDict("_DiffSide", {
+    # Its id; of a job in a cluster its name.
+    "job": "str",
+    "name": "str",
+    # The attempt whose hosts, files and result are compared; null before the first, and in a cluster.
+    "attempt": "Union[float, None]",
+    # JSON by section. Times are durations in milliseconds, with names in `Ms`.
+    "values": "DiffSide_values",
+    # The files of the copy of the working directory; null if they are not kept.
+    "files": "Union[DiffSide_files_1, None]",
+})
+_DiffSide_optional = TypedDict("_DiffSide_optional", {
+    # The files that setup steps put on the workers, such as those of `job.files`. Absent: none.
+    "stepFiles": "List[StepFile]",
+    # The reason why its metrics are not compared.
+    "metricsProblem": "str",
+    # A local job that ran files of this machine without a copy of them.
+    "isCodeUnknown": "Literal[True]",
+}, total=False)
+
+
+# A job, or one of its attempts.
+class DiffSide(_DiffSide, _DiffSide_optional):
+    pass
+
+
+# The SHA-256 of a content, in 64 hexadecimal digits.
+Digest = str
+
+Duration = float
+
+_Event_1 = TypedDict("_Event_1", {
+    "by": "str",
+    "kind": "Literal[\"created\"]",
+    "at": "Instant",
+})
+_Event_1_optional = TypedDict("_Event_1_optional", {
+    "overrides": "List[Override]",
+}, total=False)
+
+
+class Event_1(_Event_1, _Event_1_optional):
+    pass
+
+
+_Event_2 = TypedDict("_Event_2", {
+    "verb": "str",
+    "by": "str",
+    "desired": "Desired",
+    "kind": "Literal[\"command_received\"]",
+    "at": "Instant",
+})
+_Event_2_optional = TypedDict("_Event_2_optional", {
+    "startMode": "Literal[\"fresh\", \"resume\", \"rerun\"]",
+    # With stop: there was no ready capacity to keep.
+    "keepsNothing": "Literal[True]",
+    # With resume: the new copy of the working directory.
+    "workdirCopy": "float",
+    # The blob with the list of the files of that copy.
+    "workdirTree": "Digest",
+    # With resume and rerun: US dollars that replace `job.budget`.
+    "budgetUsd": "float",
+}, total=False)
+
+
+class Event_2(_Event_2, _Event_2_optional):
+    pass
+
+
+_Event_3 = TypedDict("_Event_3", {
+    # Counts resumes: 0 for a start from the beginning.
+    "stage": "float",
+    # `resume` sets JOBMAN_RESUME_FROM.
+    "startMode": "Literal[\"fresh\", \"resume\", \"rerun\"]",
+    # False if a recovery rule made it. Budgets and backoffs count from the newest attempt with true.
+    "startedByOwner": "bool",
+    # Its allocation, by ordinal. It may change until the command starts.
+    "allocation": "float",
+    # Backoff: no request for capacity and no start of the command before this time.
+    "notBeforeAt": "Instant",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_created\"]",
+    "at": "Instant",
+})
+_Event_3_optional = TypedDict("_Event_3_optional", {
+    # As in the start request.
+    "commandOnly": "Literal[True]",
+    # The copy of the working directory that it runs. Absent if the job has none.
+    "workdirCopy": "float",
+}, total=False)
+
+
+class Event_3(_Event_3, _Event_3_optional):
+    pass
+
+
+Event_4 = TypedDict("Event_4", {
+    "notBeforeAt": "Instant",
+    "allocation": "float",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_moved\"]",
+    "at": "Instant",
+})
+
+_Event_5 = TypedDict("_Event_5", {
+    # Its name in the cloud (`nodeName`).
+    "name": "str",
+    "ownership": "Literal[\"ephemeral\", \"persistent\"]",
+    "allocation": "float",
+    "kind": "Literal[\"allocation_requested\"]",
+    "at": "Instant",
+})
+_Event_5_optional = TypedDict("_Event_5_optional", {
+    # 0 or absent: the spec's own; from 1: `tpu.alternatives` in order. It changes if nothing was created.
+    "alternative": "float",
+}, total=False)
+
+
+class Event_5(_Event_5, _Event_5_optional):
+    pass
+
+
+Event_6 = TypedDict("Event_6", {
+    "alternative": "float",
+    "answer": "CapacityAnswer",
+    "next": "float",
+    "allocation": "float",
+    "kind": "Literal[\"alternative_exhausted\"]",
+    "at": "Instant",
+})
+
+Event_7 = TypedDict("Event_7", {
+    "alternative": "float",
+    "next": "float",
+    "allocation": "float",
+    "kind": "Literal[\"alternative_skipped\"]",
+    "at": "Instant",
+})
+
+_Event_8 = TypedDict("_Event_8", {
+    "error": "CloudError",
+    "allocation": "float",
+    "kind": "Literal[\"allocation_refused\"]",
+    "at": "Instant",
+})
+_Event_8_optional = TypedDict("_Event_8_optional", {
+    "nextAt": "Instant",
+}, total=False)
+
+
+class Event_8(_Event_8, _Event_8_optional):
+    pass
+
+
+_Event_9 = TypedDict("_Event_9", {
+    "state": "AllocationState",
+    "message": "str",
+    "allocation": "float",
+    "kind": "Literal[\"allocation_seen\"]",
+    "at": "Instant",
+})
+_Event_9_optional = TypedDict("_Event_9_optional", {
+    "workers": "float",
+    # Present if the ready periods do not follow from the state alone.
+    "slices": "List[SliceState]",
+    # The first of two observations that missed it. Its ready periods end there. Absent: the time of the event.
+    "missedAt": "Instant",
+}, total=False)
+
+
+class Event_9(_Event_9, _Event_9_optional):
+    pass
+
+
+_Event_10 = TypedDict("_Event_10", {
+    "message": "str",
+    "allocation": "float",
+    "kind": "Literal[\"allocation_released\"]",
+    "at": "Instant",
+})
+_Event_10_optional = TypedDict("_Event_10_optional", {
+    # A finished job kept it until this budget was used up.
+    "budget": "Spending",
+}, total=False)
+
+
+class Event_10(_Event_10, _Event_10_optional):
+    pass
+
+
+_Event_11 = TypedDict("_Event_11", {
+    "allocation": "float",
+    "kind": "Literal[\"allocation_gone\"]",
+    "at": "Instant",
+})
+_Event_11_optional = TypedDict("_Event_11_optional", {
+    # As in `allocation_seen`.
+    "missedAt": "Instant",
+}, total=False)
+
+
+class Event_11(_Event_11, _Event_11_optional):
+    pass
+
+
+_Event_12 = TypedDict("_Event_12", {
+    "slices": "List[SliceState]",
+    "allocation": "float",
+    "kind": "Literal[\"orphan_seen\"]",
+    "at": "Instant",
+})
+_Event_12_optional = TypedDict("_Event_12_optional", {
+    # The alternative in which a TPU appeared after the job had left that alternative. Absent for the allocation itself.
+    "alternative": "float",
+}, total=False)
+
+
+class Event_12(_Event_12, _Event_12_optional):
+    pass
+
+
+Event_13 = TypedDict("Event_13", {
+    "worker": "float",
+    "step": "str",
+    "tries": "float",
+    "message": "str",
+    "allocation": "float",
+    "attempt": "float",
+    "kind": "Literal[\"step_failed\"]",
+    "at": "Instant",
+})
+
+Event_14_failed_item = TypedDict("Event_14_failed_item", {
+    "worker": "float",
+    "message": "str",
+})
+
+Event_14 = TypedDict("Event_14", {
+    "by": "str",
+    "step": "str",
+    "force": "bool",
+    # Number of workers.
+    "workers": "float",
+    # The workers on which the step failed.
+    "failed": "List[Event_14_failed_item]",
+    "allocation": "float",
+    "kind": "Literal[\"step_run_manually\"]",
+    "at": "Instant",
+})
+
+Event_15 = TypedDict("Event_15", {
+    "workers": "List[WorkerId]",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_started\"]",
+    "at": "Instant",
+})
+
+Event_16 = TypedDict("Event_16", {
+    "attempt": "float",
+    "kind": "Literal[\"attempt_running\"]",
+    "at": "Instant",
+})
+
+Event_17 = TypedDict("Event_17", {
+    "entry": "Union[str, None]",
+    # The time of the entry in its folder, by the worker's clock.
+    "savedAt": "Union[Instant, None]",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_resumed\"]",
+    "at": "Instant",
+})
+
+_Event_18 = TypedDict("_Event_18", {
+    "worker": "WorkerId",
+    "exitCode": "float",
+    "attempt": "float",
+    "kind": "Literal[\"exit_seen\"]",
+    "at": "Instant",
+})
+_Event_18_optional = TypedDict("_Event_18_optional", {
+    "signal": "str",
+}, total=False)
+
+
+class Event_18(_Event_18, _Event_18_optional):
+    pass
+
+
+_Event_19 = TypedDict("_Event_19", {
+    "reason": "Reason",
+    "evidence": "Evidence",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_ending\"]",
+    "at": "Instant",
+})
+_Event_19_optional = TypedDict("_Event_19_optional", {
+    "programEndedAt": "Instant",
+}, total=False)
+
+
+class Event_19(_Event_19, _Event_19_optional):
+    pass
+
+
+_Event_20 = TypedDict("_Event_20", {
+    "reason": "Reason",
+    "evidence": "Evidence",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_ended\"]",
+    "at": "Instant",
+})
+_Event_20_optional = TypedDict("_Event_20_optional", {
+    "endedAt": "Instant",
+    "exits": "List[Exit]",
+}, total=False)
+
+
+class Event_20(_Event_20, _Event_20_optional):
+    pass
+
+
+_Event_21 = TypedDict("_Event_21", {
+    "reason": "Reason",
+    # `resume` continues from the last checkpoint (stage + 1); `rerun` starts from the beginning; `fail` ends the job as failed, `done` as succeeded.
+    "then": "Literal[\"resume\", \"rerun\", \"fail\", \"done\"]",
+    # `new` on a persistent allocation releases it and requests one of the same name.
+    "on": "Literal[\"same\", \"new\"]",
+    "used": "float",
+    "limit": "float",
+    "attempt": "float",
+    "kind": "Literal[\"rule_applied\"]",
+    "at": "Instant",
+})
+_Event_21_optional = TypedDict("_Event_21_optional", {
+    # The pattern, exit code and worker that the rule names: they show a reader which rule answered.
+    "pattern": "str",
+    "exitCode": "float",
+    "worker": "float",
+    # `used` and `limit` are the rule's own, not a budget's.
+    "isRuleLimit": "Literal[True]",
+}, total=False)
+
+
+class Event_21(_Event_21, _Event_21_optional):
+    pass
+
+
+_Event_22 = TypedDict("_Event_22", {
+    "message": "str",
+    "allocation": "float",
+    "kind": "Literal[\"unreachable\"]",
+    "at": "Instant",
+})
+_Event_22_optional = TypedDict("_Event_22_optional", {
+    "worker": "WorkerId",
+    # Only the controller of another home can observe the program, on this machine or on another one.
+    "who": "Literal[\"home\", \"machine\"]",
+}, total=False)
+
+
+class Event_22(_Event_22, _Event_22_optional):
+    pass
+
+
+_Event_23 = TypedDict("_Event_23", {
+    "allocation": "float",
+    "kind": "Literal[\"reachable\"]",
+    "at": "Instant",
+})
+_Event_23_optional = TypedDict("_Event_23_optional", {
+    "who": "Literal[\"workers\"]",
+}, total=False)
+
+
+class Event_23(_Event_23, _Event_23_optional):
+    pass
+
+
+Event_24 = TypedDict("Event_24", {
+    "kind": "Literal[\"clock_set_back\"]",
+    "at": "Instant",
+})
+
+_Event_25 = TypedDict("_Event_25", {
+    # By the job since its owner's newest start, or by its owner since the beginning of the period.
+    "spentUsd": "float",
+    "budgetUsd": "float",
+    "kind": "Literal[\"budget_warning\"]",
+    "at": "Instant",
+})
+_Event_25_optional = TypedDict("_Event_25_optional", {
+    # Absent: `job.budget`.
+    "ownerBudget": "OwnerBudget",
+}, total=False)
+
+
+class Event_25(_Event_25, _Event_25_optional):
+    pass
+
+
+Event_26 = TypedDict("Event_26", {
+    "verdict": "Literal[\"succeeded\", \"failed\", \"stopped\", \"cancelled\"]",
+    "reason": "Reason",
+    "kind": "Literal[\"finished\"]",
+    "at": "Instant",
+})
+
+Event_27 = TypedDict("Event_27", {
+    "kind": "Literal[\"removed\"]",
+    "at": "Instant",
+})
+
+# One immutable line of a job's history.
+Event = Union['Event_1', 'Event_2', 'Event_3', 'Event_4', 'Event_5', 'Event_6', 'Event_7', 'Event_8', 'Event_9', 'Event_10', 'Event_11', 'Event_12', 'Event_13', 'Event_14', 'Event_15', 'Event_16', 'Event_17', 'Event_18', 'Event_19', 'Event_20', 'Event_21', 'Event_22', 'Event_23', 'Event_24', 'Event_25', 'Event_26', 'Event_27']
+
+_Evidence = TypedDict("_Evidence", {
+    "message": "str",
+})
+_Evidence_optional = TypedDict("_Evidence_optional", {
+    "worker": "WorkerId",
+    "exitCode": "float",
+    "signal": "str",
+    # The exit code was 0, but the program did not report its success (`RunStatus.failure`).
+    "unconfirmed": "Literal[True]",
+    # Name of the log pattern that matched.
+    "pattern": "str",
+    # The line that matched, or the exception with which a Python program ended.
+    "line": "str",
+    # The cloud's own message.
+    "raw": "str",
+    # The budget that is used up, and its spending at that time.
+    "budget": "Spending",
+}, total=False)
+
+
+# Evidence for a reason. `message` is one phrase for people.
+class Evidence(_Evidence, _Evidence_optional):
+    pass
+
+
+_Exit = TypedDict("_Exit", {
+    "exitCode": "float",
+    "workers": "List[WorkerId]",
+})
+_Exit_optional = TypedDict("_Exit_optional", {
+    "signal": "str",
+}, total=False)
+
+
+# An exit code, and the workers on which the program ended with it.
+class Exit(_Exit, _Exit_optional):
+    pass
+
+
+FiguresAnswer_1 = TypedDict("FiguresAnswer_1", {
+    "kind": "Literal[\"known\"]",
+    "at": "Instant",
+    "figures": "WorkerFigures",
+})
+
+FiguresAnswer_2 = TypedDict("FiguresAnswer_2", {
+    "kind": "Literal[\"unknown\"]",
+    "reason": "str",
+})
+
+FiguresAnswer = Union['FiguresAnswer_1', 'FiguresAnswer_2']
+
+_FinishSpec = TypedDict("_FinishSpec", {
+    # For ephemeral capacity when the job has finished.
+    "capacity": "Literal[\"release\", \"keep\"]",
+    # Longest time to keep it. Null: until a user releases it.
+    "keepForMs": "Union[Duration, None]",
+})
+_FinishSpec_optional = TypedDict("_FinishSpec_optional", {
+    # Time for which a failed job keeps its capacity for debugging, even with `release`. Absent: as `capacity` says.
+    "holdOnFailureMs": "Duration",
+}, total=False)
+
+
+class FinishSpec(_FinishSpec, _FinishSpec_optional):
+    pass
+
+
+# The own price of a resource flavor: exactly one of the two amounts.
+FlavorPrice = TypedDict("FlavorPrice", {
+    # For one slice of the accelerator, one pod of the flavor, or the host.
+    "usdPerHour": "float",
+    "usdPerChipHour": "float",
+}, total=False)
+
+ForgetAnswer_1 = TypedDict("ForgetAnswer_1", {
+    "kind": "Literal[\"forgotten\"]",
+})
+
+ForgetAnswer_2 = TypedDict("ForgetAnswer_2", {
+    "kind": "Literal[\"confirmation_required\"]",
+    "resources": "List[str]",
+})
+
+ForgetAnswer = Union['ForgetAnswer_1', 'ForgetAnswer_2']
+
+# A number that need not be whole.
+Fraction = float
+
+FrozenWorkdir_git_1 = TypedDict("FrozenWorkdir_git_1", {
+    # Null before the first commit.
+    "commit": "Union[str, None]",
+    "branch": "Union[str, None]",
+    # True if tracked files differ from the commit; the differences are in `changes.diff`.
+    "changed": "bool",
+})
+
+FrozenWorkdir = TypedDict("FrozenWorkdir", {
+    "from": "str",
+    "copiedAt": "Instant",
+    "files": "float",
+    "bytes": "float",
+    # Null outside a git repository.
+    "git": "Union[FrozenWorkdir_git_1, None]",
+})
+
+_GivenFile_1 = TypedDict("_GivenFile_1", {
+    "kind": "Literal[\"file\"]",
+    "bytes": "float",
+    "isExecutable": "bool",
+})
+_GivenFile_1_optional = TypedDict("_GivenFile_1_optional", {
+    # The content. Only for the paths that the answer wants it of.
+    "base64": "str",
+}, total=False)
+
+
+class GivenFile_1(_GivenFile_1, _GivenFile_1_optional):
+    pass
+
+
+GivenFile_2 = TypedDict("GivenFile_2", {
+    "kind": "Literal[\"folder\"]",
+    # The names in it.
+    "entries": "List[str]",
+})
+
+GivenFile_3 = TypedDict("GivenFile_3", {
+    "kind": "Literal[\"absent\"]",
+})
+
+# A file that a manifest names, as the client's machine has it.
+GivenFile = Union['GivenFile_1', 'GivenFile_2', 'GivenFile_3']
+
+# The events for one recipient that no message contains yet.
+HeldEvents = TypedDict("HeldEvents", {
+    # `mail:ADDRESS` or the name of a channel.
+    "recipient": "str",
+    # Their number, at most 500.
+    "events": "float",
+    # Time of the oldest.
+    "oldestAt": "Instant",
+    # Time at which the digest window allows their message; null while they wait for a message that fails.
+    "nextAt": "Union[Instant, None]",
+})
+
+# A home of jobman on a machine. Several may use one database on a server.
+HomeRef = TypedDict("HomeRef", {
+    "id": "str",
+    "machine": "str",
+    # For people.
+    "path": "str",
+})
+
+# Addresses of one worker. Without an external address jobman uses the internal one.
+Host = TypedDict("Host", {
+    "internalIp": "Union[str, None]",
+    "externalIp": "Union[str, None]",
+})
+
+# A machine that the settings name (`hosts`), or `localhost`.
+HostName = str
+
+# A path for people: only a program on that machine can open it.
+HostPath = TypedDict("HostPath", {
+    # The name of the machine.
+    "host": "str",
+    # Absolute on that machine.
+    "path": "str",
+})
+
+_HostsSpec = TypedDict("_HostsSpec", {
+    "kind": "Literal[\"hosts\"]",
+    # The machines exist before and after the job.
+    "ownership": "Literal[\"persistent\"]",
+    # One worker and one slot on each, without duplicates; worker 0 is on the first.
+    "hosts": "List[HostName]",
+})
+_HostsSpec_optional = TypedDict("_HostsSpec_optional", {
+    # US dollars per hour of all, if the settings give each a price. Absent: none.
+    "pricePerHourUsd": "float",
+    # `settings`. Absent without a price.
+    "pricesOf": "str",
+}, total=False)
+
+
+class HostsSpec(_HostsSpec, _HostsSpec_optional):
+    pass
+
+
+ImageArtifact = TypedDict("ImageArtifact", {
+    "digest": "str",
+    "tags": "List[str]",
+    # Null if the registry does not report them.
+    "bytes": "Union[float, None]",
+    # `linux/amd64`; several for an index. Empty if not reported.
+    "platforms": "List[str]",
+    "pushedAt": "Union[Instant, None]",
+    "pulledAt": "Union[Instant, None]",
+})
+
+ImageDetails = TypedDict("ImageDetails", {
+    "name": "str",
+    "project": "str",
+    "repository": "str",
+    "description": "str",
+    "pullCount": "float",
+    # Newest first; with a tag or digest in the query, only that one.
+    "artifacts": "List[ImageArtifact]",
+})
+
+ImageRow = TypedDict("ImageRow", {
+    # As for `submit -i` after the image prefix: without the project of the settings, but with any other project.
+    "name": "str",
+    "project": "str",
+    "repository": "str",
+    "tags": "List[str]",
+    "artifactCount": "float",
+    "pullCount": "float",
+    "updatedAt": "Union[Instant, None]",
+})
+
+# Milliseconds since 1970-01-01 in UTC.
+Instant = int
+
+JobActions = TypedDict("JobActions", {
+    "start": "ActionAnswer",
+    "stop": "ActionAnswer",
+    "resume": "ActionAnswer",
+    "rerun": "ActionAnswer",
+    "cancel": "ActionAnswer",
+    "delete": "ActionAnswer",
+    "disable-recovery": "ActionAnswer",
+    "accept-exit": "ActionAnswer",
+    "clean": "ActionAnswer",
+    "setup": "ActionAnswer",
+})
+
+# An unfinished job, or a finished one that still holds capacity.
+JobActivity = TypedDict("JobActivity", {
+    # Six digits; for a job in a cluster its name there.
+    "id": "str",
+    "name": "str",
+    # Null for a job in a cluster that another tool made.
+    "owner": "Union[str, None]",
+    "backend": "Union[BackendName, Literal[\"kubernetes\"]]",
+    # The accelerator type; for a job in a cluster its flavor or requests. Null on hosts.
+    "accelerator": "Union[str, None]",
+    "pricing": "Union[Pricing, None]",
+    # The zone; for a job in a cluster `context/namespace`. Null on hosts.
+    "zone": "Union[str, None]",
+    # The hosts in the order of the workers; `localhost` is this machine. Empty for a TPU or a cluster.
+    "hosts": "List[HostName]",
+    # Address of worker 0; null without capacity.
+    "worker0Address": "Union[str, None]",
+    "phase": "Phase",
+    # The capacity that a finished job still holds: `v4-8`, `2 × v4-16`; null if it holds none.
+    "heldCapacity": "Union[str, None]",
+    # The reason for the phase, for people.
+    "message": "str",
+    # The owner's last request.
+    "desired": "Desired",
+    # Number of resumes.
+    "stage": "float",
+    # Number of the newest attempt; 0 before the first.
+    "attempt": "float",
+    "tags": "List[str]",
+    # The values of `--set`, in order.
+    "overrides": "List[Override]",
+    "createdAt": "Instant",
+    # Time at which the phase began.
+    "phaseStartedAt": "Instant",
+    # Estimated dollars per hour of the capacity held now; null without capacity or without a known price.
+    "pricePerHourUsd": "Union[float, None]",
+    # True on the TPU emulator: the prices are Google's, and it is free.
+    "simulated": "bool",
+    # Of the newest attempt; null without one.
+    "allocation": "Union[float, None]",
+    # True while the command of the newest attempt runs, so that its workers can be measured.
+    "isRunning": "bool",
+    "tpus": "List[JobTpu]",
+    "workers": "List[WorkerActivity]",
+    # The count of the slowest worker in the program's own output, for example its step; null without one.
+    "step": "Union[float, None]",
+    "stepsPerSecond": "Union[float, None]",
+})
+
+# The cost of one job.
+JobCost = TypedDict("JobCost", {
+    # All time in which capacity was held: the sum of the other amounts without `waiting`.
+    "held": "CostAmount",
+    # The command ran, and its work is kept.
+    "useful": "CostAmount",
+    # The command ran, and its work since the last checkpoint was lost.
+    "lost": "CostAmount",
+    # Ready, before the command ran.
+    "setup": "CostAmount",
+    # Ready, and no attempt used it.
+    "idle": "CostAmount",
+    # Ready after the job had finished.
+    "kept": "CostAmount",
+    # Requested and not ready yet, which is not charged; chips are those of the request.
+    "waiting": "CostAmount",
+    "simulated": "bool",
+    # As in `CostReport`.
+    "prices": "List[str]",
+})
+
+JobList_elsewhere_item = TypedDict("JobList_elsewhere_item", {
+    "context": "str",
+    "namespace": "str",
+    "jobs": "float",
+})
+
+_JobList = TypedDict("_JobList", {
+    "rows": "List[JobRow]",
+    # The number of finished jobs that are left out; 0 for a page.
+    "more": "float",
+    # One sentence for each job source that did not answer.
+    "notes": "List[str]",
+})
+_JobList_optional = TypedDict("_JobList_optional", {
+    # The cursor of the next page; absent after the last one, and without pages.
+    "next": "str",
+    # The error of a job source that did not answer; absent if all did.
+    "failure": "SourceFailure",
+    # Unfinished jobs that were submitted from here to namespaces that the list does not show.
+    "elsewhere": "List[JobList_elsewhere_item]",
+}, total=False)
+
+
+class JobList(_JobList, _JobList_optional):
+    pass
+
+
+# A job in a list.
+JobRow = TypedDict("JobRow", {
+    # Six digits; for a job in a cluster its name there.
+    "id": "str",
+    "name": "str",
+    # Null for a job in a cluster that another tool made.
+    "owner": "Union[str, None]",
+    "backend": "Union[BackendName, Literal[\"kubernetes\"]]",
+    # The accelerator type; for a job in a cluster its flavor or requests. Null on hosts.
+    "accelerator": "Union[str, None]",
+    "pricing": "Union[Pricing, None]",
+    # The zone; for a job in a cluster `context/namespace`. Null on hosts.
+    "zone": "Union[str, None]",
+    # The hosts in the order of the workers; `localhost` is this machine. Empty for a TPU or a cluster.
+    "hosts": "List[HostName]",
+    # Address of worker 0; null without capacity.
+    "worker0Address": "Union[str, None]",
+    "phase": "Phase",
+    # The capacity that a finished job still holds: `v4-8`, `2 × v4-16`; null if it holds none.
+    "heldCapacity": "Union[str, None]",
+    # The reason for the phase, for people.
+    "message": "str",
+    # The owner's last request.
+    "desired": "Desired",
+    # Number of resumes.
+    "stage": "float",
+    # Number of the newest attempt; 0 before the first.
+    "attempt": "float",
+    "tags": "List[str]",
+    # The values of `--set`, in order.
+    "overrides": "List[Override]",
+    "createdAt": "Instant",
+    # Time at which the phase began.
+    "phaseStartedAt": "Instant",
+    # Estimated dollars per hour of the capacity held now; null without capacity or without a known price.
+    "pricePerHourUsd": "Union[float, None]",
+    # True on the TPU emulator: the prices are Google's, and it is free.
+    "simulated": "bool",
+})
+
+_JobSpec = TypedDict("_JobSpec", {
+    # Version of this format. `upgradeSpec` (spec-version.ts) reads older rows.
+    "version": "Literal[2]",
+    "name": "str",
+    # `job.tags` and `tpu.tags` together, without duplicates.
+    "tags": "List[str]",
+    "capacity": "CapacitySpec",
+    # Each worker runs these in order before the command. Their texts are final; the core reads names and keys only.
+    "steps": "List[SetupStep]",
+    "command": "CommandSpec",
+    "recovery": "RecoverySpec",
+    "limits": "LimitsSpec",
+    "stop": "StopSpec",
+    "finish": "FinishSpec",
+})
+_JobSpec_optional = TypedDict("_JobSpec_optional", {
+    # A folder of this machine that every worker gets a copy of. The step that names it copies it. Absent: none.
+    "workdir": "WorkdirSpec",
+    # The events to report and their recipients. Absent: as the settings say.
+    "notify": "NotifySpec",
+    # The values of `--set`, in order. Absent: none.
+    "overrides": "List[Override]",
+}, total=False)
+
+
+class JobSpec(_JobSpec, _JobSpec_optional):
+    pass
+
+
+# A TPU that a job holds or waits for.
+JobTpu = TypedDict("JobTpu", {
+    "name": "str",
+    "project": "str",
+    "zone": "str",
+    "accelerator": "str",
+    # Of all its nodes; null for a type that jobman does not know.
+    "chips": "Union[float, None]",
+    # Null while the job waits for it.
+    "readyAt": "Union[Instant, None]",
+    # Since when it is ready without a command; null while it is in use or not ready.
+    "idleSinceAt": "Union[Instant, None]",
+})
+
+# A job of the store, with everything that has happened to it.
+JobView = TypedDict("JobView", {
+    # Six digits; for a job in a cluster its name there.
+    "id": "str",
+    "name": "str",
+    # Null for a job in a cluster that another tool made.
+    "owner": "str",
+    "backend": "BackendName",
+    # The accelerator type; for a job in a cluster its flavor or requests. Null on hosts.
+    "accelerator": "Union[str, None]",
+    "pricing": "Union[Pricing, None]",
+    # The zone; for a job in a cluster `context/namespace`. Null on hosts.
+    "zone": "Union[str, None]",
+    # The hosts in the order of the workers; `localhost` is this machine. Empty for a TPU or a cluster.
+    "hosts": "List[HostName]",
+    # Address of worker 0; null without capacity.
+    "worker0Address": "Union[str, None]",
+    "phase": "Phase",
+    # The capacity that a finished job still holds: `v4-8`, `2 × v4-16`; null if it holds none.
+    "heldCapacity": "Union[str, None]",
+    # The reason for the phase, for people.
+    "message": "str",
+    # The owner's last request.
+    "desired": "Desired",
+    # Number of resumes.
+    "stage": "float",
+    # Number of the newest attempt; 0 before the first.
+    "attempt": "float",
+    "tags": "List[str]",
+    # The values of `--set`, in order.
+    "overrides": "List[Override]",
+    "createdAt": "Instant",
+    # Time at which the phase began.
+    "phaseStartedAt": "Instant",
+    # Estimated dollars per hour of the capacity held now; null without capacity or without a known price.
+    "pricePerHourUsd": "Union[float, None]",
+    # True on the TPU emulator: the prices are Google's, and it is free.
+    "simulated": "bool",
+    "why": "Why",
+    # The progress that the program prints or reports: `step 40,210 of 90,000 (44%)`; null without any.
+    "progress": "Union[str, None]",
+    # The throughput of the newest attempt, if it differs by more than 10% from the one before; otherwise null.
+    "throughput": "Union[str, None]",
+    # The worker that is behind, slow or silent while the others are not, as a sentence; null without one.
+    "slowWorker": "Union[str, None]",
+    # The newest reported texts that are not metrics, as a phrase; null without any.
+    "leftOut": "Union[str, None]",
+    # The dashboards that the log names.
+    "dashboards": "DashboardLinks",
+    "checkpoint": "Union[CheckpointView, None]",
+    "checkpointDir": "Union[str, None]",
+    # The address of that folder in a bucket, such as `gs://my-bucket/runs/000001`; null without one.
+    "checkpointUrl": "Union[str, None]",
+    # The checkpoint that the newest resumed attempt found at its start; null without one. A newer one may exist.
+    "resumedFrom": "Union[ResumedFromView, None]",
+    # The consequence of a preemption now, as a sentence; null if no cloud can preempt the job or nothing runs.
+    "ifPreempted": "Union[str, None]",
+    # The cost so far.
+    "cost": "JobCost",
+    # The budgets that limit it; `job.budget` also after its end.
+    "budgets": "List[BudgetView]",
+    "attempts": "List[AttemptView]",
+    "workdirCopies": "List[WorkdirCopyView]",
+    "allocations": "List[AllocationView]",
+    "workers": "List[WorkerView]",
+    "spec": "JobSpec",
+    "folder": "HostPath",
+    "hasFiles": "bool",
+})
+
+LabEntry_job_parent_1 = TypedDict("LabEntry_job_parent_1", {
+    "job": "str",
+    "attempt": "float",
+    "startMode": "Literal[\"resume\", \"rerun\"]",
+})
+
+_LabEntry_job = TypedDict("_LabEntry_job", {
+    # The working directory when the job was created, and its number; null if a script ran from elsewhere.
+    "directory": "str",
+    "directoryNumber": "Union[float, None]",
+    "tpu": "str",
+    # Arguments of staging.sh after `ka=`, in order: `--config.training.learning_rate=0.01`.
+    "configs": "List[str]",
+    "tag": "Union[str, None]",
+    # False: no rule follows its end (`monitor=False`).
+    "monitor": "bool",
+    "logStage": "bool",
+    # The attempt of another job, on another TPU, that this job resumes or reruns.
+    "parent": "Union[LabEntry_job_parent_1, None]",
+    # The stage of its first attempt: the parent's stage + 1 after a resume, else 0.
+    "baseStage": "float",
+})
+_LabEntry_job_optional = TypedDict("_LabEntry_job_optional", {
+    # Its bookings are in a spreadsheet. Absent: in the table of the database.
+    "spreadsheet": "Literal[True]",
+    # Jobs that its newest start has ended on the TPU. Its script ends what they left there. Absent: none.
+    "replaces": "List[str]",
+    # Programs of no job to whose end the user has agreed. Its newest start ends them before its script. Absent: none.
+    "foreignPrograms": "List[DeviceHolder]",
+}, total=False)
+
+
+class LabEntry_job(_LabEntry_job, _LabEntry_job_optional):
+    pass
+
+
+LabEntry = TypedDict("LabEntry", {
+    "job": "LabEntry_job",
+    "booking": "RunBooking",
+})
+
+_LabRestart = TypedDict("_LabRestart", {
+    "booking": "RunBooking",
+    # Gets a window.
+    "attempt": "float",
+})
+_LabRestart_optional = TypedDict("_LabRestart_optional", {
+    # Jobs that its newest start has ended on the TPU. Its script ends what they left there. Absent: none.
+    "replaces": "List[str]",
+    # Programs of no job to whose end the user has agreed. Its newest start ends them before its script. Absent: none.
+    "foreignPrograms": "List[DeviceHolder]",
+    # Its bookings are in a spreadsheet. Absent: in the table of the database.
+    "spreadsheet": "Literal[True]",
+}, total=False)
+
+
+# The lab's part of a command that starts a job again: the store writes it in the transaction of the command.
+class LabRestart(_LabRestart, _LabRestart_optional):
+    pass
+
+
+_LimitsSpec = TypedDict("_LimitsSpec", {
+    # Longest run of the command in one attempt. Null: no limit.
+    "maxRuntimeMs": "Union[Duration, None]",
+    # Longest time without output before the attempt counts as hung. Null: no limit.
+    "silenceTimeoutMs": "Union[Duration, None]",
+    # Longest wait for capacity. Null: no limit.
+    "capacityWaitMs": "Union[Duration, None]",
+    # Tries of one setup step on one worker, including the first, before the attempt ends with `setup_failed`.
+    "setupTries": "float",
+})
+_LimitsSpec_optional = TypedDict("_LimitsSpec_optional", {
+    # Longest time without output after a failed call between workers (`failedCallPatterns`); then the attempt counts as hung. A program that prints such a failure and then nothing waits for a worker that is gone. Absent: no limit.
+    "failedCallTimeoutMs": "Duration",
+    # US dollars that the job's own capacity may cost since its owner's newest start. Absent: no limit.
+    "budgetUsd": "float",
+}, total=False)
+
+
+class LimitsSpec(_LimitsSpec, _LimitsSpec_optional):
+    pass
+
+
+# A log of a job. Its bytes never change; more may be added at its end.
+LogRef = TypedDict("LogRef", {
+    # The id of the job.
+    "job": "str",
+    # Names the log within its job, such as `attempt_2/command_worker_0`.
+    "id": "str",
+    "worker": "Union[WorkerId, None]",
+    "attempt": "Union[float, None]",
+    # The setup step; `job` and `tpu` for the job's own logs; null for the output of the command.
+    "step": "Union[str, None]",
+    "size": "float",
+    # Time of the newest byte.
+    "changedAt": "Instant",
+    # True if nothing more is expected. A worker that was unreachable may still add to it, as may a new start.
+    "isComplete": "bool",
+})
+
+LoginKey_job = TypedDict("LoginKey_job", {
+    # Six digits: `000001`. It never changes.
+    "id": "str",
+    "owner": "str",
+})
+
+# A reference to a private key, with the job that it belongs to.
+LoginKey = TypedDict("LoginKey", {
+    "job": "LoginKey_job",
+    "secret": "SecretRef",
+})
+
+ManifestAnswer_1 = TypedDict("ManifestAnswer_1", {
+    "kind": "Literal[\"wanted\"]",
+    # Files to describe.
+    "paths": "List[str]",
+    # Files whose content is needed.
+    "contents": "List[str]",
+    "variables": "List[str]",
+})
+
+_ManifestAnswer_2_secrets_item = TypedDict("_ManifestAnswer_2_secrets_item", {
+    "secret": "SecretName",
+})
+_ManifestAnswer_2_secrets_item_optional = TypedDict("_ManifestAnswer_2_secrets_item_optional", {
+    "path": "str",
+    "variable": "str",
+}, total=False)
+
+
+class ManifestAnswer_2_secrets_item(_ManifestAnswer_2_secrets_item, _ManifestAnswer_2_secrets_item_optional):
+    pass
+
+
+ManifestAnswer_2 = TypedDict("ManifestAnswer_2", {
+    "kind": "Literal[\"spec\"]",
+    "spec": "JobSpec",
+    # The text to create the job with.
+    "manifest": "str",
+    # The sources of the values of the job's own secrets: a file or a variable.
+    "secrets": "List[ManifestAnswer_2_secrets_item]",
+    "warnings": "List[ManifestProblem]",
+})
+
+# `wanted`: the manifest names files or variables that the same request needs next, with those that it had.
+ManifestAnswer = Union['ManifestAnswer_1', 'ManifestAnswer_2']
+
+_ManifestRequest = TypedDict("_ManifestRequest", {
+    "text": "str",
+    # The folder of the manifest, absolute: relative paths start there.
+    "folder": "str",
+    # The folder of the user: `~` in a path.
+    "home": "str",
+})
+_ManifestRequest_optional = TypedDict("_ManifestRequest_optional", {
+    # The name of the file, from which the job gets its name if the manifest has none.
+    "file": "str",
+    # Values that replace those of keys: `job.name=iris`.
+    "sets": "List[str]",
+    # By absolute path; those that earlier answers wanted.
+    "files": "Dict[str, GivenFile]",
+    # Values of environment variables that earlier answers wanted; null for one that is not set.
+    "variables": "Dict[str, Union[str, None]]",
+}, total=False)
+
+
+class ManifestRequest(_ManifestRequest, _ManifestRequest_optional):
+    pass
+
+
+# `given_up`: it failed for a day, or for a reason that another try cannot change.
+MessageState = Literal["pending", "sent", "given_up"]
+
+# A message about events to one recipient.
+MessageView = TypedDict("MessageView", {
+    # The idempotency key, which is also part of the Message-ID of a mail.
+    "key": "str",
+    # `mail:ADDRESS` or the name of a channel.
+    "recipient": "str",
+    # `given_up`: it failed for a day, or for a reason that another try cannot change.
+    "state": "MessageState",
+    # Tries so far.
+    "tries": "float",
+    "createdAt": "Instant",
+    # Time of its delivery, or at which jobman gave up; null while it is pending.
+    "endedAt": "Union[Instant, None]",
+    # Time of the next try; null once it has ended.
+    "nextAt": "Union[Instant, None]",
+    # The failure of the newest try, with the text of the server; null without one.
+    "error": "Union[str, None]",
+    # More than one in a digest.
+    "notices": "List[NoticeView]",
+})
+
+# One value of one metric on one worker.
+MetricPointView = TypedDict("MetricPointView", {
+    "attempt": "float",
+    # Null if the program printed none.
+    "step": "Union[Fraction, None]",
+    # The time that the program reported, or at which its line arrived; null if neither is known.
+    "at": "Union[Instant, None]",
+    # JSON has no numbers for the three texts.
+    "value": "Union[Fraction, Literal[\"NaN\"], Literal[\"Infinity\"], Literal[\"-Infinity\"]]",
+    # The id; for a job in a cluster its name there.
+    "job": "str",
+    # Its name; `throughput` is in steps per second.
+    "metric": "str",
+    "worker": "WorkerId",
+})
+
+# The points of one metric.
+MetricSeriesView = TypedDict("MetricSeriesView", {
+    # As the program prints it. `throughput` is computed from its steps.
+    "name": "str",
+    # `steps/s` for the throughput; null for what the program prints.
+    "unit": "Union[str, None]",
+    # In the order in which they were printed. Of each stretch the least and the greatest value are kept.
+    "points": "List[MetricValue]",
+    # The number of all points, including those that are not in `points`.
+    "count": "float",
+    "last": "MetricValue",
+    # The least of all finite values; null without one.
+    "min": "Union[float, None]",
+    "max": "Union[float, None]",
+    # The number of points that are NaN or infinite.
+    "nonFinite": "float",
+    "firstNonFinite": "Union[MetricValue, None]",
+})
+
+# One value of one metric.
+MetricValue = TypedDict("MetricValue", {
+    "attempt": "float",
+    # Null if the program printed none.
+    "step": "Union[Fraction, None]",
+    # The time that the program reported, or at which its line arrived; null if neither is known.
+    "at": "Union[Instant, None]",
+    # JSON has no numbers for the three texts.
+    "value": "Union[Fraction, Literal[\"NaN\"], Literal[\"Infinity\"], Literal[\"-Infinity\"]]",
+})
+
+MetricsStep_1 = TypedDict("MetricsStep_1", {
+    "kind": "Literal[\"read\"]",
+    "attempt": "float",
+    "bytes": "float",
+    "size": "Union[float, None]",
+})
+
+MetricsStep_2 = TypedDict("MetricsStep_2", {
+    "kind": "Literal[\"result\"]",
+    "metrics": "MetricsView",
+})
+
+# `read`: the part of a log that is read so far; null for a size that is not known. The result comes last.
+MetricsStep = Union['MetricsStep_1', 'MetricsStep_2']
+
+# The metrics that a job's program prints or reports.
+MetricsView = TypedDict("MetricsView", {
+    "id": "str",
+    "name": "str",
+    "attempts": "List[AttemptMetrics]",
+    # Of all metrics of the attempts, in the order in which they first occur; `throughput` last.
+    "names": "List[str]",
+    "series": "List[MetricSeriesView]",
+    # As in `JobView`.
+    "throughput": "Union[str, None]",
+    "slowWorker": "Union[str, None]",
+    # The reported texts and points that are left out, as a phrase; null without any.
+    "leftOut": "Union[str, None]",
+    "dashboards": "DashboardLinks",
+})
+
+_NewUser = TypedDict("_NewUser", {
+    "name": "UserName",
+})
+_NewUser_optional = TypedDict("_NewUser_optional", {
+    # Default: member.
+    "role": "Role",
+    "logins": "List[str]",
+}, total=False)
+
+
+class NewUser(_NewUser, _NewUser_optional):
+    pass
+
+
+# A reported event.
+NoticeView = TypedDict("NoticeView", {
+    # `test`: a message of `jobman notify test`.
+    "event": "Union[NotifyEvent, Literal[\"test\"]]",
+    # Id of the job; for a job in a cluster its name; null without a job.
+    "job": "Union[str, None]",
+    # Name of the job; null without a job.
+    "name": "Union[str, None]",
+    # The user whom the job belongs to; null without a job.
+    "owner": "Union[str, None]",
+    "at": "Instant",
+    "message": "str",
+})
+
+NotifyEvent = Literal["started", "recovered", "succeeded", "failed", "stopped", "preempted", "unreachable", "setup_failed", "hung", "waiting", "budget_warning", "budget_used", "budget_released", "orphans"]
+
+# A choice of events and recipients. An absent field leaves the choice to the settings.
+NotifySpec = TypedDict("NotifySpec", {
+    # The events to report. Empty: none.
+    "on": "List[NotifyEvent]",
+    # The recipients: `mail:ADDRESS` or the name of a channel of the settings.
+    "to": "List[str]",
+}, total=False)
+
+OnBehalf = TypedDict("OnBehalf", {
+    # The owner for whom the actor gives the command, which is recorded as the actor's.
+    "onBehalfOf": "UserName",
+}, total=False)
+
+_Orphan = TypedDict("_Orphan", {
+    "backend": "BackendName",
+    # Google's full name, which is enough to release it: `projects/lab/locations/us-west4-a/nodes/vit-000042-1`.
+    "resource": "str",
+    "installation": "str",
+    "job": "str",
+    "allocation": "float",
+    "state": "str",
+})
+_Orphan_optional = TypedDict("_Orphan_optional", {
+    "accelerator": "Union[str, None]",
+    "pricing": "Union[Pricing, Literal[\"reserved\"], None]",
+    # The slices of this resource, for the usage ledger. Absent in the store, like its type and pricing.
+    "slices": "List[SliceState]",
+}, total=False)
+
+
+class Orphan(_Orphan, _Orphan_optional):
+    pass
+
+
+OrphanReport = TypedDict("OrphanReport", {
+    # Of this installation: recorded orphans, and labelled TPUs that no job claims.
+    "orphans": "List[OrphanView]",
+    # Shared TPUs of this installation without a job; only `tpu delete` deletes them.
+    "shared": "List[TpuRow]",
+    "others": "List[TpuRow]",
+    "unchecked": "List[UncheckedLocation]",
+    # False if there were queries and no project answered, so that nothing is known.
+    "anyAnswered": "bool",
+    "forgettable": "List[str]",
+})
+
+_OrphanView = TypedDict("_OrphanView", {
+    "backend": "BackendName",
+    # Google's full name, which is enough to release it: `projects/lab/locations/us-west4-a/nodes/vit-000042-1`.
+    "resource": "str",
+    "installation": "str",
+    "job": "str",
+    "allocation": "float",
+    "state": "str",
+    "presence": "Literal[\"present\", \"gone\", \"unknown\"]",
+    "message": "str",
+})
+_OrphanView_optional = TypedDict("_OrphanView_optional", {
+    "accelerator": "Union[str, None]",
+    "pricing": "Union[Pricing, Literal[\"reserved\"], None]",
+    # The slices of this resource, for the usage ledger. Absent in the store, like its type and pricing.
+    "slices": "List[SliceState]",
+}, total=False)
+
+
+class OrphanView(_OrphanView, _OrphanView_optional):
+    pass
+
+
+OutcomeResult_1 = TypedDict("OutcomeResult_1", {
+    "kind": "Literal[\"done\"]",
+})
+
+_OutcomeResult_2 = TypedDict("_OutcomeResult_2", {
+    "kind": "Literal[\"refused\"]",
+    "evidence": "Evidence",
+})
+_OutcomeResult_2_optional = TypedDict("_OutcomeResult_2_optional", {
+    "error": "CloudError",
+}, total=False)
+
+
+class OutcomeResult_2(_OutcomeResult_2, _OutcomeResult_2_optional):
+    pass
+
+
+_OutcomeResult_3 = TypedDict("_OutcomeResult_3", {
+    "kind": "Literal[\"failed\"]",
+    "evidence": "Evidence",
+})
+_OutcomeResult_3_optional = TypedDict("_OutcomeResult_3_optional", {
+    "error": "CloudError",
+}, total=False)
+
+
+class OutcomeResult_3(_OutcomeResult_3, _OutcomeResult_3_optional):
+    pass
+
+
+OutcomeResult_4 = TypedDict("OutcomeResult_4", {
+    "kind": "Literal[\"unclear\"]",
+    "evidence": "Evidence",
+})
+
+# These kinds lead to different decisions; finer ones would not.
+OutcomeResult = Union['OutcomeResult_1', 'OutcomeResult_2', 'OutcomeResult_3', 'OutcomeResult_4']
+
+Override = TypedDict("Override", {
+    # Path of the key: `command.lr`.
+    "key": "str",
+    # As written. `***` if it looks like a secret.
+    "value": "str",
+})
+
+# The budget of the job's owner in one period of a grant. The jobs of the owner that match the grant share it.
+OwnerBudget = TypedDict("OwnerBudget", {
+    # The capacity of the grant: `spot v4-* in us-*`, `all TPUs`.
+    "grant": "str",
+    "period": "BudgetPeriod",
+    # The end of the period: a midnight in UTC, at which the next one begins.
+    "endsAt": "Instant",
+})
+
+# The spending of a user in a period, from the usage ledger, and the US dollars per hour being spent at that time.
+OwnerSpending = TypedDict("OwnerSpending", {
+    # By the job since its owner's newest start, or by its owner since the beginning of the period.
+    "spentUsd": "float",
+    "budgetUsd": "float",
+    # Absent: `job.budget`.
+    "ownerBudget": "OwnerBudget",
+    "rateUsd": "float",
+})
+
+PassDifference = TypedDict("PassDifference", {
+    # `wakeAt`: the time of the next pass. `job`: the state of the job after the pass.
+    "part": "Literal[\"situation\", \"events\", \"actions\", \"wakeAt\", \"job\"]",
+    # The part of the recorded decision, without the sentences that both have.
+    "recorded": "List[str]",
+    # The same part of the decision of this version.
+    "today": "List[str]",
+})
+
+PassList = TypedDict("PassList", {
+    "id": "str",
+    "name": "str",
+    "owner": "UserName",
+    "passes": "List[PassView]",
+    # The passes whose inputs can be read, and the others: another version recorded them, or changed the job since.
+    "readable": "float",
+    "unreadable": "float",
+})
+
+# A recorded pass of the controller over a job, or a recorded command.
+PassView = TypedDict("PassView", {
+    # Number of the commit, from 1.
+    "pass": "float",
+    # Time of the decision.
+    "at": "Instant",
+    # The newest attempt after it; null before the first.
+    "attempt": "Union[float, None]",
+    # The version of jobman that decided; null for a command, or if the inputs cannot be read.
+    "version": "Union[str, None]",
+    # The row of the table that decided; null for a command.
+    "situation": "Union[str, None]",
+    # Null for a command, or for a situation of another version.
+    "description": "Union[str, None]",
+    # Sentences: the outcomes of actions, and the facts that the pass before did not see.
+    "seen": "List[str]",
+    # Sentences: the events, and the actions that should be in progress.
+    "decided": "List[str]",
+    # Time of the next pass at the latest; null if only a command can change anything.
+    "nextAt": "Union[Instant, None]",
+    # Later passes that requested the same actions and changed nothing.
+    "repeats": "float",
+    # Time of the last of them; null without one.
+    "repeatedAt": "Union[Instant, None]",
+    # The observation and the actions, as jobman has recorded them; null for a command, or if they cannot be read.
+    "recorded": "Union[RecordedPass, None]",
+    # With `--decide`: the parts of the decision that this version decides differently.
+    "differences": "List[PassDifference]",
+})
+
+Phase = Literal["queued", "provisioning", "setup", "running", "recovering", "stopping", "succeeded", "failed", "stopped", "cancelled"]
+
+Plan_reasons_item = TypedDict("Plan_reasons_item", {
+    # The cause.
+    "kind": "Literal[\"tpu_in_use\", \"checkpoints_in_use\", \"not_granted\", \"price\", \"budget_used\", \"user_limit\"]",
+    # A sentence without its full stop.
+    "message": "str",
+    # `about $4.00/h`; null if no price is known or the command adds no cost.
+    "cost": "Union[str, None]",
+    # Another next step, as a sentence.
+    "remedy": "str",
+    # True if no grant forbids it: a terminal asks, and a script prints the price and continues.
+    "mayProceed": "bool",
+})
+
+# The answer of `create --dry-run`: requests, rules and price. Nothing is stored.
+Plan = TypedDict("Plan", {
+    "name": "str",
+    "backend": "BackendName",
+    "requests": "List[str]",
+    "steps": "List[str]",
+    "command": "str",
+    # Null without an environment.
+    "script": "Union[str, None]",
+    "rules": "List[str]",
+    "limits": "List[str]",
+    "pricePerHourUsd": "Union[float, None]",
+    "simulated": "bool",
+    # The questions of `create`. It refuses a job with the reason `budget_used`.
+    "reasons": "List[Plan_reasons_item]",
+})
+
+# The ids of the jobs of one pool: those that hold a slot, and those that wait, the next one first.
+PoolQueue = TypedDict("PoolQueue", {
+    "pool": "str",
+    "slots": "float",
+    "slotsUsed": "float",
+    "usedBy": "List[str]",
+    "waiting": "List[str]",
+})
+
+Pricing = Literal["spot", "ondemand", "preemptible"]
+
+QuotaHolder = TypedDict("QuotaHolder", {
+    # The owner of the job, the user in its metadata, or the installation; null: the creator is not known.
+    "owner": "Union[str, None]",
+    # Id of the job of this installation; null without one.
+    "job": "Union[str, None]",
+    # Name of the node or queued resource; of a job that waits, the name of the job.
+    "name": "str",
+    # Google's state of the node, or of the queued resource if there is no node; `WAITING` for a job.
+    "state": "str",
+    # `requested`: a queued resource that waits for capacity. `waiting`: a job of this installation without a request at Google, which may have refused it. `used`: everything else.
+    "use": "Literal[\"used\", \"requested\", \"waiting\"]",
+    # Its chips.
+    "chips": "float",
+    # The reason why it can be released. `ended`: the TPU was preempted, has failed or was terminated, and Google counts it until it is deleted. `orphan`: no job claims it. `idle`: a finished job keeps it. Null while it is in use.
+    "reclaimable": "Literal[\"ended\", \"orphan\", \"idle\", None]",
+    # The command that releases it; null if its job does that, or if it is not reclaimable.
+    "command": "Union[str, None]",
+})
+
+# A limit as Google sets it: of one zone, or of a region and all its zones.
+QuotaLimitRow = TypedDict("QuotaLimitRow", {
+    # The catalogue's name: `v5e`.
+    "generation": "str",
+    # `pod`: v2 and v3 slices of several machines. `serving`: v5litepod-1, -4 and -8. Null: all others.
+    "variant": "Literal[\"pod\", \"serving\", None]",
+    "pricing": "QuotaPricing",
+    "project": "str",
+    # Both limits of a zone apply: its own, and the one that it shares with the other zones of its region.
+    "scope": "Literal[\"zone\", \"region\"]",
+    # The zone or the region.
+    "location": "str",
+    # Google's id of the quota.
+    "quotaId": "str",
+    # The limit in chips.
+    "limitChips": "float",
+    # Time at which the limit was read.
+    "limitReadAt": "Instant",
+    # The limit minus the chips of TPUs and queued resources in the zone or region, at least 0; null if the TPUs there could not be listed.
+    "leftChips": "Union[float, None]",
+})
+
+# Preemptible TPUs share the quota of spot.
+QuotaPricing = Literal["spot", "ondemand", "reserved"]
+
+QuotaReport_unreadable_item = TypedDict("QuotaReport_unreadable_item", {
+    "project": "str",
+    "quotas": "List[str]",
+})
+
+QuotaReport = TypedDict("QuotaReport", {
+    "rows": "List[QuotaRow]",
+    # Every known limit once.
+    "limits": "List[QuotaLimitRow]",
+    "unread": "List[UnreadLimits]",
+    # Projects with quotas whose entries have an unexpected form.
+    "unreadable": "List[QuotaReport_unreadable_item]",
+    # Locations whose TPUs could not be listed.
+    "unchecked": "List[UncheckedLocation]",
+    # TPUs of a type that the catalogue does not know; no row counts them.
+    "uncounted": "List[str]",
+    # False if no project answered at all.
+    "anyAnswered": "bool",
+    "projects": "List[str]",
+    # Those of `projects` that the TPU emulator serves.
+    "simulatedProjects": "List[str]",
+    # The flag that a mistyped project or zone of the query probably means.
+    "suggestion": "Union[str, None]",
+})
+
+QuotaRow = TypedDict("QuotaRow", {
+    "project": "str",
+    "zone": "str",
+    # `v5e`.
+    "generation": "str",
+    # `pod`: v2 and v3 slices of several machines. `serving`: v5litepod-1, -4 and -8. Null: all others.
+    "variant": "Literal[\"pod\", \"serving\", None]",
+    # Preemptible TPUs count as spot.
+    "pricing": "QuotaPricing",
+    # Google's id of the quota that leaves the least.
+    "quotaId": "str",
+    # That quota is for the zone, or for its region: then used and requested chips of other zones count too.
+    "scope": "Literal[\"zone\", \"region\"]",
+    # `unknown`: the limit could not be read, or Google lists none.
+    "limitState": "Literal[\"limited\", \"unlimited\", \"unknown\"]",
+    # Null without a known limit.
+    "limitChips": "Union[float, None]",
+    # Time at which the limit was read; null if it could not be read.
+    "limitReadAt": "Union[Instant, None]",
+    # Chips of nodes, and of queued resources that have failed or lost their nodes; null if the zone could not be checked.
+    "usedChips": "Union[float, None]",
+    # Part of the used chips that can be released: stopped but still counted, orphans, idle.
+    "reclaimableChips": "Union[float, None]",
+    # Chips of queued resources and of jobs that wait; only the former take from what is left.
+    "requestedChips": "Union[float, None]",
+    # The limit minus the chips of TPUs and queued resources, at least 0; null if one of them is not known.
+    "leftChips": "Union[float, None]",
+    # The TPUs that use or request the chips, largest first.
+    "holders": "List[QuotaHolder]",
+})
+
+# Reason for the end of an attempt. `preempted` is the cloud's act, `stopped` the owner's.
+Reason = Literal["succeeded", "stopped", "preempted", "unreachable", "allocation_failed", "setup_failed", "command_failed", "hung", "timed_out", "budget"]
+
+# A recipient of unfinished jobs or of events that are not delivered yet.
+RecipientInUse = TypedDict("RecipientInUse", {
+    "recipient": "str",
+    # The ids of the unfinished jobs whose manifest names it.
+    "jobs": "List[str]",
+    "events": "float",
+})
+
+# A recipient of the settings.
+RecipientView = TypedDict("RecipientView", {
+    # `mail:ADDRESS` or the name of a channel.
+    "recipient": "str",
+    # The way to it; null if the settings have no such channel.
+    "channel": "Literal[\"mail\", \"slack\", \"webhook\", \"command\", None]",
+    # True if it gets the events of all jobs whose owner or manifest names no other recipients.
+    "allJobs": "bool",
+    # The owners whose jobs are reported to it (`notify.users`).
+    "owners": "List[str]",
+    # The owners who have chosen other recipients.
+    "otherOwners": "List[str]",
+    # The reason for which no message can reach it, for people; null if the settings are complete.
+    "problem": "Union[str, None]",
+})
+
+# A value that was observed at that time.
+RecordedFacts_allocations_value_1 = TypedDict("RecordedFacts_allocations_value_1", {
+    "kind": "Literal[\"known\"]",
+    "value": "AllocationStatus",
+    "observedAt": "Instant",
+})
+
+# A value that was observed at that time.
+RecordedFacts_alternativeAnswers_1 = TypedDict("RecordedFacts_alternativeAnswers_1", {
+    "kind": "Literal[\"known\"]",
+    "value": "List[AlternativeAnswer]",
+    "observedAt": "Instant",
+})
+
+# A value that was observed at that time.
+RecordedFacts_ownerSpending_1 = TypedDict("RecordedFacts_ownerSpending_1", {
+    "kind": "Literal[\"known\"]",
+    "value": "List[OwnerSpending]",
+    "observedAt": "Instant",
+})
+
+_RecordedFacts = TypedDict("_RecordedFacts", {
+    # False while the job must wait for slots of its hosts or for its persistent TPU (`queuePositionOf`).
+    "admitted": "bool",
+    # By ordinal.
+    "allocations": "Dict[str, Union[RecordedFacts_allocations_value_1, Unknown]]",
+    # By allocation and worker: `1/0`. Without the time of an answer, which no rule uses and which changes in every pass.
+    "workers": "Dict[str, RecordedWorker]",
+})
+_RecordedFacts_optional = TypedDict("_RecordedFacts_optional", {
+    # The slots that an admitted job got, in the order of its hosts. Absent: it needs none.
+    "slots": "List[Slot]",
+    # Newest answer of each alternative to any job, while the job can choose. Absent counts as unknown.
+    "alternativeAnswers": "Union[RecordedFacts_alternativeAnswers_1, Unknown]",
+    # The spending of the job's owner in the current period, for each budget of a grant that matches the job. Absent: no budget limits the owner.
+    "ownerSpending": "Union[RecordedFacts_ownerSpending_1, Unknown]",
+    # Allocations whose request was committed by a process that died before it recorded the reply. Absent: none.
+    "unansweredRequests": "List[float]",
+}, total=False)
+
+
+class RecordedFacts(_RecordedFacts, _RecordedFacts_optional):
+    pass
+
+
+_RecordedOutcome = TypedDict("_RecordedOutcome", {
+    "subject": "str",
+    "at": "Instant",
+    "result": "OutcomeResult",
+})
+_RecordedOutcome_optional = TypedDict("_RecordedOutcome_optional", {
+    # The attempt of the action. The outcome counts there, even if a later attempt is open. Absent: none.
+    "attempt": "float",
+}, total=False)
+
+
+# `subject` is its `subjectKey`.
+class RecordedOutcome(_RecordedOutcome, _RecordedOutcome_optional):
+    pass
+
+
+RecordedPass = TypedDict("RecordedPass", {
+    "format": "float",
+    # The version of jobman that decided.
+    "version": "str",
+    "now": "Instant",
+    "facts": "RecordedFacts",
+    "outcomes": "List[RecordedOutcome]",
+    # By `subjectKey`, the other fields of each action.
+    "actions": "Dict[str, Dict[str, Any]]",
+    "wakeAt": "Union[Instant, None]",
+})
+
+RecordedWorker_1 = TypedDict("RecordedWorker_1", {
+    "kind": "Literal[\"known\"]",
+    "value": "WorkerStatus",
+})
+
+RecordedWorker = Union['RecordedWorker_1', 'Unknown']
+
+# Reasons that a recovery rule may answer. The others end the job.
+RecoverableReason = Literal["succeeded", "preempted", "unreachable", "setup_failed", "command_failed", "hung"]
+
+_RecoveryRule = TypedDict("_RecoveryRule", {
+    "reason": "RecoverableReason",
+    "answer": "RuleAnswer",
+})
+_RecoveryRule_optional = TypedDict("_RecoveryRule_optional", {
+    # The pattern that the evidence must name: one of `failurePatterns` or `RecoverySpec.customPatterns`.
+    "evidence": "str",
+    # The exit code must be one of these.
+    "exitCodes": "List[float]",
+    # The evidence must name this worker.
+    "worker": "float",
+    # With a new allocation: avoid the zone of the ended attempt while the spec has alternatives in another.
+    "avoidZone": "Literal[True]",
+    # Number of ends that this rule answers with another attempt, instead of the budget. The next end fails the job.
+    "limit": "float",
+    # Backoff of this rule, instead of the job's: the first delay, doubled up to the second.
+    "delayMs": "Duration",
+    "delayMaxMs": "Duration",
+}, total=False)
+
+
+# A row of the recovery table. The first row that matches the reason and all given conditions answers.
+class RecoveryRule(_RecoveryRule, _RecoveryRule_optional):
+    pass
+
+
+# Number of ended attempts that the job survives since the owner's last command or its own last success. `preemptions` also counts `unreachable`. `setupFailures` counts in a row until a command has run, because a setup that cannot succeed must not hold a TPU for days.
+RecoverySpec_budget = TypedDict("RecoverySpec_budget", {
+    "preemptions": "float",
+    "failures": "float",
+    "setupFailures": "float",
+})
+
+_RecoverySpec = TypedDict("_RecoverySpec", {
+    # Name of the preset of the rules, or `custom`. For people: no rule depends on it.
+    "preset": "str",
+    "rules": "List[RecoveryRule]",
+    # Number of ended attempts that the job survives since the owner's last command or its own last success. `preemptions` also counts `unreachable`. `setupFailures` counts in a row until a command has run, because a setup that cannot succeed must not hold a TPU for days.
+    "budget": "RecoverySpec_budget",
+    # First delay before a new attempt after a failure of the program. It doubles up to `delayMaxMs`.
+    "delayMs": "Duration",
+    "delayMaxMs": "Duration",
+    # Longest silence of a worker that the cloud reports as ready. `giveUpAt` uses multiples of it.
+    "unreachableGraceMs": "Duration",
+})
+_RecoverySpec_optional = TypedDict("_RecoverySpec_optional", {
+    # Texts to find at the end of the job's logs, before any known pattern. `*` matches anything in a line.
+    "customPatterns": "List[str]",
+}, total=False)
+
+
+class RecoverySpec(_RecoverySpec, _RecoverySpec_optional):
+    pass
+
+
+# An id of one to six digits, or a name: the newest job; for a change, the only unfinished one.
+Ref = str
+
+# Of several jobs with one name, a command that only reads takes the newest, and any other the unfinished one.
+RefPurpose = Literal["read", "change"]
+
+ResumeFrom_1 = TypedDict("ResumeFrom_1", {
+    "kind": "Literal[\"job\"]",
+    "job": "str",
+})
+
+_ResumeFrom_2 = TypedDict("_ResumeFrom_2", {
+    "kind": "Literal[\"folder\"]",
+    "path": "str",
+})
+_ResumeFrom_2_optional = TypedDict("_ResumeFrom_2_optional", {
+    "job": "str",
+}, total=False)
+
+
+class ResumeFrom_2(_ResumeFrom_2, _ResumeFrom_2_optional):
+    pass
+
+
+ResumeFrom_3 = TypedDict("ResumeFrom_3", {
+    "kind": "Literal[\"entry\"]",
+    "path": "str",
+})
+
+# A checkpoint to start from. `create` replaces `job` by that job's checkpoint folder.
+ResumeFrom = Union['ResumeFrom_1', 'ResumeFrom_2', 'ResumeFrom_3']
+
+# The newest complete checkpoint at the start of an attempt. Both null: the program found none.
+ResumedFrom = TypedDict("ResumedFrom", {
+    "entry": "Union[str, None]",
+    # The time of the entry in its folder, by the worker's clock.
+    "savedAt": "Union[Instant, None]",
+})
+
+# The newest complete checkpoint at the start of an attempt.
+ResumedFromView = TypedDict("ResumedFromView", {
+    "attempt": "float",
+    # The name of its file or folder.
+    "name": "str",
+    # Time of its last change, by the worker's clock; null if it is not known.
+    "savedAt": "Union[Instant, None]",
+})
+
+RevokedToken = TypedDict("RevokedToken", {
+    "view": "TokenView",
+    # False if it was revoked already.
+    "changed": "bool",
+})
+
+Role = Literal["viewer", "member", "admin"]
+
+# A rule's answer: the next step, and its allocation.
+RuleAnswer = TypedDict("RuleAnswer", {
+    # `resume` continues from the last checkpoint (stage + 1); `rerun` starts from the beginning; `fail` ends the job as failed, `done` as succeeded.
+    "then": "Literal[\"resume\", \"rerun\", \"fail\", \"done\"]",
+    # `new` on a persistent allocation releases it and requests one of the same name.
+    "on": "Literal[\"same\", \"new\"]",
+})
+
+_RunBooking = TypedDict("_RunBooking", {
+    # The user's name in the sheet.
+    "user": "str",
+    # The user of the booking when the TPU was checked. A booking by yet another user is a conflict.
+    "seenUser": "Union[str, None]",
+})
+_RunBooking_optional = TypedDict("_RunBooking_optional", {
+    # Absent: the notes stay.
+    "scriptNote": "str",
+}, total=False)
+
+
+# The booking of a run in the booking sheet.
+class RunBooking(_RunBooking, _RunBooking_optional):
+    pass
+
+
+_RunStatus_1 = TypedDict("_RunStatus_1", {
+    "attempt": "float",
+    "state": "Literal[\"starting\"]",
+    "since": "Instant",
+})
+_RunStatus_1_optional = TypedDict("_RunStatus_1_optional", {
+    "resumedFrom": "ResumedFrom",
+}, total=False)
+
+
+class RunStatus_1(_RunStatus_1, _RunStatus_1_optional):
+    pass
+
+
+_RunStatus_2 = TypedDict("_RunStatus_2", {
+    "attempt": "float",
+    "state": "Literal[\"running\"]",
+    "startedAt": "Instant",
+    # When the log last grew, or the start if it never did.
+    "outputAt": "Instant",
+})
+_RunStatus_2_optional = TypedDict("_RunStatus_2_optional", {
+    "resumedFrom": "ResumedFrom",
+}, total=False)
+
+
+class RunStatus_2(_RunStatus_2, _RunStatus_2_optional):
+    pass
+
+
+_RunStatus_3 = TypedDict("_RunStatus_3", {
+    "attempt": "float",
+    "state": "Literal[\"exited\"]",
+    "exitCode": "float",
+    "endedAt": "Instant",
+})
+_RunStatus_3_optional = TypedDict("_RunStatus_3_optional", {
+    "resumedFrom": "ResumedFrom",
+    "signal": "str",
+    # The `failure` file of the run folder: the reason why exit code 0 is not a success.
+    "failure": "str",
+}, total=False)
+
+
+class RunStatus_3(_RunStatus_3, _RunStatus_3_optional):
+    pass
+
+
+_RunStatus_4 = TypedDict("_RunStatus_4", {
+    "attempt": "float",
+    "state": "Literal[\"vanished\"]",
+    "detail": "str",
+})
+_RunStatus_4_optional = TypedDict("_RunStatus_4_optional", {
+    "resumedFrom": "ResumedFrom",
+}, total=False)
+
+
+class RunStatus_4(_RunStatus_4, _RunStatus_4_optional):
+    pass
+
+
+# `resumedFrom`: as the attempt's. Absent if the attempt does not resume, or has not chosen a checkpoint yet.
+RunStatus = Union['RunStatus_1', 'RunStatus_2', 'RunStatus_3', 'RunStatus_4']
+
+# Name of a secret in the secret store, as `secretNamePattern` allows.
+SecretName = str
+
+SecretRef_1 = TypedDict("SecretRef_1", {
+    "kind": "Literal[\"named\"]",
+    "secret": "SecretName",
+})
+
+_SecretRef_2 = TypedDict("_SecretRef_2", {
+    "kind": "Literal[\"job\"]",
+    "secret": "SecretName",
+})
+_SecretRef_2_optional = TypedDict("_SecretRef_2_optional", {
+    "variable": "str",
+}, total=False)
+
+
+class SecretRef_2(_SecretRef_2, _SecretRef_2_optional):
+    pass
+
+
+SecretRef_3 = TypedDict("SecretRef_3", {
+    "kind": "Literal[\"setting\"]",
+    "setting": "SecretSetting",
+})
+
+SecretRef_4 = TypedDict("SecretRef_4", {
+    "kind": "Literal[\"localFile\"]",
+    "path": "str",
+})
+
+# A reference to the value of a secret, which is in the secret store and never in a spec. `named`: a secret of the job's owner. `job`: a secret of the job itself, whose value `create` has stored. `setting`: the file that a setting of the installation names. `localFile`: a file of the controller's machine; only in a spec that was stored as version 1, or imported.
+SecretRef = Union['SecretRef_1', 'SecretRef_2', 'SecretRef_3', 'SecretRef_4']
+
+SecretSetting = Literal["lab.privateKey", "lab.wandbKeyFile"]
+
+# A named secret of the actor. Its value is never shown.
+SecretView = TypedDict("SecretView", {
+    "name": "SecretName",
+    # Of the value as it was stored, in bytes. A newline at its end counts, although a variable does not get it.
+    "size": "float",
+    # Time at which its value was stored.
+    "changedAt": "Instant",
+    # The ids of the unfinished jobs that need it.
+    "usedBy": "List[str]",
+})
+
+_SetupStep = TypedDict("_SetupStep", {
+    "name": "str",
+    "key": "str",
+    "check": "Union[str, None]",
+    "apply": "str",
+    # Files that the worker needs first.
+    "files": "List[StepFile]",
+    # Longest time for one `apply`.
+    "timeoutMs": "Duration",
+})
+_SetupStep_optional = TypedDict("_SetupStep_optional", {
+    # Number of the working directory copy that the worker needs first. Absent: none.
+    "workdirCopy": "float",
+}, total=False)
+
+
+# One idempotent piece of setup on one worker. `check` exits 0 if the step already holds; `apply` makes it hold. Both are shell scripts that travel as files. `key` changes whenever the step changes in a way that matters. A proof file of that name on the worker proves that the step holds there.
+class SetupStep(_SetupStep, _SetupStep_optional):
+    pass
+
+
+# One slice of an allocation: charged while `ready`. `preempted`: the cloud has taken it.
+SliceState = Literal["ready", "preempted", "other"]
+
+_Slot = TypedDict("_Slot", {
+    "slot": "float",
+})
+_Slot_optional = TypedDict("_Slot_optional", {
+    # Absent: the host declares no GPUs.
+    "gpus": "List[float]",
+}, total=False)
+
+
+# One of the slots of a host, numbered from 0, and the numbers of the GPUs that belong to it.
+class Slot(_Slot, _Slot_optional):
+    pass
+
+
+# A JobmanError as plain JSON.
+SourceFailure = TypedDict("SourceFailure", {
+    "message": "str",
+    # The exit code.
+    "code": "float",
+    "lines": "List[str]",
+    # True if the other sources have jobs to show.
+    "isPartial": "bool",
+})
+
+_Spending = TypedDict("_Spending", {
+    # By the job since its owner's newest start, or by its owner since the beginning of the period.
+    "spentUsd": "float",
+    "budgetUsd": "float",
+})
+_Spending_optional = TypedDict("_Spending_optional", {
+    # Absent: `job.budget`.
+    "ownerBudget": "OwnerBudget",
+}, total=False)
+
+
+# US dollars that count against a budget, and the budget.
+class Spending(_Spending, _Spending_optional):
+    pass
+
+
+StepFile_1 = TypedDict("StepFile_1", {
+    "kind": "Literal[\"secret\"]",
+    "secret": "SecretRef",
+    "to": "str",
+    "mode": "float",
+})
+
+StepFile_2 = TypedDict("StepFile_2", {
+    "kind": "Literal[\"blob\"]",
+    "blob": "Digest",
+    "to": "str",
+    "mode": "float",
+})
+
+StepFile_3 = TypedDict("StepFile_3", {
+    "kind": "Literal[\"inline\"]",
+    "base64": "str",
+    "to": "str",
+    "mode": "float",
+})
+
+StepFile = Union['StepFile_1', 'StepFile_2', 'StepFile_3']
+
+StepProgress_1 = TypedDict("StepProgress_1", {
+    "kind": "Literal[\"begun\"]",
+    "job": "str",
+    "workers": "List[float]",
+})
+
+StepProgress_2 = TypedDict("StepProgress_2", {
+    "kind": "Literal[\"output\"]",
+    "worker": "float",
+    "bytes": "Uint8Array",
+})
+
+StepProgress_3 = TypedDict("StepProgress_3", {
+    "kind": "Literal[\"ended\"]",
+    "worker": "float",
+    "message": "Union[str, None]",
+    # Null if the step did not end or its exit code is unknown.
+    "exitCode": "Union[float, None]",
+})
+
+# `begun` comes first. `message`: the failure; null if the step is applied.
+StepProgress = Union['StepProgress_1', 'StepProgress_2', 'StepProgress_3']
+
+StepRunOptions = TypedDict("StepRunOptions", {
+    # The owner for whom the actor gives the command, which is recorded as the actor's.
+    "onBehalfOf": "UserName",
+    # Applies the step even if its check succeeds.
+    "force": "bool",
+}, total=False)
+
+StopSpec = TypedDict("StopSpec", {
+    # The signal that asks the program to end, as Slurm and Docker name it: `TERM`, `INT`, `USR1`.
+    "signal": "str",
+    # Time until the program is killed with all its children.
+    "graceMs": "Duration",
+})
+
+StorageProblem = TypedDict("StorageProblem", {
+    "project": "str",
+    # Null for the whole project.
+    "bucket": "Union[str, None]",
+    # Without a full stop.
+    "message": "str",
+    "hints": "List[str]",
+    # `note`: no error. `partial`: its buckets are shown, but without a part of their data.
+    "severity": "Literal[\"note\", \"partial\", \"unread\"]",
+    "isUnreachable": "bool",
+})
+
+# The result so far.
+StorageReport = TypedDict("StorageReport", {
+    "counted": "CountProgress",
+    "rows": "List[BucketRow]",
+    "total": "StorageTotal",
+    "problems": "List[StorageProblem]",
+    "projects": "List[str]",
+    # False if no project could be read.
+    "anyAnswered": "bool",
+    # The flag that a mistyped project of the query probably means.
+    "suggestion": "Union[str, None]",
+})
+
+StorageTotal = TypedDict("StorageTotal", {
+    # The number of buckets.
+    "buckets": "float",
+    # The number of buckets without a size.
+    "unmeasured": "float",
+    # The sum over the measured buckets.
+    "bytes": "float",
+    # The sum over the measured buckets.
+    "objects": "float",
+    # Over the buckets whose growth is known; null if it is known for none.
+    "growth7dBytes": "Union[float, None]",
+    # Over the buckets whose growth is known; null if it is known for none.
+    "growth30dBytes": "Union[float, None]",
+    # True if the count of a bucket ended early.
+    "partial": "bool",
+})
+
+TestAnswer = TypedDict("TestAnswer", {
+    "isSent": "bool",
+    # The answer of the server or program, or the failure.
+    "message": "str",
+})
+
+TicketOptions = TypedDict("TicketOptions", {
+    # The owner for whom the actor gives the command, which is recorded as the actor's.
+    "onBehalfOf": "UserName",
+    # With the login to each worker, which may need a request to the cloud.
+    "logins": "bool",
+}, total=False)
+
+TokenRequest = TypedDict("TokenRequest", {
+    # Default: its id.
+    "name": "str",
+    # Default: the highest that is allowed.
+    "role": "Role",
+    # Default: 90 days.
+    "validForMs": "Duration",
+    # Default: the actor's user.
+    "user": "UserName",
+}, total=False)
+
+# A token without its value.
+TokenView = TypedDict("TokenView", {
+    # Begins with `tok_`.
+    "id": "str",
+    # Unique among the user's tokens that count.
+    "name": "str",
+    "user": "UserName",
+    # A call gets the lower one of this role and the user's.
+    "role": "Role",
+    "createdAt": "Instant",
+    # The user who created it.
+    "createdBy": "UserName",
+    # From then on it does not count.
+    "expiresAt": "Instant",
+    # At most a minute old while the token is in use; null before the first use.
+    "lastUsedAt": "Union[Instant, None]",
+    # From then on it does not count; null for a token that is not revoked.
+    "revokedAt": "Union[Instant, None]",
+})
+
+_TpuAlternative = TypedDict("_TpuAlternative", {
+    "zone": "str",
+    "accelerator": "str",
+    "pricing": "Pricing",
+    # Each TPU generation needs its own.
+    "runtimeVersion": "str",
+    "pricePerHourUsd": "Union[float, None]",
+})
+_TpuAlternative_optional = TypedDict("_TpuAlternative_optional", {
+    "topology": "str",
+    # As in `TpuSpec`.
+    "pricesOf": "str",
+}, total=False)
+
+
+# The fields of a TpuSpec that differ between alternatives.
+class TpuAlternative(_TpuAlternative, _TpuAlternative_optional):
+    pass
+
+
+TpuList = TypedDict("TpuList", {
+    "rows": "List[TpuRow]",
+    "unchecked": "List[UncheckedLocation]",
+    "anyAnswered": "bool",
+    # Projects that are queried only for finished jobs; `jobman tpus --forget` accepts each.
+    "forgettable": "List[str]",
+    "projects": "List[str]",
+    # The flag that a mistyped project or zone of the query probably means.
+    "suggestion": "Union[str, None]",
+})
+
+_TpuOperation_1 = TypedDict("_TpuOperation_1", {
+    "kind": "Literal[\"create\", \"prepare\"]",
+})
+_TpuOperation_1_optional = TypedDict("_TpuOperation_1_optional", {
+    # The job then runs its command, so it uses the TPU alone. Absent: it has no command.
+    "withCommand": "Literal[True]",
+    # The lab's bookings are in a spreadsheet. Absent: in the table of the database.
+    "spreadsheet": "Literal[True]",
+}, total=False)
+
+
+class TpuOperation_1(_TpuOperation_1, _TpuOperation_1_optional):
+    pass
+
+
+_TpuOperation_2 = TypedDict("_TpuOperation_2", {
+    "kind": "Literal[\"recreate\", \"restart\", \"delete\"]",
+    # The creation time of that TPU, so that no later one of its name is released. Null for one without a node.
+    "creationTime": "Union[str, None]",
+})
+_TpuOperation_2_optional = TypedDict("_TpuOperation_2_optional", {
+    # The job then runs its command, so it uses the TPU alone. Absent: it has no command.
+    "withCommand": "Literal[True]",
+    # The lab's bookings are in a spreadsheet. Absent: in the table of the database.
+    "spreadsheet": "Literal[True]",
+}, total=False)
+
+
+class TpuOperation_2(_TpuOperation_2, _TpuOperation_2_optional):
+    pass
+
+
+# `create` requests the TPU if it does not exist; `prepare` needs an existing one. Both then run the setup steps. The others begin by releasing the TPU that exists: `recreate` deletes it and requests it again, `restart` stops its machines and starts them again, `delete` deletes it.
+TpuOperation = Union['TpuOperation_1', 'TpuOperation_2']
+
+TpuOwner_1 = TypedDict("TpuOwner_1", {
+    "kind": "Literal[\"job\"]",
+    "id": "str",
+    "name": "str",
+    "jobOwner": "str",
+    "owner": "str",
+    "isFinished": "bool",
+})
+
+TpuOwner_2 = TypedDict("TpuOwner_2", {
+    "kind": "Literal[\"orphan\"]",
+    "id": "str",
+})
+
+TpuOwner_3 = TypedDict("TpuOwner_3", {
+    "kind": "Literal[\"installation\"]",
+    "installation": "str",
+    "id": "Union[str, None]",
+})
+
+TpuOwner_4 = TypedDict("TpuOwner_4", {
+    "kind": "Literal[\"shared\"]",
+    "name": "Union[str, None]",
+})
+
+TpuOwner_5 = TypedDict("TpuOwner_5", {
+    "kind": "Literal[\"user\"]",
+    "name": "str",
+})
+
+TpuOwner_6 = TypedDict("TpuOwner_6", {
+    "kind": "Literal[\"none\"]",
+})
+
+# `orphan`: of this installation, without a job that claims it. `installation`: of another installation.
+TpuOwner = Union['TpuOwner_1', 'TpuOwner_2', 'TpuOwner_3', 'TpuOwner_4', 'TpuOwner_5', 'TpuOwner_6']
+
+TpuRow_label_1 = TypedDict("TpuRow_label_1", {
+    "installation": "str",
+    "job": "str",
+    "allocation": "float",
+})
+
+TpuRow = TypedDict("TpuRow", {
+    "project": "str",
+    "zone": "str",
+    "name": "str",
+    # The full resource name, as a release needs it.
+    "resource": "str",
+    # Google's state of the node; null without a node.
+    "nodeState": "Union[str, None]",
+    "queuedResourceState": "Union[str, None]",
+    # Null if the cloud does not report it.
+    "accelerator": "Union[str, None]",
+    "pricing": "Union[Pricing, Literal[\"reserved\"]]",
+    # 1 for a node; for a queued resource without nodes, the number that it requests.
+    "nodeCount": "float",
+    "label": "Union[TpuRow_label_1, None]",
+    # The installation that made it as a shared TPU (`tpu apply`); null for every other TPU.
+    "sharedByInstallation": "Union[str, None]",
+    # People write this metadata entry for each other.
+    "metadataOwner": "Union[str, None]",
+    "createdAt": "Union[Instant, None]",
+    # Google's state of the node, or of the queued resource if there is no node.
+    "state": "str",
+    "owner": "TpuOwner",
+    "job": "Union[str, None]",
+    # Time at which it became ready, or was created if no job waited for it. Null while it is not ready.
+    "readyAt": "Union[Instant, None]",
+    # Time for which it has been ready without a command of jobman. Null while it is in use, not ready or of another owner, and for a shared TPU before its first job.
+    "idleMs": "Union[Duration, None]",
+    "pricePerHourUsd": "Union[float, None]",
+    "idleCostUsd": "Union[float, None]",
+    "simulated": "bool",
+})
+
+_TpuSpec = TypedDict("_TpuSpec", {
+    "kind": "Literal[\"tpu\"]",
+    # Ephemeral: requested by the job and released with it. Persistent: exists by name before and after it.
+    "ownership": "Literal[\"ephemeral\", \"persistent\"]",
+    # `tpu-vm` creates the node itself, `queued-resources` requests it through Google's queue.
+    "mode": "Literal[\"tpu-vm\", \"queued-resources\"]",
+    # A Google Cloud project, or `emulatorProject`.
+    "project": "str",
+    "zone": "str",
+    "accelerator": "str",
+    # `tpu.name`, interpolated. `nodeName` (allocate.ts) makes the name in the cloud from it.
+    "name": "str",
+    "runtimeVersion": "str",
+    "pricing": "Pricing",
+    # Text of the script that runs on every boot of every worker, or null.
+    "startupScript": "Union[str, None]",
+    # Network tags, which are also labels of the job.
+    "networkTags": "List[str]",
+    "metadata": "Dict[str, str]",
+    # Login on the workers. Null: the user that jobman runs as.
+    "remoteUser": "Union[str, None]",
+    # Private key for that login. Null: jobman's own key.
+    "privateKey": "Union[SecretRef, None]",
+    # US dollars per hour while it is ready, estimated at creation. Null if no price is known.
+    "pricePerHourUsd": "Union[float, None]",
+})
+_TpuSpec_optional = TypedDict("_TpuSpec_optional", {
+    # Its public half, for the machines that the job creates. Absent: not known.
+    "publicKey": "str",
+    # Date of the table of that price (`2026-08-01`), or `settings`. Absent: without a price, and in older records.
+    "pricesOf": "str",
+    # In the owner's order. `capacityOf` (job.ts) gives the zone, type and price of an allocation.
+    "alternatives": "List[TpuAlternative]",
+    # Time that a request may wait in one alternative before the next is requested. Absent: no limit.
+    "alternativesWaitMs": "Duration",
+    # Id of a reservation in the same project and zone. The capacity comes from it.
+    "reservation": "str",
+    # Compute Engine names in the project. Absent: Google chooses, for the network `default`.
+    "network": "str",
+    "subnetwork": "str",
+    # E-mail of the service account of the machines. Absent: the project's default one.
+    "serviceAccount": "str",
+    "dataDisks": "List[DataDisk]",
+    # Arrangement of the chips (`2x2x4`), if the type has several. Applies to the spec's own alternative only.
+    "topology": "str",
+    # Slices of one queued resource. Absent: one. More than one is a multislice: all slices or none.
+    "nodeCount": "float",
+    # Time that the queued resource stays in the queue before the cloud deletes it. Absent: no limit.
+    "validForMs": "Duration",
+    # Its work on its persistent TPU. Absent: the job uses the TPU as it is.
+    "operation": "TpuOperation",
+}, total=False)
+
+
+class TpuSpec(_TpuSpec, _TpuSpec_optional):
+    pass
+
+
+Uint8Array = str
+
+_UncheckedLocation = TypedDict("_UncheckedLocation", {
+    "project": "str",
+    "zone": "Union[str, None]",
+    "message": "str",
+    # The TPU emulator does not run: nothing costs money and nothing needs repair.
+    "isEmulatorStopped": "bool",
+})
+_UncheckedLocation_optional = TypedDict("_UncheckedLocation_optional", {
+    # A command that may repair it.
+    "fix": "str",
+}, total=False)
+
+
+# A location that could not be queried; `zone` is null for the whole project.
+class UncheckedLocation(_UncheckedLocation, _UncheckedLocation_optional):
+    pass
+
+
+_Unknown = TypedDict("_Unknown", {
+    "kind": "Literal[\"unknown\"]",
+    "reason": "str",
+    "since": "Instant",
+})
+_Unknown_optional = TypedDict("_Unknown_optional", {
+    # No cloud was asked, or it rejected the credentials: this machine has no valid login.
+    "noLogin": "Literal[True]",
+    # The permanent error with which the cloud refuses to answer. It will not answer anything else.
+    "refused": "CloudErrorKind",
+    # The program runs in another home, on this machine or on another one, and only a controller of that home can observe it. This ends nothing, however long it lasts.
+    "elsewhere": "Literal[\"home\", \"machine\"]",
+}, total=False)
+
+
+# A failed check. `since` is the time from which the checks have failed, as far as the observer knows.
+class Unknown(_Unknown, _Unknown_optional):
+    pass
+
+
+UnreadLimits = TypedDict("UnreadLimits", {
+    "project": "str",
+    "message": "str",
+    # `cloudquotas.quotas.get`; null if another reason is known.
+    "permission": "Union[str, None]",
+    # A command that may repair it.
+    "fix": "Union[str, None]",
+})
+
+# A copy whose blobs are stored.
+UploadedWorkdir = TypedDict("UploadedWorkdir", {
+    "tree": "Digest",
+    # The uncommitted changes; null without any.
+    "changes": "Union[Digest, None]",
+    "about": "FrozenWorkdir",
+})
+
+# Usage that is not a TPU at Google.
+UsageKind = Literal["simulated", "hosts", "kubernetes"]
+
+# The stretches of one allocation at one location do not overlap. There are gaps between the uses of persistent capacity, and between two waits of a job that was stopped meanwhile. A TPU that appeared in an alternative after the job had left it has rows of its own, with the values of that alternative.
+UsageRow = TypedDict("UsageRow", {
+    # Id of the job; for a job in a cluster its name there.
+    "job": "str",
+    # Of a job in a cluster, where a later job may have the same name; otherwise null.
+    "uid": "Union[str, None]",
+    "source": "Literal[\"tpu\", \"hosts\", \"kubernetes\"]",
+    # From 1. In a cluster the number of the pod, in the order of their creation.
+    "allocation": "float",
+    # Its name in the cloud; in a cluster the name of the pod.
+    "name": "str",
+    "owner": "Union[str, None]",
+    "jobName": "str",
+    "tags": "List[str]",
+    # The Google Cloud project; the context of the cluster. Null on this machine.
+    "project": "Union[str, None]",
+    # The zone; in a cluster `context/namespace`. Null on this machine.
+    "location": "Union[str, None]",
+    # The accelerator type; in a cluster the flavor. Null without one.
+    "accelerator": "Union[str, None]",
+    "pricing": "Union[Pricing, None]",
+    # TPU chips or GPUs of the whole allocation. Null if their number is unknown.
+    "chips": "Union[float, None]",
+    "ownership": "Literal[\"ephemeral\", \"persistent\"]",
+    "use": "Use",
+    # The attempt, with `setup`, `useful` and `lost`.
+    "attempt": "Union[float, None]",
+    "from": "Instant",
+    # Null: it continues.
+    "until": "Union[Instant, None]",
+    # US dollars for the whole allocation. 0 while nothing is charged, null if no price is known.
+    "pricePerHourUsd": "Union[float, None]",
+    # Date of the price table (`2026-08-01`), or `settings`. Null without a price, and while nothing is charged.
+    "pricesOf": "Union[str, None]",
+    # True on the TPU emulator: the prices are Google's, and it is free.
+    "simulated": "bool",
+})
+
+# - waiting: requested and not ready, or under repair; not charged - setup: ready, and the command of the attempt does not run yet - useful: the command runs, and its work is kept, as far as jobman knows (`workKeptUntil`) - lost: the command ran, and its work was lost - idle: ready, but no attempt uses it: backoff, ending, releasing, superseded, orphan - kept: ready after the job has finished
+Use = Literal["waiting", "setup", "useful", "lost", "idle", "kept"]
+
+# Over all jobs of one user. Null: no limit.
+UserLimits = TypedDict("UserLimits", {
+    # That the TPUs of the jobs may have at once. Persistent TPUs do not count.
+    "chips": "Union[float, None]",
+    # Unfinished jobs.
+    "jobs": "Union[float, None]",
+    # Estimated US dollars for TPUs in each day of UTC.
+    "usdPerDay": "Union[float, None]",
+    # Projects of Google Cloud.
+    "projects": "Union[List[str], None]",
+    # Contexts of the kubeconfig.
+    "clusters": "Union[List[str], None]",
+})
+
+# The name of a registered user, or the login of an unregistered one.
+UserName = str
+
+# A registered user.
+UserView = TypedDict("UserView", {
+    "name": "UserName",
+    # A role may do all that a lower one may.
+    "role": "Role",
+    # Logins of machines that belong to this user alone.
+    "logins": "List[str]",
+    "createdAt": "Instant",
+    # Null for a user who may use jobman.
+    "disabledAt": "Union[Instant, None]",
+    # Set by an admin.
+    "limits": "UserLimits",
+})
+
+# docs/commands.md describes the commands, except two that only `tpu` sends. `disable-recovery`: the open attempt continues, but no rule answers its end. `accept-exit` (`tpu ack`): an exit that waits for the cloud's report (`Attempt.exitSeen`) is judged without that wait.
+Verb = Literal["start", "stop", "resume", "rerun", "cancel", "delete", "disable-recovery", "accept-exit"]
+
+Why_situation_1 = TypedDict("Why_situation_1", {
+    "name": "str",
+    # Null for a name from another version of jobman.
+    "description": "Union[str, None]",
+})
+
+# The explanation of a job's phase. All texts are for people.
+Why = TypedDict("Why", {
+    "id": "str",
+    "backend": "Union[BackendName, Literal[\"kubernetes\"]]",
+    "phase": "Phase",
+    "message": "str",
+    # The fact behind the message, with its time.
+    "evidence": "Union[str, None]",
+    # The last lines of the failed program's log; empty if no program failed.
+    "logTail": "List[str]",
+    # The recovery rule in force.
+    "rule": "Union[str, None]",
+    # The typical wait for such capacity while the job waits, from jobs of this installation; null with fewer than five waits.
+    "typicalWait": "Union[str, None]",
+    # Null in a cluster, whose own controllers decide.
+    "next": "Union[str, None]",
+    "nextAt": "Union[Instant, None]",
+    # Time of the controller's next check, if the job waits for a check; null otherwise.
+    "nextCheckAt": "Union[Instant, None]",
+    # The row of the situation table that decided the newest pass; null before the first pass.
+    "situation": "Union[Why_situation_1, None]",
+})
+
+WorkdirCopyView_git_1 = TypedDict("WorkdirCopyView_git_1", {
+    # Null before the first commit.
+    "commit": "Union[str, None]",
+    "branch": "Union[str, None]",
+    # True if tracked files differ from the commit; the differences are in `changes.diff`.
+    "changed": "bool",
+})
+
+# An immutable copy of a working directory.
+WorkdirCopyView = TypedDict("WorkdirCopyView", {
+    "from": "str",
+    "copiedAt": "Instant",
+    "files": "float",
+    "bytes": "float",
+    # Null outside a git repository.
+    "git": "Union[WorkdirCopyView_git_1, None]",
+    # From 1.
+    "copy": "float",
+    # The folder of the copy, with `about.json`, and with `changes.diff` if git reports changes.
+    "folder": "HostPath",
+})
+
+WorkdirFiles_value = TypedDict("WorkdirFiles_value", {
+    "size": "float",
+    "digest": "Digest",
+})
+
+# By path below the working directory. A link is described by its target.
+WorkdirFiles = Dict[str, 'WorkdirFiles_value']
+
+# A working directory. Its copies are immutable and numbered from 1 (`workdirCopyOf` in job.ts).
+WorkdirSpec = TypedDict("WorkdirSpec", {
+    # The blob with the list of the files of the first copy. Null if they are in the job's folder, as in version 1.
+    "tree": "Union[Digest, None]",
+})
+
+# A worker of the newest attempt.
+WorkerActivity = TypedDict("WorkerActivity", {
+    "worker": "WorkerId",
+    "address": "Union[str, None]",
+    # Its state, for people.
+    "message": "str",
+    # Time of the newest output; null without any.
+    "logAt": "Union[Instant, None]",
+    "lastLine": "Union[str, None]",
+})
+
+WorkerFigures = TypedDict("WorkerFigures", {
+    "cpuPercent": "Union[float, None]",
+    "memoryUsedBytes": "Union[float, None]",
+    "memoryTotalBytes": "Union[float, None]",
+    # Used bytes of the file system of `/`; null if not known.
+    "diskUsedBytes": "Union[float, None]",
+    "diskTotalBytes": "Union[float, None]",
+    # Bytes received over the network in a second, on all interfaces except loopback; null if not known.
+    "receivedBytesPerSecond": "Union[float, None]",
+    "sentBytesPerSecond": "Union[float, None]",
+    # Share of the time in which the chips computed, as libtpu reports it; the mean of the chips of the worker.
+    "dutyPercent": "Union[float, None]",
+    # CPU of the processes in the session of the program; null while it does not run, and for a pod.
+    "programCpuPercent": "Union[float, None]",
+    "programMemoryBytes": "Union[float, None]",
+    # `running`: the program is alive. `exited`: it has ended. `absent`: it has not started, or vanished.
+    "program": "Literal[\"running\", \"exited\", \"absent\"]",
+})
+
+# A worker by Google's number, from 0; or `controller`: the machine that jobman runs on.
+WorkerId = Union[float, Literal["controller"]]
+
+_WorkerLogin = TypedDict("_WorkerLogin", {
+    "worker": "float",
+    "host": "str",
+    # Null: as the terminal's ssh_config says.
+    "port": "Union[float, None]",
+    "user": "Union[str, None]",
+    # The private key, which the terminal must have: null for the key of jobman, or the user's own keys of a host.
+    "privateKey": "Union[LoginKey, None]",
+    # The name under which the terminal pins the host key. A recreated worker has another.
+    "pinName": "str",
+    # The worker must show one of these keys (`type base64`). If empty, the first key is pinned.
+    "hostKeys": "List[str]",
+    # True if the terminal's ssh_config applies: a jump host, a tunnel.
+    "usesUserConfig": "bool",
+    # For a machine that jobman did not create: the command that adds the user's own key to it.
+    "addKey": "Union[str, None]",
+})
+_WorkerLogin_optional = TypedDict("_WorkerLogin_optional", {
+    # The user's own machine: the terminal's known_hosts must have its key, and nothing is pinned.
+    "verifiesKnownHosts": "Literal[True]",
+}, total=False)
+
+
+# The login to one worker over SSH, without secrets.
+class WorkerLogin(_WorkerLogin, _WorkerLogin_optional):
+    pass
+
+
+_WorkerStatus_matched = TypedDict("_WorkerStatus_matched", {
+    "attempt": "float",
+    "line": "str",
+})
+_WorkerStatus_matched_optional = TypedDict("_WorkerStatus_matched_optional", {
+    "pattern": "str",
+}, total=False)
+
+
+# The first known pattern at the end of the newest attempt's output, with its line; without one, the exception with which a Python program ended. The worker searches once the run has exited or vanished. While it runs, the worker searches for patterns after `LimitsSpec.failedCallTimeoutMs` of silence, and only after the last line of progress.
+class WorkerStatus_matched(_WorkerStatus_matched, _WorkerStatus_matched_optional):
+    pass
+
+
+_WorkerStatus = TypedDict("_WorkerStatus", {
+    # Changes at each boot of the machine. A pid means nothing after a boot.
+    "bootId": "str",
+    # Keys of setup steps that are proven on this worker.
+    "proofs": "List[str]",
+    # In order, each attempt of this job that has a run folder on this worker.
+    "runs": "List[RunStatus]",
+})
+_WorkerStatus_optional = TypedDict("_WorkerStatus_optional", {
+    # For this machine: the home of the controller. Absent if the database belongs to one home.
+    "home": "HomeRef",
+    # The attempts whose program has reported metrics there. Absent: none.
+    "reportedMetrics": "List[float]",
+    # The first known pattern at the end of the newest attempt's output, with its line; without one, the exception with which a Python program ended. The worker searches once the run has exited or vanished. While it runs, the worker searches for patterns after `LimitsSpec.failedCallTimeoutMs` of silence, and only after the last line of progress.
+    "matched": "WorkerStatus_matched",
+}, total=False)
+
+
+class WorkerStatus(_WorkerStatus, _WorkerStatus_optional):
+    pass
+
+
+WorkerTicket_logins_1_item_2 = TypedDict("WorkerTicket_logins_1_item_2", {
+    "worker": "float",
+    "problem": "str",
+})
+
+# The way to the workers of a job, for a program that connects by itself.
+WorkerTicket = TypedDict("WorkerTicket", {
+    "job": "str",
+    "allocation": "float",
+    # The number of workers.
+    "workers": "float",
+    # The label of the container of the job's command; null if it runs in none.
+    "container": "Union[str, None]",
+    # In worker order, if asked for. A worker without a known address has a reason instead.
+    "logins": "Union[List[Union[WorkerLogin, WorkerTicket_logins_1_item_2]], None]",
+})
+
+# A worker of the newest attempt.
+WorkerView = TypedDict("WorkerView", {
+    "worker": "WorkerId",
+    "address": "Union[str, None]",
+    # Its state, for people.
+    "message": "str",
+    # Age of the newest output; null without any.
+    "logAgeMs": "Union[Duration, None]",
+    # The newest line of output; null without any.
+    "lastLine": "Union[str, None]",
+})
+
+ZoneRow_lastAnswer_1 = TypedDict("ZoneRow_lastAnswer_1", {
+    "answer": "Union[CapacityAnswer, Literal[\"ready\"]]",
+    "answeredAt": "Instant",
+    "job": "str",
+})
+
+ZoneRow_lastGrant_1 = TypedDict("ZoneRow_lastGrant_1", {
+    "grantedAt": "Instant",
+    "waitedMs": "Duration",
+})
+
+# A zone that has answered a job of this installation, or that a job names.
+ZoneRow = TypedDict("ZoneRow", {
+    "project": "str",
+    "zone": "str",
+    "accelerator": "str",
+    "pricing": "Pricing",
+    "lastAnswer": "Union[ZoneRow_lastAnswer_1, None]",
+    "lastGrant": "Union[ZoneRow_lastGrant_1, None]",
+    # Ids of jobs.
+    "heldBy": "List[str]",
+    "awaitedBy": "List[str]",
+    "simulated": "bool",
+})
+
+EventsAnswer_value_item = TypedDict("EventsAnswer_value_item", {
+    "seq": "float",
+    "event": "Event",
+})
+
+# An answer with the address of the registry.
+ImagesAnswer_value = TypedDict("ImagesAnswer_value", {
+    "value": "List[ImageRow]",
+    "fetchedAt": "Instant",
+    # The reason for an old copy: the registry did not answer. Null for a fresh answer.
+    "staleReason": "Union[str, None]",
+    "server": "str",
+})
+
+# An answer with the address of the registry.
+ImageAnswer_value = TypedDict("ImageAnswer_value", {
+    "value": "ImageDetails",
+    "fetchedAt": "Instant",
+    # The reason for an old copy: the registry did not answer. Null for a fresh answer.
+    "staleReason": "Union[str, None]",
+    "server": "str",
+})
+
+
+class Operations(Connection):
+    """Every operation of the API."""
+
+    def who_am_i(
+        self,
+    ) -> Actor:
+        """Throws StoreError for a database that cannot be read."""
+        return self._json('GET', '/v1/user')
+
+    def installation_id(
+        self,
+    ) -> Union[str, None]:
+        """Names the installation in the labels of its jobs outside; null before the first write."""
+        return self._json('GET', '/v1/installation')
+
+    def actions(
+        self,
+        ref: Ref,
+    ) -> JobActions:
+        """The commands that the actor may give now, and the reasons against the others."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/actions')
+
+    def create(
+        self,
+        request: CreateRequest,
+    ) -> CreateAnswer:
+        """The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed."""
+        return self._json('POST', '/v1/jobs', json=request)
+
+    def list(
+        self,
+        *,
+        user: Optional[UserName] = None,
+        own: Optional[bool] = None,
+        phases: Optional[Sequence[Phase]] = None,
+        tag: Optional[str] = None,
+        name: Optional[str] = None,
+        zone: Optional[str] = None,
+        accelerator: Optional[str] = None,
+        created_since: Optional[Instant] = None,
+        all: Optional[bool] = None,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
+    ) -> JobList:
+        """With a limit or a cursor one page, whose order does not change: no job comes twice, and none is left out that exists all the time."""
+        return self._json('GET', '/v1/jobs', query={'user': user, 'own': own, 'phases': phases, 'tag': tag, 'name': name, 'zone': zone, 'accelerator': accelerator, 'createdSince': created_since, 'all': all, 'limit': limit, 'cursor': cursor})
+
+    def read_manifest(
+        self,
+        request: ManifestRequest,
+    ) -> ManifestAnswer:
+        """The spec of a manifest, for a client without the parser; also stores the contents of the files that it names. Throws JobmanError (2) with all problems."""
+        return self._json('POST', '/v1/manifests', json=request)
+
+    def plan(
+        self,
+        spec: JobSpec,
+        *,
+        workdir: Optional[str] = None,
+    ) -> Plan:
+        """`workdir`: the folder of `job.workdir`, for people."""
+        return self._json('POST', '/v1/plans', json={'spec': spec, 'workdir': workdir})
+
+    def resolve_name(
+        self,
+        name: str,
+        purpose: RefPurpose,
+    ) -> str:
+        """The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4)."""
+        return self._json('GET', f'/v1/names/{self._segment(name)}', query={'purpose': purpose})
+
+    def host_queues(
+        self,
+    ) -> List[PoolQueue]:
+        """This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots."""
+        return self._json('GET', '/v1/host-queues')
+
+    def zones(
+        self,
+        *,
+        project: Optional[str] = None,
+        accelerator: Optional[str] = None,
+    ) -> List[ZoneRow]:
+        return self._json('GET', '/v1/zones', query={'project': project, 'accelerator': accelerator})
+
+    def activity(
+        self,
+    ) -> List[JobActivity]:
+        """The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers; without the jobs that the actor may not read."""
+        return self._json('GET', '/v1/activity')
+
+    def show(
+        self,
+        ref: Ref,
+        *,
+        is_kept: Optional[bool] = None,
+    ) -> JobView:
+        """`isKept`: its sentences name times instead of ages, because they are read later."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}', query={'isKept': is_kept})
+
+    def usage(
+        self,
+        *,
+        since: Optional[Instant] = None,
+        until: Optional[Instant] = None,
+        jobs: Optional[Sequence[str]] = None,
+        except_jobs: Optional[Sequence[str]] = None,
+        name: Optional[str] = None,
+        name_glob: Optional[str] = None,
+        tag: Optional[str] = None,
+        zone: Optional[str] = None,
+        accelerator: Optional[str] = None,
+    ) -> List[UsageRow]:
+        """The ledger's rows that overlap the period, including those of jobs that have left the list."""
+        return self._json('GET', '/v1/usage', query={'since': since, 'until': until, 'jobs': jobs, 'exceptJobs': except_jobs, 'name': name, 'nameGlob': name_glob, 'tag': tag, 'zone': zone, 'accelerator': accelerator})
+
+    def cost(
+        self,
+        by: CostGrouping,
+        *,
+        jobs: Optional[Sequence[str]] = None,
+        tag: Optional[str] = None,
+        zone: Optional[str] = None,
+        accelerator: Optional[str] = None,
+        since: Optional[Instant] = None,
+        until: Optional[Instant] = None,
+        limit: Optional[float] = None,
+        user: Optional[UserName] = None,
+        name: Optional[str] = None,
+    ) -> CostReport:
+        """From the usage ledger, including jobs that have left the list. A job without usage adds nothing."""
+        return self._json('GET', '/v1/cost', query={'jobs': jobs, 'tag': tag, 'zone': zone, 'accelerator': accelerator, 'by': by, 'since': since, 'until': until, 'limit': limit, 'user': user, 'name': name})
+
+    def diff_side(
+        self,
+        ref: Ref,
+        *,
+        attempt: Optional[Union[float, None]] = None,
+    ) -> DiffSide:
+        """One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/diff-side', query={'attempt': attempt})
+
+    def why(
+        self,
+        ref: Ref,
+    ) -> Why:
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/why')
+
+    def events(
+        self,
+        ref: Ref,
+        after: float,
+        *,
+        limit: Optional[float] = None,
+    ) -> List[EventsAnswer_value_item]:
+        """The history after the event with that number, oldest first: all of it, or at most `limit` events."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/events', query={'after': after, 'limit': limit})
+
+    def passes(
+        self,
+        ref: Ref,
+        *,
+        attempt: Optional[float] = None,
+        decide: Optional[bool] = None,
+    ) -> PassList:
+        """The recorded passes of the controller over the job, oldest first. Throws JobmanError (3) for an absent attempt."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/passes', query={'attempt': attempt, 'decide': decide})
+
+    def manifest(
+        self,
+        ref: Ref,
+    ) -> Union[str, None]:
+        """As written, with its comments."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/manifest')
+
+    def workdir_changes(
+        self,
+        ref: Ref,
+        copy: float,
+    ) -> Union[str, None]:
+        """The uncommitted changes in a copy of the working directory, as a unified diff; null without them."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/workdirs/{self._segment(copy)}/changes')
+
+    def read_workdir_file(
+        self,
+        ref: Ref,
+        copy: float,
+        path: str,
+    ) -> bytes:
+        """A file of a copy of the working directory, or the target of a link after an arrow. Throws JobmanError (3) without such a file."""
+        return self._bytes('GET', f'/v1/jobs/{self._segment(ref)}/workdirs/{self._segment(copy)}/file', query={'path': path})
+
+    def read_step_file(
+        self,
+        ref: Ref,
+        to: str,
+    ) -> bytes:
+        """A file that a setup step puts on the workers, by its path there. Throws JobmanError (3) without such a file."""
+        return self._bytes('GET', f'/v1/jobs/{self._segment(ref)}/step-file', query={'to': to})
+
+    def put_blobs(
+        self,
+        blobs: Sequence[Blob],
+    ) -> None:
+        """Stores contents that a new job names by digest. Safe to repeat. Refuses a content with another digest."""
+        return self._json('POST', '/v1/blobs', blobs=blobs)
+
+    def has_blobs(
+        self,
+        digests: List[Digest],
+    ) -> List[Digest]:
+        """The stored ones, which stay for at least a day."""
+        return self._json('POST', '/v1/blobs/search', json={'digests': digests})
+
+    def send_command(
+        self,
+        ref: Ref,
+        verb: Verb,
+        options: CommandOptions,
+    ) -> CommandResult:
+        return self._json('POST', f'/v1/jobs/{self._segment(ref)}/commands/{self._segment(verb)}', json=options)
+
+    def worker_ticket(
+        self,
+        ref: Ref,
+        *,
+        options: Optional[TicketOptions] = None,
+    ) -> WorkerTicket:
+        """Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now."""
+        return self._json('POST', f'/v1/jobs/{self._segment(ref)}/ticket', json=options)
+
+    def worker_figures(
+        self,
+        ref: Ref,
+        worker: WorkerId,
+        attempt: float,
+    ) -> FiguresAnswer:
+        """Measures a worker and the program on it. An answer takes ten seconds at most."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/figures', query={'worker': worker, 'attempt': attempt})
+
+    def run_step(
+        self,
+        ref: Ref,
+        step: str,
+        *,
+        options: Optional[StepRunOptions] = None,
+    ) -> Iterator[StepProgress]:
+        """Runs that setup step again on the workers that the job holds, and records it. Throws JobmanError with the obstacle if the actor may not run it now. Leaving the iteration does not stop the step."""
+        return self._events('POST', f'/v1/jobs/{self._segment(ref)}/steps/{self._segment(step)}/runs', json=options)
+
+    def logs(
+        self,
+        ref: Ref,
+        *,
+        worker: Optional[WorkerId] = None,
+        step: Optional[str] = None,
+        attempt: Optional[float] = None,
+        all: Optional[Literal[True]] = None,
+    ) -> List[LogRef]:
+        """In the order of workers; without a number, those of the newest attempt that has started."""
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/logs', query={'worker': worker, 'step': step, 'attempt': attempt, 'all': all})
+
+    def read_log(
+        self,
+        ref: Ref,
+        id: str,
+        from_: float,
+        max_bytes: float,
+    ) -> LogPart:
+        """The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB. Empty after its end. Throws JobmanError (3) for an unknown log or one whose file was removed."""
+        return self._log('GET', f'/v1/jobs/{self._segment(ref)}/logs/{self._segment(id)}', query={'from': from_, 'maxBytes': max_bytes})
+
+    def metrics(
+        self,
+        ref: Ref,
+        *,
+        metrics: Optional[Sequence[str]] = None,
+        attempt: Optional[float] = None,
+        worker: Optional[WorkerId] = None,
+        since: Optional[Instant] = None,
+        max_points: Optional[float] = None,
+    ) -> Iterator[MetricsStep]:
+        """The metrics of the program, reduced to a number of points."""
+        return self._events('GET', f'/v1/jobs/{self._segment(ref)}/metrics', query={'metrics': metrics, 'attempt': attempt, 'worker': worker, 'since': since, 'maxPoints': max_points})
+
+    def metric_points(
+        self,
+        ref: Ref,
+        *,
+        metrics: Optional[Sequence[str]] = None,
+        attempt: Optional[float] = None,
+        worker: Optional[WorkerId] = None,
+        since: Optional[Instant] = None,
+        max_points: Optional[float] = None,
+    ) -> Iterator[MetricPointView]:
+        """Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored."""
+        return self._events('GET', f'/v1/jobs/{self._segment(ref)}/metric-points', query={'metrics': metrics, 'attempt': attempt, 'worker': worker, 'since': since, 'maxPoints': max_points})
+
+    def clean(
+        self,
+        ref: Ref,
+        *,
+        options: Optional[OnBehalf] = None,
+    ) -> CommandResult:
+        """Removes the files of a finished job."""
+        return self._json('POST', f'/v1/jobs/{self._segment(ref)}/clean', json=options)
+
+    def list_cleanable(
+        self,
+    ) -> List[JobRow]:
+        """The actor's own jobs whose files `clean` would remove."""
+        return self._json('GET', '/v1/cleanable-jobs')
+
+    def secrets(
+        self,
+    ) -> List[SecretView]:
+        """The actor's own named secrets, by name."""
+        return self._json('GET', '/v1/secrets')
+
+    def set_secret(
+        self,
+        name: SecretName,
+        value: bytes,
+    ) -> Literal["added", "replaced"]:
+        """Stores a secret of the actor, or replaces its value: jobs read it at each start. Throws JobmanError (2) for an invalid name or value."""
+        return self._json('PUT', f'/v1/secrets/{self._segment(name)}', bytes=value)
+
+    def delete_secret(
+        self,
+        name: SecretName,
+    ) -> None:
+        """Throws JobmanError: 3 without that secret, 4 while an unfinished job needs it."""
+        return self._json('DELETE', f'/v1/secrets/{self._segment(name)}')
+
+    def replace_job_secret(
+        self,
+        ref: Ref,
+        name: SecretName,
+        value: bytes,
+    ) -> None:
+        """Replaces the value of a secret that `create` stored for the job. Throws JobmanError: 2 for an invalid value, 3 if the job has no such secret of its own."""
+        return self._json('PUT', f'/v1/jobs/{self._segment(ref)}/secrets/{self._segment(name)}', bytes=value)
+
+    def messages(
+        self,
+        limit: float,
+    ) -> List[MessageView]:
+        """The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages, another actor those about own jobs."""
+        return self._json('GET', '/v1/messages', query={'limit': limit})
+
+    def held_events(
+        self,
+    ) -> List[HeldEvents]:
+        """The events that wait for their message. As in `messages`."""
+        return self._json('GET', '/v1/held-events')
+
+    def recipients(
+        self,
+    ) -> List[RecipientView]:
+        return self._json('GET', '/v1/recipients')
+
+    def test_recipient(
+        self,
+        recipient: str,
+    ) -> TestAnswer:
+        """Sends a test message, at once and once. A recipient that the settings lack is a failure."""
+        return self._json('POST', f'/v1/recipients/{self._segment(recipient)}/test')
+
+    def open_secrets(
+        self,
+    ) -> List[HostPath]:
+        """The files with secrets of the channels that other users may read."""
+        return self._json('GET', '/v1/open-secrets')
+
+    def recipients_in_use(
+        self,
+    ) -> List[RecipientInUse]:
+        """Without the jobs that the actor may not read."""
+        return self._json('GET', '/v1/recipients-in-use')
+
+    def drop_events(
+        self,
+        recipient: str,
+    ) -> float:
+        """Gives up the events that are not delivered to a recipient yet, and returns their number. Only an admin may give up those about the jobs of others."""
+        return self._json('DELETE', f'/v1/recipients/{self._segment(recipient)}/events')
+
+    def changes_since(
+        self,
+        *,
+        cursor: Optional[Union[Cursor, None]] = None,
+        jobs: Optional[Sequence[str]] = None,
+    ) -> Iterator[Change]:
+        """The changes after the cursor as they happen, of the jobs with these ids, or of all that the actor may read: their events, and the logs of their newest attempts. Without a cursor it begins now, with one `jobs`. Endless."""
+        return self._events('GET', '/v1/changes', query={'cursor': cursor, 'jobs': jobs})
+
+    def tpus(
+        self,
+        *,
+        project: Optional[str] = None,
+        zone: Optional[str] = None,
+        all: Optional[bool] = None,
+    ) -> TpuList:
+        """The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project."""
+        return self._json('GET', '/v1/tpus', query={'project': project, 'zone': zone, 'all': all})
+
+    def forget_project(
+        self,
+        project: str,
+        *,
+        confirmed: Optional[List[str]] = None,
+    ) -> ForgetAnswer:
+        """Excludes a project of finished jobs from `tpus` and `orphans`. `confirmed`: the resources there that the user gives up, although they may still exist. Throws JobmanError (4) if the project is in use."""
+        return self._json('POST', f'/v1/projects/{self._segment(project)}/forget', json={'confirmed': confirmed})
+
+    def quota(
+        self,
+        *,
+        project: Optional[str] = None,
+        zone: Optional[str] = None,
+        is_kept: Optional[bool] = None,
+    ) -> QuotaReport:
+        """Limits and use of the projects that `tpus` finds. Throws JobmanError without a project."""
+        return self._json('GET', '/v1/quota', query={'project': project, 'zone': zone, 'isKept': is_kept})
+
+    def known_quota(
+        self,
+        projects: Sequence[str],
+    ) -> List[QuotaRow]:
+        """The limits that were read last, without what counts against them. Contacts nothing."""
+        return self._json('GET', '/v1/known-quota', query={'projects': projects})
+
+    def quota_warnings(
+        self,
+        capacity: TpuSpec,
+    ) -> List[str]:
+        """A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects."""
+        return self._json('POST', '/v1/quota-warnings', json=capacity)
+
+    def storage(
+        self,
+        exact: bool,
+        *,
+        project: Optional[str] = None,
+    ) -> Iterator[StorageReport]:
+        """The buckets of the projects that `tpus` finds, as reports of what is read so far; the last one is complete. Throws JobmanError without a project."""
+        return self._events('GET', '/v1/storage', query={'project': project, 'exact': exact})
+
+    def checkpoints(
+        self,
+    ) -> Iterator[CheckpointReport]:
+        """The checkpoint folders of the jobs that the actor may read, as `storage`."""
+        return self._events('GET', '/v1/checkpoints')
+
+    def orphans(
+        self,
+    ) -> OrphanReport:
+        """Checks all locations of the settings, the jobs and the recorded orphans."""
+        return self._json('GET', '/v1/orphans')
+
+    def observe_orphans(
+        self,
+        orphans: List[Orphan],
+    ) -> List[OrphanView]:
+        return self._json('POST', '/v1/orphans/observe', json={'orphans': orphans})
+
+    def release_orphan(
+        self,
+        orphan: Orphan,
+    ) -> OutcomeResult:
+        """`done`: the cloud accepted the request, or nothing of ours exists. Safe to repeat."""
+        return self._json('POST', '/v1/orphans/release', json=orphan)
+
+    def forget_orphan(
+        self,
+        orphan: Orphan,
+    ) -> None:
+        """Takes a deleted orphan off the record."""
+        return self._json('POST', '/v1/orphans/forget', json=orphan)
+
+    def billing(
+        self,
+        since: Instant,
+        until: Instant,
+        by: Sequence[BillingGrouping],
+    ) -> BillingAnswer:
+        """The billed costs of the export that the settings name, with the estimates; without an export, these alone."""
+        return self._json('GET', '/v1/billing', query={'since': since, 'until': until, 'by': by})
+
+    def images(
+        self,
+        refresh: bool,
+    ) -> ImagesAnswer_value:
+        """All images of the project in the settings, else of all visible projects. Throws JobmanError without a registry."""
+        return self._json('GET', '/v1/images', query={'refresh': refresh})
+
+    def image(
+        self,
+        name: str,
+        refresh: bool,
+    ) -> ImageAnswer_value:
+        """`trainer`, `trainer:3.1`, `lab/nested/trainer@sha256:…`; the registry's own address may precede it."""
+        return self._json('GET', f'/v1/images/{self._segment(name)}', query={'refresh': refresh})
+
+    def check_login(
+        self,
+        project: str,
+    ) -> None:
+        """Throws JobmanError (5) without a login to the cloud of the project."""
+        return self._json('POST', f'/v1/projects/{self._segment(project)}/check-login')
+
+    def bucket_statuses(
+        self,
+        project: str,
+        buckets: List[str],
+        pending_spec: Union[JobSpec, None],
+    ) -> BucketAnswer:
+        """In the order of the names. Answers within seconds. `pendingSpec`: a new job, for which the TPU emulator is started."""
+        return self._json('POST', '/v1/bucket-statuses', json={'project': project, 'buckets': buckets, 'pendingSpec': pending_spec})
+
+    def is_controller_running(
+        self,
+    ) -> bool:
+        """A controller works for the database. Throws StoreError if a damaged lock hides it."""
+        return self._json('GET', '/v1/controller')
+
+    def archived_jobs(
+        self,
+        *,
+        name: Optional[str] = None,
+        namespace: Optional[str] = None,
+        server: Optional[str] = None,
+    ) -> List[ArchivedJob]:
+        """The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy answer for such a job as they do without a copy."""
+        return self._json('GET', '/v1/archive', query={'name': name, 'namespace': namespace, 'server': server})
+
+    def archived_job(
+        self,
+        uid: str,
+    ) -> Union[ArchivedJob, None]:
+        return self._json('GET', f'/v1/archive/{self._segment(uid)}')
+
+    def remove_archived_job(
+        self,
+        uid: str,
+        *,
+        on_behalf_of: Optional[UserName] = None,
+    ) -> None:
+        """Removes the logs and history. Throws JobmanError (4) for a job that may still run."""
+        return self._json('DELETE', f'/v1/archive/{self._segment(uid)}', query={'onBehalfOf': on_behalf_of})
+
+    def archived_events(
+        self,
+        uid: str,
+    ) -> List[ClusterJobEvent]:
+        """Oldest first."""
+        return self._json('GET', f'/v1/archive/{self._segment(uid)}/events')
+
+    def archived_logs(
+        self,
+        uid: str,
+    ) -> List[ArchivedLog]:
+        return self._json('GET', f'/v1/archive/{self._segment(uid)}/logs')
+
+    def last_archived_lines(
+        self,
+        uid: str,
+        pods: Sequence[str],
+    ) -> List[ArchivedLine]:
+        """The newest lines of these pods."""
+        return self._json('GET', f'/v1/archive/{self._segment(uid)}/last-lines', query={'pods': pods})
+
+    def read_archived_log(
+        self,
+        uid: str,
+        pod: str,
+        container: str,
+        *,
+        tail: Optional[float] = None,
+        since: Optional[Instant] = None,
+        timestamps: Optional[Literal[True]] = None,
+    ) -> Iterator[bytes]:
+        """Whole lines, byte for byte as printed, or with the timestamps of the cluster. Throws JobmanError (3) without a log."""
+        return self._chunks('GET', f'/v1/archive/{self._segment(uid)}/log', query={'pod': pod, 'container': container, 'tail': tail, 'since': since, 'timestamps': timestamps})
+
+    def record_cluster_deletion(
+        self,
+        uid: str,
+    ) -> None:
+        """Adds to the history that the actor has deleted the job in its cluster, which has permitted it. Safe to repeat."""
+        return self._json('POST', f'/v1/archive/{self._segment(uid)}/deletion')
+
+    def hide_archived_job(
+        self,
+        uid: str,
+        *,
+        options: Optional[OnBehalf] = None,
+    ) -> None:
+        """Takes an archived job off the list. Its logs and history remain available by its name until it is removed. `onBehalfOf` is the owner that the copy names."""
+        return self._json('POST', f'/v1/archive/{self._segment(uid)}/hide', json=options)
+
+    def users(
+        self,
+    ) -> List[UserView]:
+        """All users for an admin; the own entry for another actor. By name."""
+        return self._json('GET', '/v1/users')
+
+    def add_user(
+        self,
+        user: NewUser,
+    ) -> UserView:
+        """Throws JobmanError: 2 for an invalid name or login, 4 if the name, a similar one or a login is taken."""
+        return self._json('POST', '/v1/users', json=user)
+
+    def change_user(
+        self,
+        name: UserName,
+        change: AccessChange,
+    ) -> ChangedUser:
+        """Counts from the next request on. Throws JobmanError: 3 without the user, 4 for the last admin."""
+        return self._json('PATCH', f'/v1/users/{self._segment(name)}', json=change)
+
+    def tokens(
+        self,
+    ) -> List[TokenView]:
+        """All tokens for an admin; the own ones for another actor. Never their values."""
+        return self._json('GET', '/v1/tokens')
+
+    def create_token(
+        self,
+        request: TokenRequest,
+    ) -> CreatedToken:
+        """The only answer that contains the token. Its role is never higher than the user's. Throws JobmanError: 2 for an invalid request, 4 if the user has a token of this name."""
+        return self._json('POST', '/v1/tokens', json=request)
+
+    def revoke_token(
+        self,
+        ref: str,
+        *,
+        user: Optional[UserName] = None,
+    ) -> RevokedToken:
+        """`ref`: an id, or a name among the tokens of the user, by default the actor. Safe to repeat. Throws JobmanError (3)."""
+        return self._json('DELETE', f'/v1/tokens/{self._segment(ref)}', query={'user': user})
+
+    def audit(
+        self,
+        *,
+        user: Optional[UserName] = None,
+        since: Optional[Instant] = None,
+        job: Optional[str] = None,
+        denied: Optional[bool] = None,
+        before: Optional[float] = None,
+        limit: Optional[float] = None,
+    ) -> List[AuditRow]:
+        """Changes and refused requests, newest first: all for an admin, the own ones for another actor."""
+        return self._json('GET', '/v1/audit', query={'user': user, 'since': since, 'job': job, 'denied': denied, 'before': before, 'limit': limit})
+
+    def check_lab_command(
+        self,
+        command: str,
+    ) -> None:
+        """Throws JobmanError (4) if the actor may not use that command of `tpu`, such as `book`."""
+        return self._json('POST', f'/v1/lab/commands/{self._segment(command)}/check')
+
+    def wake(
+        self,
+    ) -> Union[str, None]:
+        """Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null."""
+        return self._json('POST', '/v1/controller/wake')
