@@ -44,7 +44,7 @@ interface IssuedToken {
 /** Each method throws JobmanError with a sentence for the person who logs in. */
 export interface Logins {
   readonly issuer: string;
-  /** The address at the provider. */
+  /** The address at the provider; after a failure that of the CLI, as from `finish`. */
   start(login: BrowserLogin): Promise<string>;
   /** The address of the CLI, which gets a one-time code also after a failure. Throws if it cannot be known. */
   finish(callback: URLSearchParams, browser: string): Promise<string>;
@@ -101,7 +101,9 @@ const codeTime = minute;
 const maxPending = 2000;
 const defaultTokenDays = 30;
 
-export function createLogins({ access, provider, settings, now }: LoginParts): Logins {
+export function createLogins({ provider, ...parts }: LoginParts): Logins {
+  const { access, settings, now } = parts;
+
   async function put(kind: PendingLogin['kind'], secret: string, validFor: number, body: object): Promise<void> {
     const expiresAt = now() + validFor;
     await access.addPendingLogin(
@@ -116,40 +118,6 @@ export function createLogins({ access, provider, settings, now }: LoginParts): L
     return body === null ? null : (JSON.parse(body) as Body);
   }
 
-  async function userOf(claims: Claims, method: 'browser' | 'device'): Promise<{ name: UserName; role: Role }> {
-    const detail = { method, issuer: claims.iss, subject: shown(claims.sub) };
-    const refuse = async (error: unknown, user: UserName, role: Role, more: Readonly<Record<string, string>>) => {
-      if (!(error instanceof JobmanError)) throw error;
-      const object = user === noUser ? null : ({ kind: 'user', id: user } as const);
-      const given = { ...detail, ...more, reason: error.message };
-      await access.record(
-        auditEntry(actorOf(user, role), now(), 'log-in', object, { outcome: 'denied', detail: given }),
-      );
-      throw error;
-    };
-    let identity: Identity;
-    try {
-      identity = identityOf(settings, claims);
-    } catch (error) {
-      return refuse(error, noUser, 'viewer', {});
-    }
-    const account = shown(identity.account);
-    const answer = await access.logIn(identity, newUserOf(settings, claims, identity), (user, role, added) =>
-      auditEntry(
-        actorOf(user, role),
-        now(),
-        'log-in',
-        { kind: 'user', id: user },
-        {
-          detail: { ...detail, account, ...(added && { added }) },
-        },
-      ),
-    );
-    if (answer.kind === 'allowed') return { name: answer.user, role: answer.role };
-    const { user, role } = answer.kind === 'unknown' ? { user: noUser, role: 'viewer' as const } : answer;
-    return refuse(refusalOf(answer.kind, account, user), user, role, { account });
-  }
-
   async function issue(user: { name: UserName; role: Role }, wanted: string): Promise<IssuedToken> {
     const tokens = await access.tokens(user.name);
     const taken = new Set(
@@ -162,12 +130,26 @@ export function createLogins({ access, provider, settings, now }: LoginParts): L
     return { token, view };
   }
 
+  async function cliAddress(
+    { port, cliState, challenge }: Pick<AwaitedCallback, 'port' | 'cliState' | 'challenge'>,
+    result: Omit<AwaitedCode, 'challenge'>,
+  ): Promise<string> {
+    const code = randomSecret();
+    await put('code', code, codeTime, { challenge, ...result });
+    return `http://127.0.0.1:${port}/?${new URLSearchParams({ code, state: cliState }).toString()}`;
+  }
+
   return {
     issuer: settings.issuer,
 
     async start({ browser, state: cliState, ...login }) {
       const secrets: LoginSecrets = { state: randomSecret(), nonce: randomSecret(), verifier: randomSecret() };
-      const url = await (await provider()).loginUrl(secrets, login.redirectUri);
+      let url: string;
+      try {
+        url = await (await provider()).loginUrl(secrets, login.redirectUri);
+      } catch (error) {
+        return cliAddress({ ...login, cliState }, { user: null, failure: failureOf(error) });
+      }
       await put('callback', secrets.state + browser, loginTime, { ...login, ...secrets, cliState });
       return url;
     },
@@ -179,19 +161,18 @@ export function createLogins({ access, provider, settings, now }: LoginParts): L
           'This login is not known: it was finished already, took longer than 10 minutes, or began in another browser.',
           ['Begin again: jobman login URL'],
         );
-      const { port, cliState, challenge, redirectUri } = login;
       let result: Omit<AwaitedCode, 'challenge'>;
       try {
-        const user = await userOf(await (await provider()).redeem(callback, login, redirectUri), 'browser');
+        const user = await userOf(
+          parts,
+          await (await provider()).redeem(callback, login, login.redirectUri),
+          'browser',
+        );
         result = { user, failure: null };
       } catch (error) {
-        if (!(error instanceof JobmanError)) throw error;
-        const { message, code, lines, errorCode } = error;
-        result = { user: null, failure: { message, code, lines, errorCode } };
+        result = { user: null, failure: failureOf(error) };
       }
-      const code = randomSecret();
-      await put('code', code, codeTime, { challenge, ...result });
-      return `http://127.0.0.1:${port}/?${new URLSearchParams({ code, state: cliState }).toString()}`;
+      return cliAddress(login, result);
     },
 
     async redeem(code, verifier, tokenName) {
@@ -211,9 +192,53 @@ export function createLogins({ access, provider, settings, now }: LoginParts): L
 
     async redeemDevice(deviceCode, tokenName) {
       const claims = await (await provider()).redeemDevice(deviceCode);
-      return typeof claims === 'string' ? claims : issue(await userOf(claims, 'device'), tokenName);
+      return typeof claims === 'string' ? claims : issue(await userOf(parts, claims, 'device'), tokenName);
     },
   };
+}
+
+/** The user of a person, with a row in the audit log. Throws JobmanError with the reason of a refusal. */
+async function userOf(
+  { access, settings, now }: Omit<LoginParts, 'provider'>,
+  claims: Claims,
+  method: 'browser' | 'device',
+): Promise<{ name: UserName; role: Role }> {
+  const detail = { method, issuer: claims.iss, subject: shown(claims.sub) };
+  const refuse = async (error: unknown, user: UserName, role: Role, more: Readonly<Record<string, string>>) => {
+    if (!(error instanceof JobmanError)) throw error;
+    const object = user === noUser ? null : ({ kind: 'user', id: user } as const);
+    const given = { ...detail, ...more, reason: error.message };
+    await access.record(auditEntry(actorOf(user, role), now(), 'log-in', object, { outcome: 'denied', detail: given }));
+    throw error;
+  };
+  let identity: Identity;
+  try {
+    identity = identityOf(settings, claims);
+  } catch (error) {
+    return refuse(error, noUser, 'viewer', {});
+  }
+  const account = shown(identity.account);
+  const answer = await access.logIn(identity, newUserOf(settings, claims, identity), (user, role, added) =>
+    auditEntry(
+      actorOf(user, role),
+      now(),
+      'log-in',
+      { kind: 'user', id: user },
+      {
+        detail: { ...detail, account, ...(added && { added }) },
+      },
+    ),
+  );
+  if (answer.kind === 'allowed') return { name: answer.user, role: answer.role };
+  const { user, role } = answer.kind === 'unknown' ? { user: noUser, role: 'viewer' as const } : answer;
+  return refuse(refusalOf(answer.kind, account, user), user, role, { account });
+}
+
+/** Rethrows a bug. */
+function failureOf(error: unknown): NonNullable<AwaitedCode['failure']> {
+  if (!(error instanceof JobmanError)) throw error;
+  const { message, code, lines, errorCode } = error;
+  return { message, code, lines, errorCode };
 }
 
 /** In the audit log, for a person who is no user. No user can have this name. */

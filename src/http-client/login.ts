@@ -2,15 +2,19 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { ServerLogin } from '../app/oidc-logins.ts';
+import { second } from '../core/model/time.ts';
 import { createHttpClient } from '../http/client.ts';
 import { NoReply } from '../http/reply.ts';
 import { failureOf, foreignAnswer, type HttpClientParts } from './client.ts';
 
 type LoginParts = Pick<HttpClientParts, 'server' | 'ca' | 'env'>;
 
+/** Only after 429: a step of a login counts once. */
+const retry = { maxTries: 4, maxTriesIfBroken: 1, initialDelay: second, maxDelay: 10 * second } as const;
+
 /** Connects with the first call. */
 export function createServerLogin({ server, ca, env }: LoginParts): ServerLogin {
-  const http = createHttpClient({ env, trust: { extraCa: ca ?? undefined } });
+  const http = createHttpClient({ env, retry, trust: { extraCa: ca ?? undefined } });
 
   async function call<T>(method: 'GET' | 'POST', path: string, fields?: object): Promise<T> {
     const body = fields === undefined ? undefined : JSON.stringify(fields);

@@ -75,7 +75,10 @@ export function createApp(parts: AppParts): Hono<Env> {
     context.set('sender', sender);
     return next();
   });
-  addLoginRoutes(app, parts.login, (error) => expectedError(error, parts));
+  addLoginRoutes(app, parts.login, {
+    admit: ({ address }) => limits.admitLoginStep(address),
+    expected: (error) => expectedError(error, parts),
+  });
 
   const authenticate: MiddlewareHandler<Env> = async (context, next) => {
     const [, token] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];

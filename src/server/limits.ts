@@ -19,6 +19,8 @@ export interface ServerLimits {
   /** Of one token, on average; 0: no limit. An address may send ten times as many. */
   readonly requestsPerSecond: number;
   readonly wrongTokensPerMinute: number;
+  /** Of logins of people, from one address: each asks the identity provider. */
+  readonly loginStepsPerMinute: number;
   readonly streams: number;
   readonly streamsOfUser: number;
   /** The bodies of all requests in progress. */
@@ -34,6 +36,7 @@ export const defaultLimits: ServerLimits = {
   connectionsOfAddress: 1024,
   requestsPerSecond: 100,
   wrongTokensPerMinute: 20,
+  loginStepsPerMinute: 120,
   streams: 1024,
   streamsOfUser: 256,
   bodyBytes: 512 * 1024 * 1024,
@@ -56,10 +59,11 @@ export class Overload extends JobmanError {
 
 /** `now` never goes back. */
 export function createLimits(limits: ServerLimits, now: () => Duration) {
-  const { requestsPerSecond: rate, wrongTokensPerMinute, bodyBytes } = limits;
+  const { requestsPerSecond: rate, wrongTokensPerMinute, loginStepsPerMinute, bodyBytes } = limits;
   const addresses = createBuckets({ perSecond: 10 * rate, size: 100 * rate }, now);
   const tokens = createBuckets({ perSecond: rate, size: 10 * rate }, now);
   const wrongTokens = createBuckets({ perSecond: wrongTokensPerMinute / 60, size: wrongTokensPerMinute }, now);
+  const loginSteps = createBuckets({ perSecond: loginStepsPerMinute / 60, size: loginStepsPerMinute }, now);
   const streams = createCounter(limits.streams);
   const streamsOfUser = new Map<string, number>();
   const bodies = createCounter(bodyBytes);
@@ -74,6 +78,17 @@ export function createLimits(limits: ServerLimits, now: () => Duration) {
     /** Throws Overload. */
     admitAddress(address: string): void {
       take(addresses, networkOf(address), `The address ${address}`);
+    },
+
+    /** Throws Overload. */
+    admitLoginStep(address: string): void {
+      const wait = loginSteps.take(networkOf(address));
+      if (wait > 0)
+        throw new Overload(
+          `The address ${address} has sent too many requests to log in. Try again in ${formatWait(wait)}.`,
+          429,
+          wait,
+        );
     },
 
     /**

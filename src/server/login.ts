@@ -11,6 +11,7 @@ import { comparisonCode, pageHeaders, renderPage, type LoginPage } from '../app/
 import { loginTime, randomSecret, type BrowserLogin, type Logins } from '../app/oidc-logins.ts';
 import { second } from '../core/model/time.ts';
 import { readBody } from './body.ts';
+import { Overload } from './limits.ts';
 import type { Sender } from './sender.ts';
 
 export interface LoginRoutes {
@@ -27,11 +28,17 @@ const secretPattern = /^[\w-]{43}$/;
 const callbackPath = '/login/callback';
 const cookieName = 'jobman-login';
 
-/** `expected` turns a bug into an error with the number of an incident. */
+interface LoginRules {
+  /** For a step that asks the identity provider. Throws Overload. */
+  readonly admit: (sender: Sender) => void;
+  /** Turns a bug into an error with the number of an incident. */
+  readonly expected: (error: unknown) => JobmanError;
+}
+
 export function addLoginRoutes<Env extends { Bindings: HttpBindings; Variables: { sender: Sender } }>(
   app: Hono<Env>,
   routes: LoginRoutes,
-  expected: (error: unknown) => JobmanError,
+  { admit, expected }: LoginRules,
 ): void {
   const page =
     (answer: (context: LoginContext) => Promise<LoginPage | URL>) =>
@@ -43,7 +50,10 @@ export function addLoginRoutes<Env extends { Bindings: HttpBindings; Variables: 
   );
   app.get(
     '/login/start',
-    page((context) => startLogin(context, routes)),
+    page((context) => {
+      admit(context.get('sender'));
+      return startLogin(context, routes);
+    }),
   );
   app.get(
     callbackPath,
@@ -62,8 +72,12 @@ export function addLoginRoutes<Env extends { Bindings: HttpBindings; Variables: 
     const [code, verifier, name] = await readTexts(context, ['code', 'verifier', 'name']);
     return context.json(await (await requireLogins(routes)).redeem(code, verifier, name));
   });
-  app.post('/login/device', async (context) => context.json(await (await requireLogins(routes)).startDevice()));
+  app.post('/login/device', async (context) => {
+    admit(context.get('sender'));
+    return context.json(await (await requireLogins(routes)).startDevice());
+  });
   app.post('/login/device/token', async (context) => {
+    admit(context.get('sender'));
     const [deviceCode, name] = await readTexts(context, ['deviceCode', 'name']);
     const answer = await (await requireLogins(routes)).redeemDevice(deviceCode, name);
     return context.json(typeof answer === 'string' ? { waiting: answer } : answer);
@@ -96,7 +110,7 @@ async function answerPage(
     shown = result;
   } catch (error) {
     const problem = expected(error);
-    ({ status } = toProblem(problem));
+    ({ status } = toProblem(problem, error instanceof Overload ? error.status : undefined));
     shown = { title: 'The login failed', lines: [problem.message, ...problem.lines] };
   }
   return context.body(renderPage(shown), status as ContentfulStatusCode, { ...pageHeaders });

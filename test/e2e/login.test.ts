@@ -7,6 +7,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { Browser } from '../oidc/support/browser.ts';
 import { clientSecret, startProvider } from '../oidc/support/provider.ts';
 import { jobman, startJobman } from '../support/jobman.ts';
+import { hasTerminal, runInTerminal } from '../support/run-in-terminal.ts';
 import { openWorld } from '../support/world.ts';
 
 /** A server with the identity provider, and a user ada. */
@@ -63,6 +64,24 @@ suite('a person', { timeout: 180_000 }, () => {
     assert.match(await onServer('audit'), /ada .*log-in/);
     assert.doesNotMatch(readFileSync(join(world.folder, 'served/state.db'), 'latin1'), new RegExp(clientSecret));
     assert.equal((await jobman(world, ['logout', '--revoke'])).code, 0);
+    await stop();
+  });
+
+  test('over SSH sees a code without asking for it, and Ctrl-C stores nothing', async (t) => {
+    if (!hasTerminal(t)) return;
+    const { stop, world, url } = await openLab(t);
+    const remote = { ...world, env: { ...world.env, DISPLAY: ':0', SSH_CONNECTION: '192.0.2.1 1 192.0.2.2 22' } };
+    const { code, screen } = await runInTerminal(remote, 100, ['login', url], [[/enter the code/, '\u0003']]);
+    assert.equal(code, 130, screen);
+    assert.match(screen, /Open http\S+ in a browser on any machine[^]*jobman:\S* Interrupted\.\s+Nothing was stored\./);
+    for (const [argv, sentence] of [
+      [['--browser', '--device'], /Choose one of --browser and --device/],
+      [['--device', '--token-file', 'a'], /neither --browser nor --device is needed/],
+      [['--device', '--json'], /With --json no page or code is shown/],
+    ] as const) {
+      const refused = await jobman(world, ['login', url, ...argv]);
+      assert.deepEqual([refused.code, sentence.test(refused.stderr)], [2, true], refused.stderr);
+    }
     await stop();
   });
 

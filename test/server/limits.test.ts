@@ -172,6 +172,23 @@ suite('a request too many', () => {
     assert.deepEqual([await statusOf('guess'), await statusOf('guess')], [401, 429]);
   });
 
+  test('to log in is refused by its address, because it asks the identity provider', async (t) => {
+    const limits = { ...defaultLimits, loginStepsPerMinute: 2 };
+    const { server } = await openServer(t, { limits, monotonicNow: () => 0 });
+    const statusOf = async (method: string, path: string) =>
+      (await send(server.url, path, { method, headers: {}, body: method === 'GET' ? '' : '{}' })).status;
+    assert.deepEqual(
+      [await statusOf('POST', '/login/device'), await statusOf('GET', '/login/start'), await statusOf('GET', '/login')],
+      [404, 400, 404],
+    );
+    for (const [method, path] of [
+      ['POST', '/login/device'],
+      ['POST', '/login/device/token'],
+      ['GET', '/login/start'],
+    ] as const)
+      assert.equal(await statusOf(method, path), 429, path);
+  });
+
   test('for memory is refused until another one has its answer', async (t) => {
     const limits = { ...defaultLimits, bodyBytes: 1_000 };
     const mayAnswer = Promise.withResolvers<void>();

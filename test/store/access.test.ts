@@ -131,6 +131,53 @@ suiteOnBoth('two admins who lower each other at the same time', (newAddress) => 
   });
 });
 
+suite('accounts', () => {
+  const identity = (subject: string) => ({ issuer: 'https://login.example', subject, account: 'ada@example.com' });
+  const entry = (user: string) =>
+    auditEntry({ user, role: 'member', via: 'session', logins: [] }, noon, 'log-in', { kind: 'user', id: user });
+
+  testStore('belong to one user, and after the first login to one person', async (store) => {
+    const parts = partsOf(store);
+    await addUser(parts, root, { name: 'ada', account: 'Ada@example.com' });
+    const taken = { kind: 'account', account: 'ADA@example.com' } as const;
+    await assert.rejects(addUser(parts, root, { name: 'bob', account: 'ada@example.com' }), {
+      code: exitCode.conflict,
+    });
+    await addUser(parts, root, { name: 'eve' });
+    await assert.rejects(changeUser(parts, root, 'eve', taken), {
+      code: exitCode.conflict,
+      message: 'The account "ada@example.com" belongs to ada. Remove it from that user first.',
+    });
+    await assert.rejects(changeUser(parts, root, 'eve', { kind: 'account', account: 'a b' }), { code: exitCode.usage });
+    const answers = await Promise.all(['1', '2', '3'].map((one) => store.access.logIn(identity(one), null, entry)));
+    assert.deepEqual(answers.map(({ kind }) => kind).toSorted(), ['allowed', 'other_person', 'other_person']);
+    assert.equal((await store.access.users())[0]?.accountBoundAt, noon);
+    const logins = (await rows(store)).filter(({ operation }) => operation === 'log-in');
+    assert.equal(logins.length, 1, 'a refused login changes nothing');
+    await changeUser(parts, root, 'ada', { kind: 'account', account: null });
+    assert.equal((await store.access.logIn(identity('1'), null, entry)).kind, 'unknown');
+  });
+
+  testStore('have logins that wait for one next step, and make room for newer ones', async (store) => {
+    const { access } = store;
+    for (const [id, expiresAt] of [
+      ['a', 1],
+      ['b', 3],
+      ['c', 2],
+      ['d', 4],
+    ] as const)
+      await access.addPendingLogin({ id, kind: 'callback', expiresAt: noon + expiresAt, body: id }, noon, 2);
+    assert.equal(await access.takePendingLogin('d', 'code', noon), null);
+    const ids = ['a', 'b', 'c', 'd', 'd', 'd'];
+    const taken = await Promise.all(ids.map((id) => access.takePendingLogin(id, 'callback', noon + 3)));
+    // `b` has expired.
+    assert.deepEqual(
+      taken.filter((body) => body !== null),
+      ['d'],
+    );
+  });
+});
+
 suite('a token', () => {
   testStore(
     'counts until it expires, is revoked or its user is disabled, and the database has only its hash',

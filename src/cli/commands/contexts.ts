@@ -120,6 +120,8 @@ async function logInAsPerson(
     const { logInByBrowser, logInByDevice } = await import('./person-login.ts');
     const isHere = browser || (!device && machine.hasBrowser);
     return await (isHere ? logInByBrowser : logInByDevice)({ cli, login, url: server.server, machine });
+  } catch (error) {
+    throw error instanceof JobmanError ? withNothingStored(error) : error;
   } finally {
     login.close();
   }
@@ -157,14 +159,19 @@ async function tryToken(client: Client, url: string): Promise<TokenFacts> {
     return await tokenFacts(client);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    throw new JobmanError(error.message, error.code, [
-      ...error.lines,
-      'Nothing was stored.',
-      ...(error.code === exitCode.conflict ? [`To create a token: jobman token create, on the machine of ${url}`] : []),
-    ]);
+    const isRefused = error.code === exitCode.conflict;
+    throw withNothingStored(
+      error,
+      isRefused ? [`To create a token: jobman token create, on the machine of ${url}`] : [],
+    );
   } finally {
     await client.close();
   }
+}
+
+function withNothingStored(error: JobmanError, remedies: readonly string[] = []): JobmanError {
+  const { message, code, lines, errorCode } = error;
+  return new JobmanError(message, code, [...lines, 'Nothing was stored.', ...remedies], { errorCode });
 }
 
 async function tokenFacts(client: Client): Promise<TokenFacts> {

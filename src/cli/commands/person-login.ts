@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { escapeLine } from '../../app/format.ts';
 import { comparisonCode, pageHeaders, renderPage, type LoginPage } from '../../app/login-page.ts';
 import { loginTime, randomSecret, type ServerLogin } from '../../app/oidc-logins.ts';
 import type { LoginMachine } from '../../app/services.ts';
@@ -54,7 +55,7 @@ export async function logInByBrowser({ cli, login, url, machine }: PersonLogin):
       );
   });
   const tooLate = setTimeout(() => {
-    const sentence = 'No browser has finished the login within 10 minutes. Nothing was stored.';
+    const sentence = 'No browser has finished the login within 10 minutes.';
     result.reject(new JobmanError(sentence, exitCode.conflict));
   }, loginTime);
   signal.addEventListener('abort', () => result.reject(interrupted()));
@@ -89,8 +90,10 @@ function answer(outgoing: ServerResponse, status: number, page: LoginPage): void
 export async function logInByDevice({ cli, login, machine }: PersonLogin): Promise<string> {
   const started = await login.startDevice();
   const { deviceCode, userCode, verificationUri, verificationUriComplete, expiresInSeconds } = started;
-  cli.printStderr(`Open ${verificationUri} in a browser on any machine, and enter the code ${userCode}.`);
-  if (verificationUriComplete !== null) cli.printStderr(`With the code in it: ${verificationUriComplete}`);
+  // Not wrapped, so that an address can be copied.
+  const print = (line: string): void => cli.io.stderr.write(`${escapeLine(line)}\n`);
+  print(`Open ${verificationUri} in a browser on any machine, and enter the code ${userCode}.`);
+  if (verificationUriComplete !== null) print(`With the code in it: ${verificationUriComplete}`);
   const { signal, release } = abortOnSignal(cli);
   const end = cli.io.now() + expiresInSeconds * second;
   let pause = started.intervalSeconds * second;
@@ -101,7 +104,7 @@ export async function logInByDevice({ cli, login, machine }: PersonLogin): Promi
       if (typeof result !== 'string') return result.token;
       if (result === 'slow_down') pause += 5 * second;
     }
-    throw new JobmanError('The code has expired. Log in again. Nothing was stored.', exitCode.conflict);
+    throw new JobmanError('The code has expired. Log in again.', exitCode.conflict);
   } catch (error) {
     throw signal.aborted ? interrupted() : error;
   } finally {
@@ -110,5 +113,5 @@ export async function logInByDevice({ cli, login, machine }: PersonLogin): Promi
 }
 
 function interrupted(): JobmanError {
-  return new JobmanError('Interrupted. Nothing was stored.', exitCode.interrupted);
+  return new JobmanError('Interrupted.', exitCode.interrupted);
 }

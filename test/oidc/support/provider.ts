@@ -31,13 +31,15 @@ export interface TestProvider {
 
 /** `claimsInToken`: as Google does; else the ID token has only `sub`, and the rest is in the user info. */
 export async function startProvider(
-  t: Pick<TestContext, 'after'>,
+  t: Pick<TestContext, 'after' | 'mock'>,
   { claimsInToken = false, deviceFlow = true } = {},
 ): Promise<TestProvider> {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const key = { ...privateKey.export({ format: 'jwk' }), kid: 'test', use: 'sig', alg: 'RS256' };
   const people = new Map<string, Person>();
   const requests: string[] = [];
+  // Its advice for production.
+  for (const method of ['info', 'warn'] as const) t.mock.method(console, method, () => undefined);
   const back = createServer();
   const backPort = await listenOn(back);
   const front = createServer();
