@@ -50,7 +50,7 @@ export async function measureAtRest(): Promise<readonly Result[]> {
 }
 
 /** Real hosts would share this machine's two cores with what is measured. */
-async function withSimulatedHosts<T>(home: Home, measure: (home: Home) => Promise<T>): Promise<T> {
+export async function withSimulatedHosts<T>(home: Home, measure: (home: Home) => Promise<T>): Promise<T> {
   const hosts = spawn(process.execPath, [join(root, 'bench/simulated-hosts.ts'), join(home.path, 'emulator')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -24,6 +24,11 @@ export function usageOf(pid: number): Usage {
   };
 }
 
+/** Resident memory in MB, with the pages of files such as Node's program. */
+export function residentMbOf(pid: number): number {
+  return numberAfter(readFileSync(`/proc/${pid}/status`, 'utf8'), 'VmRSS:') / 1024;
+}
+
 /** Peak resident memory in MB (VmHWM of proc_pid_status(5)); 0 when the process is gone. */
 export function peakMbOf(pid: number): number {
   try {

@@ -16,6 +16,7 @@ import { measureDetection } from './detection.ts';
 import { measureLists, measurePreemption } from './preemption.ts';
 import { measurePasses } from './passes.ts';
 import { measureQuota } from './quota.ts';
+import { serverMeasurements } from './server.ts';
 import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
 import { measureStorage } from './storage.ts';
@@ -29,6 +30,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   creates: measureCreates,
   'local-jobs': measureLocalJobs,
   'at-rest': measureAtRest,
+  ...serverMeasurements,
   hosts: measureHosts,
   setup: measureSetup,
   preemption: measurePreemption,

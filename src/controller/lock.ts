@@ -106,7 +106,7 @@ function parseControllerFile(value: unknown): ControllerFile | null {
     startedAt,
     database = null,
   } = value as Partial<Record<keyof ControllerFile, unknown>>;
-  if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid <= 1) return null;
+  if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid < 1) return null;
   if (typeof startedAt !== 'number' || !(Math.abs(startedAt) <= maxTimestamp)) return null;
   if (typeof schema !== 'number' || !Number.isSafeInteger(schema)) return null;
   if (database !== null && typeof database !== 'string') return null;

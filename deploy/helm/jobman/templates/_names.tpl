@@ -1,0 +1,12 @@
+{{- define "jobman.labels" -}}
+app.kubernetes.io/name: jobman
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "jobman.scheme" -}}
+{{ if .Values.tls.secret }}HTTPS{{ else }}HTTP{{ end }}
+{{- end -}}
+
+{{- define "jobman.replicas" -}}
+{{ if .Values.database.secret }}{{ .Values.replicas }}{{ else }}1{{ end }}
+{{- end -}}

@@ -1,0 +1,270 @@
+/**
+ * The files of deploy/ with real parts: the image with dockerd, the unit with systemd as the first process of a container, the
+ * chart with helm on the cluster, with a PostgreSQL of this machine.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { suite, test, type TestContext } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { version } from '../../src/version.ts';
+import { hasDocker, openDockerd } from '../setup/dockerd.ts';
+import { createCertificates } from '../support/certificates.ts';
+import { debianTar, hasDebootstrap } from '../support/debian.ts';
+import { eventually } from '../support/eventually.ts';
+import { helmBinary } from '../support/helm.ts';
+import { jobman } from '../support/jobman.ts';
+import { kubeTest, type Kube } from '../support/kube.ts';
+import { requirePostgres } from '../support/postgres.ts';
+import { requireReal } from '../support/real.ts';
+import { root } from '../support/root.ts';
+import { openWorld, type World } from '../support/world.ts';
+
+const image = `registry.example.com/jobman:${version}`;
+
+interface Docker {
+  (...args: readonly string[]): string;
+  /** With the exit code and both outputs. */
+  try(...args: readonly string[]): { readonly status: number | null; readonly text: string };
+}
+
+/** A daemon with a Debian, and the image built from it as users build it. Undefined after a counted skip. */
+async function openDocker(t: TestContext, world: World): Promise<Docker | undefined> {
+  if (!requireReal(t, 'dockerd, docker and a static busybox, as root', hasDocker())) return undefined;
+  if (!requireReal(t, 'debootstrap, as root', hasDebootstrap())) return undefined;
+  if (!requireReal(t, 'bundle (npm run build)', existsSync(join(root, 'dist/bundle/main.cjs')))) return undefined;
+  const env = { ...world.env, PATH: process.env['PATH'] ?? '', DOCKER_HOST: await openDockerd(world) };
+  const docker = Object.assign(
+    (...args: readonly string[]) => {
+      const { status, text } = docker.try(...args);
+      assert.equal(status, 0, `docker ${args.join(' ')}\n${text}`);
+      return text;
+    },
+    {
+      try(...args: readonly string[]) {
+        const { status, stdout, stderr } = spawnSync('docker', args, { env, encoding: 'utf8', cwd: world.folder });
+        return { status, text: stdout + (status === 0 && args[0] !== 'logs' ? '' : stderr) };
+      },
+    },
+  );
+  docker('import', debianTar(), 'debian:12-slim');
+  const built = spawnSync(join(root, 'deploy/image/build'), [image, '--network', 'host'], { env, encoding: 'utf8' });
+  assert.equal(built.status, 0, built.stdout + built.stderr);
+  return docker;
+}
+
+const hardened = ['--read-only', '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges', '--tmpfs', '/tmp'];
+
+suite('the image', () => {
+  test('serves without root, a shell and a writable file system, and as a service of systemd', async (t) => {
+    const world = openWorld(t, { patienceMs: 20_000 });
+    const docker = await openDocker(t, world);
+    if (docker === undefined) return;
+
+    await t.test('in a container', async () => {
+      const home = join(world.folder, 'container');
+      mkdirSync(home, { mode: 0o700 });
+      chownSync(home, 65_532, 65_532);
+      const container = docker(
+        'run',
+        '--detach',
+        '--network',
+        'host',
+        ...hardened,
+        '--volume',
+        `${home}:/var/lib/jobman`,
+        image,
+        'server',
+        '--listen',
+        '127.0.0.1:0',
+      ).trim();
+      const url = await urlIn(() => docker.try('logs', container).text);
+      const token = docker('exec', container, 'jobman', 'token', 'create').trim();
+      assert.deepEqual(await userOf(url, token), { user: 'jobman', role: 'admin' });
+      assert.match(docker('exec', container, 'jobman', 'doctor'), /^ok +controller +process 1,/m);
+      assert.match(docker('exec', container, 'ssh', '-G', 'worker'), /^user jobman$/m);
+      for (const program of ['sh', 'bash', 'apt-get'])
+        assert.notEqual(docker.try('exec', container, program).status, 0);
+      assert.equal(docker('diff', container).trim(), '', 'nothing is written outside the volume');
+      docker('stop', '--time', '20', container);
+      assert.equal(docker('inspect', '--format', '{{.State.ExitCode}}', container).trim(), '0');
+    });
+
+    await t.test('and its program as a service of systemd, whose jobs outlive a restart', async () => {
+      const program = join(world.folder, 'program');
+      docker('cp', `${docker('create', image).trim()}:/opt/jobman`, program);
+      mkdirSync(join(program, 'node_modules/.bin'));
+      writeFileSync(
+        join(program, 'node_modules/.bin/node'),
+        '#!/bin/sh\nexec /opt/jobman/node_modules/node/bin/node "$@"\n',
+        { mode: 0o755 },
+      );
+      // The default capabilities of a container are too few for the sandbox of a unit.
+      const rights = ['SYS_ADMIN', 'SYS_PTRACE', 'NET_ADMIN', 'DAC_READ_SEARCH'].flatMap((name) => ['--cap-add', name]);
+      const machine = docker(
+        'run',
+        '--detach',
+        ...rights,
+        '--security-opt',
+        'seccomp=unconfined',
+        '--security-opt',
+        'apparmor=unconfined',
+        '--tmpfs',
+        '/run',
+        '--tmpfs',
+        '/tmp',
+        '--env',
+        'container=docker',
+        '--volume',
+        '/sys/fs/cgroup:/sys/fs/cgroup',
+        '--volume',
+        `${program}:/opt/jobman:ro`,
+        'debian:12-slim',
+        '/lib/systemd/systemd',
+      ).trim();
+      const inside = (...args: readonly string[]): string => docker('exec', machine, ...args);
+      const isUp = await eventually(() => docker.try('exec', machine, 'systemctl', 'is-system-running').status === 0);
+      assert.ok(isUp, docker.try('logs', machine).text);
+      inside('useradd', '--system', '--home-dir', '/var/lib/jobman', '--shell', '/usr/sbin/nologin', 'jobman');
+      inside('ln', '-s', '/opt/jobman/bin/jobman', '/usr/local/bin/jobman');
+      docker('cp', join(root, 'deploy/systemd/jobman.service'), `${machine}:/etc/systemd/system/`);
+      inside('systemctl', 'enable', '--now', 'jobman');
+      const journal = (): string => inside('journalctl', '--unit', 'jobman', '--output', 'cat');
+      const waitForStarts = async (count: number): Promise<void> =>
+        assert.ok(await eventually(() => journal().split('The server runs at').length > count), journal());
+      await waitForStarts(1);
+
+      const asJobman = ['runuser', '-u', 'jobman', '--', 'env', 'JOBMAN_HOME=/var/lib/jobman', 'HOME=/var/lib/jobman'];
+      const cli = (...args: readonly string[]): string => inside(...asJobman, '/usr/local/bin/jobman', ...args);
+      cli('run', '--', 'sh', '-c', 'echo begun; while [ ! -e /var/lib/jobman/go ]; do sleep 0.1; done; echo ended');
+      assert.ok(await eventually(() => cli('list').includes('running')), cli('list'));
+      inside('systemctl', 'restart', 'jobman');
+      await waitForStarts(2);
+      inside('kill', '-KILL', inside('systemctl', 'show', '--property', 'MainPID', '--value', 'jobman').trim());
+      await waitForStarts(3);
+      inside(...asJobman, 'touch', '/var/lib/jobman/go');
+      cli('wait', '1');
+      assert.equal(cli('logs', '1'), '[0] begun\n[0] ended\n');
+      inside('systemctl', 'stop', 'jobman');
+      assert.equal(inside('systemctl', 'show', '--property', 'Result', '--value', 'jobman').trim(), 'success');
+      docker('kill', machine);
+    });
+  });
+});
+
+suite('the chart', () => {
+  kubeTest('runs a server on PostgreSQL with TLS, which a user reaches', async (kube, t) => {
+    const { world } = kube;
+    const docker = await openDocker(t, world);
+    const postgres = docker && (await requirePostgres(t));
+    if (docker === undefined || postgres === undefined) return;
+    if (!requireReal(t, 'helm', existsSync(helmBinary))) return;
+    const state = dirname(kube.admin);
+    docker('save', '--output', join(world.folder, 'image.tar'), image);
+    const containerd = ['-a', join(state, 'containerd/containerd.sock'), '-n', 'k8s.io'];
+    execFileSync('ctr', [...containerd, 'images', 'import', join(world.folder, 'image.tar')], { stdio: 'pipe' });
+
+    const database = await postgres.createDatabase();
+    const address = kube.field('.items[0].status.addresses[0].address', 'nodes');
+    const port = await openRelay(world, address, new URL(postgres.urlOf(database)));
+    const url = `postgres://postgres@${address}:${port}/${database}`;
+    kube.kubectl('create', 'secret', 'generic', 'jobman-database', `--from-literal=url=${url}`);
+    const { certFile, keyFile, caFile } = createCertificates(join(world.folder, 'certificates'), 'DNS:localhost');
+    kube.kubectl('create', 'secret', 'tls', 'jobman-tls', '--cert', certFile, '--key', keyFile);
+    const home = join(world.folder, 'volume');
+    mkdirSync(home, { mode: 0o700 });
+    chownSync(home, 65_532, 65_532);
+    const volume = kube.namespace;
+    kube.apply('volume', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolume',
+      metadata: { name: volume },
+      spec: {
+        capacity: { storage: '20Gi' },
+        accessModes: ['ReadWriteMany', 'ReadWriteOnce'],
+        hostPath: { path: home },
+        claimRef: { namespace: kube.namespace, name: 'jobman' },
+      },
+    });
+    world.atEnd(() => void kube.kubectl('delete', 'persistentvolume', volume, '--wait=false'));
+    const helm = (...args: readonly string[]): string =>
+      execFileSync(helmBinary, [...args, '--namespace', kube.namespace, '--kubeconfig', kube.admin], {
+        env: { ...world.env },
+        encoding: 'utf8',
+      });
+    const rendered = helm('template', 'jobman', join(root, 'deploy/helm/jobman')).replaceAll(
+      /^ +namespace: .*\n/gm,
+      '',
+    );
+    assert.equal(
+      readFileSync(join(root, 'deploy/kubernetes/server.yaml'), 'utf8').split('\n').slice(1).join('\n'),
+      rendered,
+      'Write the file again; its first line says how.',
+    );
+    helm('install', 'jobman', join(root, 'deploy/helm/jobman'), '--wait', '--timeout', '90s');
+    // The volume is not removed before its pods.
+    world.atEnd(() => void helm('uninstall', 'jobman', '--wait'));
+
+    const token = kube.kubectl('exec', 'deployment/jobman', '--', 'jobman', 'token', 'create').trim();
+    const forward = await openForward(kube);
+    const tokenFile = join(world.folder, 'token');
+    writeFileSync(tokenFile, token, { mode: 0o600 });
+    const user = async (...args: readonly string[]): Promise<string> => {
+      const { code, stdout, stderr } = await jobman(world, args);
+      assert.equal(code, 0, stderr);
+      return stdout;
+    };
+    await user('login', `https://localhost:${forward}`, '--ca', caFile, '--token-file', tokenFile);
+    assert.match(await user('whoami'), /^user +jobman\nrole +admin$/m);
+    await user('user', 'add', 'ada');
+    assert.deepEqual(await postgres.query(`select name from users order by name`, database), [
+      { name: 'ada' },
+      { name: 'jobman' },
+    ]);
+  });
+});
+
+/** Forwards TCP connections of pods to the socket of the database, in a thread that no command of the test blocks. */
+async function openRelay(world: World, host: string, url: URL): Promise<number> {
+  const path = join(url.searchParams.get('host') ?? '', `.s.PGSQL.${url.port || '5432'}`);
+  const program = `
+    const { connect, createServer } = require('node:net');
+    const { parentPort, workerData } = require('node:worker_threads');
+    createServer((incoming) => {
+      const outgoing = connect(workerData.path);
+      const end = () => [incoming, outgoing].forEach((socket) => socket.destroy());
+      for (const one of [incoming, outgoing]) one.on('error', end);
+      incoming.pipe(outgoing).pipe(incoming);
+    }).listen(0, workerData.host, function () { parentPort.postMessage(this.address().port); });`;
+  const relay = new Worker(program, { eval: true, workerData: { path, host } });
+  world.atEnd(async () => void (await relay.terminate()));
+  const [port] = (await once(relay, 'message')) as [number];
+  return port;
+}
+
+/** A port on loopback that leads to the service. */
+async function openForward(kube: Kube): Promise<number> {
+  const args = ['--kubeconfig', kube.admin, '--namespace', kube.namespace, 'port-forward', 'service/jobman', ':443'];
+  const forward = spawn('kubectl', args, { env: { ...kube.world.env }, stdio: ['ignore', 'pipe', 'ignore'] });
+  kube.world.atEnd(() => void forward.kill());
+  for await (const line of createInterface({ input: forward.stdout })) {
+    const [, port] = /^Forwarding from 127\.0\.0\.1:(\d+)/.exec(line) ?? [];
+    if (port !== undefined) return Number(port);
+  }
+  throw new Error('kubectl port-forward ended');
+}
+
+async function urlIn(log: () => string): Promise<string> {
+  const url = await eventually(() => /The server runs at (https?:\/\/\S+\d)/.exec(log())?.[1]);
+  assert.ok(url !== undefined, log());
+  return url;
+}
+
+async function userOf(url: string, token: string): Promise<object> {
+  const answer = await fetch(`${url}/v1/user`, { headers: { authorization: `Bearer ${token}` } });
+  const { user, role } = (await answer.json()) as { readonly user: string; readonly role: string };
+  return { user, role };
+}
