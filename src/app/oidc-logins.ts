@@ -70,6 +70,8 @@ export interface LoginParts {
   readonly provider: () => Promise<IdentityProvider>;
   readonly settings: OidcSettings;
   readonly now: () => Instant;
+  /** One line about a login that failed. */
+  readonly warn: (line: string) => void;
 }
 
 /** A step of a login that waits for the next one. */
@@ -102,7 +104,14 @@ const maxPending = 2000;
 const defaultTokenDays = 30;
 
 export function createLogins({ provider, ...parts }: LoginParts): Logins {
-  const { access, settings, now } = parts;
+  const { access, settings, now, warn } = parts;
+  /** A failure for the CLI and for the log. Rethrows a bug. */
+  function failureOf(error: unknown): NonNullable<AwaitedCode['failure']> {
+    if (!(error instanceof JobmanError)) throw error;
+    const { message, code, lines, errorCode } = error;
+    warn(`a login failed: ${message}`);
+    return { message, code, lines, errorCode };
+  }
 
   async function put(kind: PendingLogin['kind'], secret: string, validFor: number, body: object): Promise<void> {
     const expiresAt = now() + validFor;
@@ -199,7 +208,7 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
 
 /** The user of a person, with a row in the audit log. Throws JobmanError with the reason of a refusal. */
 async function userOf(
-  { access, settings, now }: Omit<LoginParts, 'provider'>,
+  { access, settings, now }: Pick<LoginParts, 'access' | 'settings' | 'now'>,
   claims: Claims,
   method: 'browser' | 'device',
 ): Promise<{ name: UserName; role: Role }> {
@@ -208,7 +217,8 @@ async function userOf(
     if (!(error instanceof JobmanError)) throw error;
     const object = user === noUser ? null : ({ kind: 'user', id: user } as const);
     const given = { ...detail, ...more, reason: error.message };
-    await access.record(auditEntry(actorOf(user, role), now(), 'log-in', object, { outcome: 'denied', detail: given }));
+    const entry = auditEntry(actorOf(user, role), now(), 'log-in', object, { outcome: 'denied', detail: given });
+    await access.record(entry);
     throw error;
   };
   let identity: Identity;
@@ -218,27 +228,15 @@ async function userOf(
     return refuse(error, noUser, 'viewer', {});
   }
   const account = shown(identity.account);
-  const answer = await access.logIn(identity, newUserOf(settings, claims, identity), (user, role, added) =>
-    auditEntry(
-      actorOf(user, role),
-      now(),
-      'log-in',
-      { kind: 'user', id: user },
-      {
-        detail: { ...detail, account, ...(added && { added }) },
-      },
-    ),
-  );
+  const [at, person] = [now(), newUserOf(settings, claims, identity)];
+  const answer = await access.logIn(identity, person, at, (user, role, added) => {
+    const object = { kind: 'user', id: user } as const;
+    const given = { ...detail, account, ...(added && { added }) };
+    return auditEntry(actorOf(user, role), at, 'log-in', object, { detail: given });
+  });
   if (answer.kind === 'allowed') return { name: answer.user, role: answer.role };
   const { user, role } = answer.kind === 'unknown' ? { user: noUser, role: 'viewer' as const } : answer;
   return refuse(refusalOf(answer.kind, account, user), user, role, { account });
-}
-
-/** Rethrows a bug. */
-function failureOf(error: unknown): NonNullable<AwaitedCode['failure']> {
-  if (!(error instanceof JobmanError)) throw error;
-  const { message, code, lines, errorCode } = error;
-  return { message, code, lines, errorCode };
 }
 
 /** In the audit log, for a person who is no user. No user can have this name. */

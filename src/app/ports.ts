@@ -412,6 +412,7 @@ export interface AccessStore {
   logIn(
     identity: Identity,
     person: NewPerson | null,
+    at: Instant,
     audit: (user: UserName, role: Role, added: boolean) => AuditEntry,
   ): Promise<LogInAnswer>;
   /** Removes expired logins, and the oldest ones of this kind beyond `max`. */

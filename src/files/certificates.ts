@@ -1,13 +1,12 @@
 // Certificates in files: that of a server with its key, and those of authorities that a client trusts.
 
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
-import { statSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { messageOf, usageError } from '../app/errors.ts';
 import { formatDate } from '../app/format.ts';
 import { quote } from '../catalogue/shell.ts';
 import type { Instant } from '../core/model/time.ts';
-import { readRegularFile } from './files.ts';
+import { isReadableByOthers, readRegularFile } from './files.ts';
 
 export interface TlsFiles {
   /** PEM: the certificate of the server, then those of intermediate authorities. */
@@ -96,13 +95,4 @@ function problemOf(path: string, error: unknown): string {
   // The code of an error of OpenSSL, such as `error:04800066:PEM routines::bad end line`.
   const message = messageOf(error).replace(/^error:\w+:/, '');
   return message.startsWith(path) ? message : `${path}: ${message}`;
-}
-
-/** False for a file that cannot be examined, which `read` reports. */
-function isReadableByOthers(path: string): boolean {
-  try {
-    return (statSync(path).mode & 0o007) !== 0;
-  } catch {
-    return false;
-  }
 }

@@ -188,6 +188,15 @@ export function readRegularFile(path: string, maxBytes: number = 16 * mebibyte):
   }
 }
 
+/** False for a file that cannot be examined; reading it reports why. */
+export function isReadableByOthers(path: string): boolean {
+  try {
+    return (statSync(path).mode & 0o007) !== 0;
+  } catch {
+    return false;
+  }
+}
+
 /** All bytes of a file; nothing without a regular file. `onRead` gets the bytes read so far and the size. */
 export async function* readPieces(
   path: string,

@@ -17,10 +17,15 @@ import { hour, minute, second, type Instant } from '../core/model/time.ts';
 import { createHttpClient, type Environment } from '../http/client.ts';
 import { NoReply } from '../http/reply.ts';
 
-export interface ProviderParts {
+/** Null without one. `device`: for logins with a code. */
+export interface ClientSecrets {
+  readonly browser: string | null;
+  readonly device: string | null;
+}
+
+interface ProviderParts {
   readonly settings: OidcSettings;
-  /** Of the client, and of that for logins with a code, which may be the same. */
-  readonly clientSecrets: { readonly browser: string | null; readonly device: string | null };
+  readonly clientSecrets: ClientSecrets;
   /** May name proxies. */
   readonly env: Environment;
   readonly now: () => Instant;

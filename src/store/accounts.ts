@@ -22,6 +22,7 @@ export async function logIn(
   db: Database,
   { issuer, subject, account }: Identity,
   person: NewPerson | null,
+  at: Instant,
   audit: (user: UserName, role: Role, added: boolean) => AuditEntry,
 ): Promise<LogInAnswer> {
   const { rows } = await sql<Account & { readonly account: string }>`
@@ -29,7 +30,6 @@ export async function logIn(
     where (issuer = ${issuer} and subject = ${subject}) or account = ${account}`.execute(db);
   const found = rows.find((row) => row.subject === subject && row.issuer === issuer) ?? rows[0];
   const users = await readUserViews(db);
-  const at = audit('', 'viewer', false).at;
   const user = users.find(({ name }) => name === found?.owner);
   if (found === undefined || user === undefined) {
     if (person === null || userNameProblem(normalizeName(person.name)) !== null) return { kind: 'unknown' };

@@ -1,12 +1,14 @@
 // Logins of people at a server: the identity provider of the settings in force.
 
-import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
+import { quote } from '../catalogue/shell.ts';
+import { JobmanError, messageOf, usageError } from '../app/errors.ts';
 import type { IdentityProvider, OidcSettings } from '../app/oidc.ts';
 import { createLogins } from '../app/oidc-logins.ts';
 import type { AccessStore } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import { resolveSettingPath, type Settings } from '../app/settings.ts';
-import { readRegularFile } from '../files/files.ts';
+import { isReadableByOthers, readRegularFile } from '../files/files.ts';
+import type { ClientSecrets } from '../oidc/provider.ts';
 import type { LoginRoutes } from '../server/login.ts';
 
 const maxSecretBytes = 4096;
@@ -21,12 +23,14 @@ interface Parts {
 type ProviderIo = Pick<Io, 'env' | 'now' | 'userHome'>;
 
 /** For the identity provider of the settings in force. It is loaded at the first login, because most requests need none. */
-export function createLoginRoutes(io: ProviderIo, home: string, { parts, settings, warn }: Parts): LoginRoutes {
+export function createLoginRoutes(
+  io: ProviderIo,
+  home: string,
+  { parts, settings, warn }: Parts,
+): LoginRoutes & { readonly check: () => Promise<void> } {
   let opened: { readonly key: string; readonly provider: () => Promise<IdentityProvider> } | undefined;
   function providerOf(oidc: OidcSettings): () => Promise<IdentityProvider> {
-    const secretOf = ({ client_secret_file: file }: Pick<OidcSettings, 'client_secret_file'>): string | null =>
-      file === undefined ? null : readClientSecret(file, io, home, warn);
-    const clientSecrets = { browser: secretOf(oidc), device: secretOf(oidc.device ?? oidc) };
+    const clientSecrets = readClientSecrets(oidc, io, home);
     const key = JSON.stringify([oidc, clientSecrets]);
     if (opened?.key === key) return opened.provider;
     let loaded: Promise<IdentityProvider> | undefined;
@@ -42,27 +46,46 @@ export function createLoginRoutes(io: ProviderIo, home: string, { parts, setting
       const { access } = await parts();
       const { oidc } = (await settings()).server;
       if (oidc === null) return null;
-      return createLogins({ access, provider: providerOf(oidc), settings: oidc, now: () => io.now() });
+      try {
+        return createLogins({ access, provider: providerOf(oidc), settings: oidc, now: () => io.now(), warn });
+      } catch (error) {
+        if (!(error instanceof JobmanError)) throw error;
+        warn([error.message, ...error.lines].join(' '));
+        // Without the paths, because every visitor may see it.
+        throw new JobmanError('The login is not set up completely. The log of the server has the reason.', error.code);
+      }
     },
     async url() {
       return (await settings()).server.oidc?.url ?? null;
     },
+    /** Throws JobmanError (2) with every problem of the files. */
+    async check() {
+      const { oidc } = (await settings()).server;
+      if (oidc !== null) readClientSecrets(oidc, io, home);
+    },
   };
 }
 
-/** Throws JobmanError. */
-function readClientSecret(file: string, { userHome }: ProviderIo, home: string, warn: Parts['warn']): string {
-  const path = resolveSettingPath(file, { home, userHome });
-  try {
-    const secret = readRegularFile(path, maxSecretBytes).toString('utf8').trim();
-    if (secret !== '') return secret;
-    throw new Error(`${path} is empty`);
-  } catch (error) {
-    warn(`the secret of the client at the identity provider cannot be used: ${messageOf(error)}`);
-    // Without the path, because every visitor may see it.
-    throw new JobmanError(
-      'The file client_secret_file in the setting server.oidc cannot be used. The log of the server has the reason.',
-      exitCode.unreachable,
-    );
+/** Throws JobmanError (2) with every problem. */
+function readClientSecrets(oidc: OidcSettings, { userHome }: ProviderIo, home: string): ClientSecrets {
+  const problems: string[] = [];
+  function read({ client_secret_file: file }: Pick<OidcSettings, 'client_secret_file'>): string | null {
+    if (file === undefined) return null;
+    const path = resolveSettingPath(file, { home, userHome });
+    try {
+      const secret = readRegularFile(path, maxSecretBytes).toString('utf8').trim();
+      if (secret === '') problems.push(`${path} is empty`);
+      if (isReadableByOthers(path))
+        problems.push(`every user of this machine can read ${path}: chmod o= ${quote(path)}`);
+      return secret;
+    } catch (error) {
+      problems.push(messageOf(error));
+      return null;
+    }
   }
+  const browser = read(oidc);
+  const device = oidc.device === undefined ? browser : read(oidc.device);
+  if (problems.length > 0)
+    throw usageError('The file client_secret_file in the setting server.oidc cannot be used.', problems);
+  return { browser, device };
 }

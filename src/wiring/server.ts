@@ -38,8 +38,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
   // An unusable database is reported here, with its own message.
   await store.changeCount();
   const login = createLoginRoutes(io, home, { ...clients, warn: (line) => log.warn(line) });
-  // A mistake in a file is reported before the first person logs in.
-  await login.logins();
+  await login.check();
   let server: Listening;
   try {
     server = await listen(address, {

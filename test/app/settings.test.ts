@@ -295,6 +295,26 @@ test('a file with every key at its default is valid and complete', async (t) => 
   assert.deepEqual(await settingsIn(t, text)(), defaultSettings(4));
 });
 
+test('each key of the identity provider is checked, with its position', async (t) => {
+  const oidc = (keys: string) => problemsOf(t, `{ "server": { "oidc": { ${keys} } } }`);
+  const own = '"issuer": "https://login.example", "client_id": "jobman"';
+  assert.deepEqual(await oidc('"issuer": "http://login.example", "token_days": 0, "clientId": "a"'), [
+    '1:23 server.oidc: requires "client_id": text',
+    '1:35 server.oidc.issuer: must be an address like "https://login.example", not "http://login.example"',
+    '1:73 server.oidc.token_days: must be a whole number from 1 to 366, not 0',
+    '1:76 server.oidc: has an unknown key "clientId" (did you mean "client_id"?)',
+  ]);
+  for (const [keys, problem] of [
+    ['"scopes": ["email"]', 'requires "openid" in "scopes"'],
+    ['"new_users": "member"', 'requires "allowed_domains" with "new_users"'],
+  ] as const)
+    assert.deepEqual(await oidc(`${own}, ${keys}`), [`1:23 server.oidc: ${problem}`]);
+  await settingsIn(
+    t,
+    `{ "server": { "oidc": { ${own.replace('https', 'http').replace('login.example', '127.0.0.1:80')} } } }`,
+  )();
+});
+
 test('each part of the lab section is checked, with its position', async (t) => {
   const text = `{
   "lab": {

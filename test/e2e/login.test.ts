@@ -18,7 +18,7 @@ async function openLab(t: TestContext, settings: object = {}) {
   const home = join(world.folder, 'served');
   const served = { JOBMAN_HOME: home };
   mkdirSync(home);
-  writeFileSync(join(home, 'oidc-secret'), `${clientSecret}\n`);
+  writeFileSync(join(home, 'oidc-secret'), `${clientSecret}\n`, { mode: 0o600 });
   const oidc = { issuer: provider.issuer, client_id: 'jobman', client_secret_file: 'oidc-secret', ...settings };
   writeFileSync(join(home, 'settings.json'), JSON.stringify({ server: { oidc } }));
   const onServer = async (...argv: readonly string[]) => {
@@ -44,6 +44,29 @@ async function openLab(t: TestContext, settings: object = {}) {
     start: (...argv: readonly string[]) => startJobman(world, argv, { env: noScreen }),
   };
 }
+
+test(
+  'a server with a wrong secret of its client does not start, and names each file',
+  { timeout: 60_000 },
+  async (t) => {
+    const world = openWorld(t);
+    mkdirSync(world.home);
+    writeFileSync(join(world.home, 'device'), 'secret\n', { mode: 0o644 });
+    const oidc = {
+      issuer: 'https://login.example',
+      client_id: 'jobman',
+      client_secret_file: 'absent',
+      device: { client_id: 'jobman-device', client_secret_file: 'device' },
+    };
+    writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ server: { oidc } }));
+    const { code, stderr } = await jobman(world, ['server', '--listen', '127.0.0.1:0']);
+    assert.equal(code, 2, stderr);
+    assert.match(
+      stderr,
+      /server\.oidc cannot be used\.\n.*ENOENT.*absent.*\n.*every user of this machine can read .*device/,
+    );
+  },
+);
 
 suite('a person', { timeout: 180_000 }, () => {
   test('logs in with the browser of this machine, uses the server, and logs out', async (t) => {

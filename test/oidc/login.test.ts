@@ -43,7 +43,14 @@ async function openLogin(t: TestContext, given: Given = {}) {
   const secret = given.secret ?? clientSecret;
   const clientSecrets = { browser: secret, device: secret };
   const identity = createIdentityProvider({ settings, clientSecrets, env: {}, now });
-  const logins = createLogins({ access, provider: async () => identity, settings, now });
+  const warnings: string[] = [];
+  const logins = createLogins({
+    access,
+    provider: async () => identity,
+    settings,
+    now,
+    warn: (line) => void warnings.push(line),
+  });
   const routes = { logins: async () => logins, url: async () => given.url ?? null };
   const { server } = await openServer(t, { login: routes });
   const login = createServerLogin({ server: server.url, env: {} });
@@ -83,6 +90,7 @@ async function openLogin(t: TestContext, given: Given = {}) {
     codeOf,
     byBrowser,
     redeem,
+    warnings,
     logIn: async (name = 'ada') => redeem(await byBrowser(name)),
     parts: { access, now },
     audit: async () => (await access.audit({ actors: null, limit: 100 })).filter((row) => row.operation === 'log-in'),
@@ -353,6 +361,7 @@ suite('a provider that', () => {
       whole(given),
       refused(/does not accept this server as its client \((?:status 401|invalid_client)/),
     );
+    assert.match(given.warnings.join(), /^a login failed: http\S+ does not accept this server/);
     await assert.rejects(
       given.login.startDevice(),
       refused(/does not accept this server as its client \((?:status 401|invalid_client)/),

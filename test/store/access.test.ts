@@ -95,13 +95,14 @@ suite('users', () => {
       assert.deepEqual([added.role, added.logins], ['viewer', ['ada1', 'ada2']]);
       const { token } = await createToken(parts, root, { user: 'ada' });
       await changeUser(parts, root, 'ada', { kind: 'limits', limits: { jobs: 0 } });
+      await changeUser(parts, root, 'ada', { kind: 'account', account: 'ada@example.com' });
       await store.lab.removeUser('ada');
       await addUser(parts, root, { name: 'ada' });
       assert.deepEqual(await listTokens(parts, root), []);
       assert.equal(await createAuthenticate(parts)(token), null);
       assert.deepEqual(
-        (await listUsers(parts, root)).map(({ limits, logins }) => [limits, logins]),
-        [[noLimits, []]],
+        (await listUsers(parts, root)).map(({ limits, logins, account }) => [limits, logins, account]),
+        [[noLimits, [], null]],
       );
 
       await store.lab.addUser({ ...member, name: 'ada', id: null, role: 'member', logins: [] });
@@ -149,13 +150,15 @@ suite('accounts', () => {
       message: 'The account "ada@example.com" belongs to ada. Remove it from that user first.',
     });
     await assert.rejects(changeUser(parts, root, 'eve', { kind: 'account', account: 'a b' }), { code: exitCode.usage });
-    const answers = await Promise.all(['1', '2', '3'].map((one) => store.access.logIn(identity(one), null, entry)));
+    const answers = await Promise.all(
+      ['1', '2', '3'].map((one) => store.access.logIn(identity(one), null, noon, entry)),
+    );
     assert.deepEqual(answers.map(({ kind }) => kind).toSorted(), ['allowed', 'other_person', 'other_person']);
     assert.equal((await store.access.users())[0]?.accountBoundAt, noon);
     const logins = (await rows(store)).filter(({ operation }) => operation === 'log-in');
     assert.equal(logins.length, 1, 'a refused login changes nothing');
     await changeUser(parts, root, 'ada', { kind: 'account', account: null });
-    assert.equal((await store.access.logIn(identity('1'), null, entry)).kind, 'unknown');
+    assert.equal((await store.access.logIn(identity('1'), null, noon, entry)).kind, 'unknown');
   });
 
   testStore('have logins that wait for one next step, and make room for newer ones', async (store) => {

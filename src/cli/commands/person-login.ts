@@ -38,8 +38,11 @@ export async function logInByBrowser({ cli, login, url, machine }: PersonLogin):
   result.promise.catch(() => undefined);
   const redeem = (code: string) => login.redeem(code, verifier, tokenNameOf(machine)).then(({ token }) => token);
 
+  // A browser may repeat its request, and the code counts once.
+  let isRedeemed = false;
   const server = createServer((incoming, outgoing) => {
-    const code = codeOf(incoming, state);
+    const code = isRedeemed ? null : codeOf(incoming, state);
+    isRedeemed ||= code !== null;
     if (code === null) answer(outgoing, 404, { title: 'Nothing is here', lines: ['Begin with: jobman login URL'] });
     else
       void redeem(code).then(
