@@ -4,9 +4,20 @@
  * files would dominate the time of a short command. CommonJS, because `import "node:http"` in an ES module loads Node's
  * whole fetch stack.
  */
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
+import { typescriptClient } from './typescript-client.ts';
 import { publishSettingsTemplate } from './settings-template.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -125,6 +136,27 @@ try {
     },
   });
   publish(fresh);
+  // The package as a library. One file, because its users bundle it or load all of it.
+  const sdk = join(root, 'dist/sdk');
+  await build({
+    root,
+    configFile: false,
+    logLevel: 'warn',
+    ssr: { noExternal: true, external },
+    build: {
+      ssr: 'src/http-client/connect.ts',
+      outDir: sdk,
+      target: 'node20',
+      rolldownOptions: {
+        external: [/^node:/],
+        checks: { ineffectiveDynamicImport: false },
+        output: { format: 'es', entryFileNames: 'index.js', codeSplitting: false },
+      },
+    },
+  });
+  const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+  const types = typescriptClient(read('docs/openapi.json'), read('src/api/arguments.schema.json'));
+  writeFileSync(join(sdk, 'index.d.ts'), types);
   const isPublished = publishSettingsTemplate({
     source: join(root, 'src/app/cluster/settings.template.json'),
     file: join(root, 'dist/settings.json'),

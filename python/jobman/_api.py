@@ -52,10 +52,15 @@ AccessChange_2 = TypedDict("AccessChange_2", {
 })
 
 AccessChange_3 = TypedDict("AccessChange_3", {
+    "kind": "Literal[\"account\"]",
+    "account": "Union[str, None]",
+})
+
+AccessChange_4 = TypedDict("AccessChange_4", {
     "kind": "Literal[\"disable\", \"enable\"]",
 })
 
-AccessChange_4_limits = TypedDict("AccessChange_4_limits", {
+AccessChange_5_limits = TypedDict("AccessChange_5_limits", {
     # That the TPUs of the jobs may have at once. Persistent TPUs do not count.
     "chips": "Union[float, None]",
     # Unfinished jobs.
@@ -68,13 +73,13 @@ AccessChange_4_limits = TypedDict("AccessChange_4_limits", {
     "clusters": "Union[List[str], None]",
 }, total=False)
 
-AccessChange_4 = TypedDict("AccessChange_4", {
+AccessChange_5 = TypedDict("AccessChange_5", {
     "kind": "Literal[\"limits\"]",
-    "limits": "AccessChange_4_limits",
+    "limits": "AccessChange_5_limits",
 })
 
 # `limits`: an absent limit stays.
-AccessChange = Union['AccessChange_1', 'AccessChange_2', 'AccessChange_3', 'AccessChange_4']
+AccessChange = Union['AccessChange_1', 'AccessChange_2', 'AccessChange_3', 'AccessChange_4', 'AccessChange_5']
 
 ActionAnswer_1 = TypedDict("ActionAnswer_1", {
     "answer": "Literal[\"allow\"]",
@@ -2197,6 +2202,7 @@ _NewUser_optional = TypedDict("_NewUser_optional", {
     # Default: member.
     "role": "Role",
     "logins": "List[str]",
+    "account": "str",
 }, total=False)
 
 
@@ -3438,6 +3444,10 @@ UserView = TypedDict("UserView", {
     "role": "Role",
     # Logins of machines that belong to this user alone.
     "logins": "List[str]",
+    # At the identity provider: an e-mail address, or the value of server.oidc.user_claim; null without one.
+    "account": "Union[str, None]",
+    # The first login with that account; null before it.
+    "accountBoundAt": "Union[Instant, None]",
     "createdAt": "Instant",
     # Null for a user who may use jobman.
     "disabledAt": "Union[Instant, None]",

@@ -297,7 +297,8 @@ function proxyEnvironment(server: URL, env: Environment, own: string | undefined
 }
 
 export function isLoopback(url: string): boolean {
-  const hostname = URL.parse(url)?.hostname ?? '';
+  // Node 20, which runs the library, has no URL.parse.
+  const hostname = URL.canParse(url) ? new URL(url).hostname : '';
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname);
 }
 

@@ -27,7 +27,7 @@ test("a clone's build runs, is reproducible, loads little at first, and includes
   const first = readdirSync(bundle);
   assert.ok(first.includes('recent-1.cjs'), 'a recent chunk of another build is kept');
   assert.ok(!first.includes('old-1.cjs'), 'an old chunk is deleted');
-  assert.deepEqual(readdirSync(join(top, 'dist')).toSorted(), ['bundle', 'settings.json']);
+  assert.deepEqual(readdirSync(join(top, 'dist')).toSorted(), ['bundle', 'sdk', 'settings.json']);
   // The next build compares the checksum to find out whether the settings template was edited.
   const others = first.filter((name) => !/\.cjs(\.map)?$/.test(name));
   assert.deepEqual(others, ['settings.sha256']);

@@ -4,15 +4,15 @@
  * from node_modules.
  */
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { execFileSync, spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../../src/version.ts';
 import { copySources } from '../support/copy.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
-import { openWorld } from '../support/world.ts';
+import { openWorld, type World } from '../support/world.ts';
 
 test('the package of npm pack runs the first job from a global installation', (t) => {
   for (const name of ['npm', 'git', 'python3']) if (!requireReal(t, name, findProgram(name))) return;
@@ -58,7 +58,79 @@ test('the package of npm pack runs the first job from a global installation', (t
   assert.equal(status, 0, stderr);
   assert.match(stdout, /finished after 300 steps: final loss 0\.0643610742/);
   assert.ok(!readdirSync(installed).includes('src'), 'the bundle runs, not the source');
+
+  useAsLibrary(world, installed, run);
 });
+
+/** As a TypeScript program of a user, whose types are checked and which the machine's own Node runs too. */
+const userProgram = `
+import { connect, JobmanError, type JobView } from 'jobman';
+
+const env = process.env;
+const server = connect({ server: String(env['JOBMAN_SERVER']), token: String(env['JOBMAN_TOKEN']) });
+const made = await server.createFrom('library.yaml', { sets: ['job.name=flower'], env });
+if (made.kind !== 'created') throw new Error(made.confirmation.reasons.map(({ message }) => message).join());
+const isOver = ({ phase }: JobView): boolean => phase === 'succeeded' || phase === 'failed';
+for await (const change of server.changesSince(null, [made.id]))
+  if (change.kind !== 'log' && isOver(await server.show(made.id))) break;
+const [log] = await server.logs(made.id, {});
+const { bytes } = await server.readLog(made.id, log?.id ?? '', 0, 1000);
+const absent = await server.show('77').catch((error: unknown) => (error instanceof JobmanError ? error.code : error));
+console.log(JSON.stringify([made.row.name, new TextDecoder().decode(bytes), absent]));
+await server.close();
+`;
+
+function useAsLibrary(
+  world: World,
+  installed: string,
+  run: (...argv: readonly [string, ...string[]]) => SpawnSyncReturns<string>,
+): void {
+  const project = join(world.folder, 'project');
+  mkdirSync(join(project, 'node_modules/@types'), { recursive: true });
+  symlinkSync(installed, join(project, 'node_modules/jobman'));
+  symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
+  symlinkSync(join(root, 'node_modules/undici-types'), join(project, 'node_modules/undici-types'));
+  const write = (name: string, text: string) => writeFileSync(join(project, name), text);
+  write('package.json', '{"type": "module"}');
+  write('program.ts', userProgram);
+  write('token.txt', 'a-secret');
+  write(
+    'library.yaml',
+    'job: {secrets: {TOKEN: ./token.txt}}\nlocal: {}\ncommand: {cmd: "echo ${oc.env:USER_TEXT} $TOKEN"}\n',
+  );
+  const compiled = spawnSync(
+    join(root, 'node_modules/.bin/tsc'),
+    ['--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node', 'program.ts'],
+    { cwd: project, encoding: 'utf8' },
+  );
+  assert.equal(compiled.status, 0, compiled.stdout);
+  run('jobman', 'controller', 'stop');
+  const token = run('jobman', 'token', 'create', '--name', 'library').stdout.trim();
+  const output = openSync(join(project, 'server.log'), 'w');
+  const server = spawn('jobman', ['server', '--listen', '127.0.0.1:0'], {
+    env: { ...world.env, PATH: `${join(world.folder, 'prefix/bin')}:/usr/bin:/bin` },
+    stdio: ['ignore', output, output],
+  });
+  world.atEnd(() => void server.kill('SIGTERM'));
+  const address = /runs at (http\S+)\. /;
+  const started = run(
+    'sh',
+    '-c',
+    'for i in $(seq 200); do grep -q "runs at" project/server.log && exit; sleep 0.1; done',
+  );
+  assert.equal(started.status, 0);
+  const [, url = ''] = address.exec(readFileSync(join(project, 'server.log'), 'utf8')) ?? [];
+  const systemNode = findProgram('node');
+  for (const node of [process.execPath, ...(systemNode === undefined ? [] : [systemNode])]) {
+    const { status, stdout, stderr } = spawnSync(node, ['program.js'], {
+      cwd: project,
+      encoding: 'utf8',
+      env: { ...world.env, JOBMAN_SERVER: url, JOBMAN_TOKEN: token, USER_TEXT: 'hello' },
+    });
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(JSON.parse(stdout), ['flower', 'hello a-secret\n', 3]);
+  }
+}
 
 /** The packages of the lockfile that are not development dependencies. */
 function linkDependencies(installed: string): void {
