@@ -371,7 +371,8 @@ suite('the shipped CronJob', () => {
 
   test('has this version', () => {
     const image = `registry.example.com/jobman:${version}`;
-    for (const name of ['queue.yaml', 'README.md', 'Dockerfile']) assert.ok(manual(name).includes(image), name);
+    for (const name of ['queue.yaml', 'README.md', 'server.yaml']) assert.ok(manual(name).includes(image), name);
+    assert.match(manual('../helm/jobman/Chart.yaml'), new RegExp(`^version: ${version}$`, 'm'));
     assert.equal(all('CronJob')[0]?.spec?.jobTemplate.spec.template.spec.containers[0]?.image, image);
   });
 });
