@@ -15,7 +15,7 @@ import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
 import { pluralize } from './format.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
-import type { CreationKey, JobDraft, StoredJob } from './ports.ts';
+import type { CreationKey, JobDraft, SecretRows, StoredJob } from './ports.ts';
 import { requirePermission } from './require-permission.ts';
 import { jobSecretValues, requireJobSecrets } from './secrets.ts';
 import { jobRow } from './views.ts';
@@ -35,7 +35,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const repeated = key === null ? null : await findRepeated(parts, key);
   if (repeated !== null) return repeated;
   await requireValidSpec(parts, request.spec);
-  const checkSecrets = () => requireJobSecrets(parts, actor, { owner, spec: request.spec });
+  const checkSecrets = (rows?: SecretRows) => requireJobSecrets(parts, actor, { owner, spec: request.spec }, rows);
   await checkSecrets();
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
   const folders = await parts.jobFolders();
@@ -55,9 +55,11 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   await requireBlobs(parts, spec);
   if (spec.workdir !== undefined && workdir === undefined)
     throw usageError('Nothing was created: the files of job.workdir were not sent.');
+  const values = jobSecretValues(spec, request.secrets ?? {});
+  const sealed = Object.keys(values).length === 0 ? null : (await parts.secrets()).sealForJob(owner, values);
   const draft = await folders.draft(owner, {
     manifest,
-    secrets: jobSecretValues(spec, request.secrets ?? {}),
+    secrets: sealed === null ? values : {},
     workdir: workdir === undefined ? null : await requireUploaded(await parts.blobs(), workdir),
   });
   let stored: StoredJob;
@@ -72,6 +74,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
       check: checkSecrets,
       ...(lab !== undefined && { lab }),
       ...(key !== null && { key }),
+      ...(sealed !== null && { sealed }),
     };
     const detail = { name: spec.name, owner };
     const audit = auditEntry(actor, now(), 'create', null, { detail });

@@ -30,6 +30,7 @@ import type { FactsNeeded, Guard, GuardFacts } from '../core/policy/guards.ts';
 import type { UserSpending } from '../core/policy/grants.ts';
 import type { DailyBudget } from '../core/policy/limits.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
+import type { SealedSecret, SecretAddress } from './sealing.ts';
 import type { AuditEntry, AuditFilter, AuditRow } from './audit.ts';
 import type { Identity } from './oidc.ts';
 import type { PendingLogin } from './oidc-logins.ts';
@@ -62,8 +63,10 @@ export interface NewJob {
   readonly lab?: LabEntry;
   /** End requests of the jobs that it replaces, written in the same transaction. */
   readonly ends?: readonly Commit[];
-  /** Called in the transaction; if it throws, nothing is stored. It uses no store. */
-  readonly check?: () => Promise<void>;
+  /** Called in the transaction, with its view of the secrets; if it throws, nothing is stored. It uses no store. */
+  readonly check?: (secrets: SecretRows) => Promise<void>;
+  /** The encrypted secrets of the job, once it has an id. Called in the transaction. */
+  readonly sealed?: (id: string) => readonly SealedSecret[];
   /** Gets the id of the job. */
   readonly audit?: AuditEntry;
   /** Stored with the job: a request with it is not stored again. */
@@ -276,7 +279,7 @@ export interface Store {
   unlessNeeded(
     owner: UserName,
     isNeeded: (spec: JobSpec) => boolean,
-    act: () => Promise<void>,
+    act: (secrets: SecretRows) => Promise<void>,
     audit: AuditEntry,
   ): Promise<readonly string[]>;
   commit(commit: Commit): Promise<CommitResult>;
@@ -622,11 +625,18 @@ export interface SecretStore {
   /** Stores or replaces a secret of the job itself, which is removed with the job's files. */
   putOfJob(job: Job, name: SecretName, value: Uint8Array): Promise<void>;
   /**
-   * A file of this machine with the value. Throws JobmanError with the command that repairs it: 3 without it, 1 if other
-   * users may read it.
+   * The encrypted secrets of a new job, once it has an id; null without a key file: its draft then has them. Throws
+   * JobmanError if the key file cannot be used.
    */
-  fileOf(job: Pick<Job, 'id' | 'owner'>, ref: SecretRef): string;
-  /** The value. Throws as `fileOf`, and JobmanError (1) if it cannot be read. */
+  sealForJob(
+    owner: UserName,
+    values: Readonly<Record<SecretName, Uint8Array>>,
+  ): ((id: string) => readonly SealedSecret[]) | null;
+  /** Throws JobmanError with the command that repairs it: 3 without the secret, 1 if other users may read its file. */
+  require(job: Pick<Job, 'id' | 'owner'>, ref: SecretRef): Promise<void>;
+  /** A file of this machine with the value, for programs that read only files. Throws as `read`. */
+  fileOf(job: Pick<Job, 'id' | 'owner'>, ref: SecretRef): Promise<string>;
+  /** The value. Throws as `require`, and JobmanError (1) if it cannot be read or decrypted. */
   read(job: Pick<Job, 'id' | 'owner'>, ref: SecretRef): Promise<Uint8Array>;
 }
 
@@ -696,4 +706,24 @@ export interface Backend {
 /** The prefix of all resource names in the location of such capacity; null if the capacity leaves nothing behind. */
 export function locationPrefix(capacity: CapacitySpec): string | null {
   return capacity.kind === 'tpu' ? `projects/${capacity.project}/locations/${capacity.zone}/` : null;
+}
+
+/** The encrypted secrets in the database. Throws StoreError. */
+export interface SecretRows {
+  /** The named ones, by name. */
+  list(owner: UserName): Promise<readonly StoredSecret[]>;
+  find(address: SecretAddress): Promise<SealedSecret | null>;
+  /** Stores or replaces one. `make` is called in the transaction, so that no key is given up meanwhile. */
+  put(make: () => SealedSecret): Promise<void>;
+  /** False if there is none. */
+  remove(address: SecretAddress): Promise<boolean>;
+  removeOfJob(job: Pick<Job, 'id' | 'owner'>): Promise<void>;
+  /** All, of all owners and jobs. */
+  all(): Promise<readonly SealedSecret[]>;
+  /** Some of those that another key has encrypted; empty if there are none. */
+  withOtherKeys(key: string): Promise<readonly SealedSecret[]>;
+  /** Nothing happens if the row has changed or was removed. */
+  replace(row: SealedSecret, by: SealedSecret): Promise<boolean>;
+  /** Calls in a transaction, unless another key has encrypted one of them. False without the call. */
+  onceAllHave(key: string, call: () => void): Promise<boolean>;
 }

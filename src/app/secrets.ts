@@ -9,7 +9,7 @@ import { auditEntry, type AuditObject } from './audit.ts';
 import type { CreateRequest, SecretView } from './client.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
 import { formatList } from './format.ts';
-import type { SecretStore } from './ports.ts';
+import type { SecretRows, SecretStore } from './ports.ts';
 import { forbiddenError, requirePermission } from './require-permission.ts';
 import type { ClientParts } from './store-client.ts';
 
@@ -93,7 +93,8 @@ export async function deleteSecret(parts: SecretParts, actor: Actor, name: Secre
   const known = await namesOf(secrets, actor.user);
   if (!known.includes(name)) throw new JobmanError(missingSecretMessage(name, known), exitCode.notFound);
   const isNeeded = (spec: JobSpec): boolean => secretNamesOf(spec, 'named').includes(name);
-  const remove = async (): Promise<void> => void (await secrets.remove(actor.user, name));
+  const remove = async (rows: SecretRows): Promise<void> =>
+    void (await (await parts.secrets(rows)).remove(actor.user, name));
   const audit = auditEntry(actor, parts.now(), 'delete-secret', secretObject(name));
   const needing = await parts.store.unlessNeeded(actor.user, isNeeded, remove, audit);
   if (needing.length > 0)
@@ -109,11 +110,12 @@ export async function requireJobSecrets(
   { secrets }: Pick<ClientParts, 'secrets'>,
   actor: Actor,
   job: { readonly owner: UserName; readonly spec: JobSpec },
+  rows?: SecretRows,
 ): Promise<void> {
   const needed = secretNamesOf(job.spec, 'named');
   if (needed.length === 0) return;
   requirePermission(job, 'secrets', actor);
-  const known = await namesOf(await secrets(), job.owner);
+  const known = await namesOf(await secrets(rows), job.owner);
   const missing = needed.filter((name) => !known.includes(name));
   if (missing.length === 0) return;
   const messages = missing.map((name) => missingSecretMessage(name, known));
@@ -137,13 +139,17 @@ export function jobSecretValues(
 }
 
 /** Refuses to start a job whose secrets are missing: its program would fail later, on the worker. */
-export async function requireSecretsAtStart({ secrets }: Pick<ClientParts, 'secrets'>, job: Job): Promise<void> {
+export async function requireSecretsAtStart(
+  { secrets }: Pick<ClientParts, 'secrets'>,
+  job: Job,
+  rows?: SecretRows,
+): Promise<void> {
   const refs = secretRefsOf(job.spec).filter(({ kind }) => kind === 'named' || kind === 'job');
   if (refs.length === 0) return;
-  const store = await secrets();
+  const store = await secrets(rows);
   for (const ref of refs) {
     try {
-      store.fileOf(job, ref);
+      await store.require(job, ref);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       throw new JobmanError(`Job ${job.id} was not started: ${error.message}`, error.code);

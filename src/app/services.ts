@@ -187,6 +187,16 @@ export interface ServerChoice {
   readonly beforeChange?: (server: ServerInUse) => void;
 }
 
+/** The key of the secrets in the database. Each method throws JobmanError, and may be repeated after a kill. */
+export interface SecretKeyService {
+  /** Creates the key file if it is missing, and moves the values of files into the database. */
+  encrypt(file: string | undefined): Promise<{ readonly keyFile: string; readonly secrets: number }>;
+  /** All values that this login can decrypt, so that a report can leave them out. */
+  values(): Promise<readonly string[]>;
+  /** Encrypts all values with a new key. */
+  rotate(): Promise<{ readonly keyFile: string; readonly secrets: number; readonly wasInterrupted: boolean }>;
+}
+
 /** Of `jobman server`, instead of the settings in the section `server`. */
 export interface ServerFlags {
   /** `HOST:PORT` or a port. */
@@ -249,6 +259,7 @@ export interface Services {
   serve(flags: ServerFlags): Promise<number>;
   /** Backups of the home of this machine. */
   backups(): Promise<BackupService>;
+  secretKeys(): Promise<SecretKeyService>;
   emulator(): Promise<EmulatorService>;
   /** The checks of `jobman doctor`. Changes and starts nothing. `onChange` gets the names of those that still run. */
   doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;

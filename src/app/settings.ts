@@ -268,6 +268,11 @@ const serverTable = {
     certificate: defineSetting(textOrNull, null, 'File with the certificate of the server and its chain, in PEM.'),
     key: defineSetting(textOrNull, null, 'File with the key of that certificate, which only its login may read.'),
   },
+  secrets_key: defineSetting(
+    textOrNull,
+    null,
+    'Key file of the secrets, which are then encrypted in the database; `jobman secret encrypt` sets it.',
+  ),
   rate_limit: defineSetting(
     int(0),
     100,

@@ -26,6 +26,7 @@ import type {
   JobFolders,
   LocalFolders,
   LogFiles,
+  SecretRows,
   SecretStore,
   Store,
   StoredJob,
@@ -56,7 +57,8 @@ export interface ClientParts {
   readonly jobFolders: () => Promise<JobFolders>;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   /** Loaded at the first use. */
-  readonly secrets: () => Promise<SecretStore>;
+  /** `rows`: those of a transaction, instead of the database's own. */
+  readonly secrets: (rows?: SecretRows) => Promise<SecretStore>;
   readonly now: () => Instant;
   /** As in the routes of the API: the failure of a change is recorded. */
   readonly isChange: (method: keyof Client) => Promise<boolean>;
@@ -423,7 +425,7 @@ function createCommands(
       ]);
       await requireDollars(options.budgetUsd);
       const actor = await whoAmI();
-      const checkSecrets = () => requireSecretsAtStart(parts, stored.job);
+      const checkSecrets = (rows?: SecretRows) => requireSecretsAtStart(parts, stored.job, rows);
       // Check first: do not store or copy anything for a job that no controller could run.
       if (verb === 'start' || verb === 'resume' || verb === 'rerun') {
         await parts.isControllerRunning();

@@ -133,6 +133,8 @@ interface Outputs {
   readonly secret: SecretView;
   readonly 'secret set': ChangedSecretOutput;
   readonly 'secret delete': ChangedSecretOutput;
+  readonly 'secret encrypt': SecretKeyOutput;
+  readonly 'secret rotate-key': SecretKeyOutput;
   readonly user: UserView;
   readonly 'user add': ChangedUserOutput;
   readonly 'user role': ChangedUserOutput;
@@ -846,6 +848,14 @@ interface ChangedHostOutput {
 interface ChangedSecretOutput {
   /** Its name. */
   readonly secret: string;
+  readonly message: string;
+}
+
+interface SecretKeyOutput {
+  /** The absolute path of the key file. */
+  readonly keyFile: string;
+  /** Values that the command has encrypted. */
+  readonly secrets: number;
   readonly message: string;
 }
 

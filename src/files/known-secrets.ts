@@ -47,6 +47,8 @@ export interface SecretSources {
   readonly home: string;
   /** Texts of settings files, with the paths of further files in their values. */
   readonly settings: readonly string[];
+  /** The values that the database has encrypted. */
+  readonly sealed: readonly string[];
   /** Null for a job without them. */
   readonly job: {
     readonly owner: UserName;
@@ -56,7 +58,7 @@ export interface SecretSources {
 }
 
 /** Values of at least six characters; some may be no secrets. */
-export function knownSecrets({ env, userHome, home, settings, job }: SecretSources): readonly string[] {
+export function knownSecrets({ env, userHome, home, settings, sealed, job }: SecretSources): readonly string[] {
   const files = [
     ...userFiles.map((name) => join(userHome, name)),
     ...fileVariables.flatMap((name) => (env[name] ?? '').split(delimiter)).filter(isAbsolute),
@@ -68,7 +70,7 @@ export function knownSecrets({ env, userHome, home, settings, job }: SecretSourc
     ...filesIn(join(home, 'secrets')),
     ...(job === null ? [] : [secretFile(jobFolder(home, job.owner, job.id), '')]),
   ];
-  const stored = storedFolders.flatMap(filesIn).flatMap((path) => readSafely(path) ?? []);
+  const stored = [...sealed, ...storedFolders.flatMap(filesIn).flatMap((path) => readSafely(path) ?? [])];
   const variables = [env, job?.command.env ?? {}].flatMap((one) => Object.entries(one));
   const values = variables.flatMap(([name, value]) =>
     value !== undefined && isSecretName(name) && !isAbsolute(value) ? [value] : secretsIn(value ?? ''),

@@ -7,7 +7,7 @@ import type { SshHost, WorkerLogin } from '../app/worker-access.ts';
 import { quote } from '../catalogue/shell.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { makeFolder } from '../files/files.ts';
-import { createSecretStore, type SettingFile } from '../files/secret-store.ts';
+import { createSecretReader, type SecretSources } from '../files/secret-store.ts';
 import type { SshConfig } from './ssh-config.ts';
 import { createHostKeys, ensureOwnKey } from './ssh-keys.ts';
 import type { SshPool, SshTarget, SshTransport } from './ssh.ts';
@@ -23,10 +23,10 @@ const serverAliveInterval: Duration = 15 * second;
 export function createSshLogins(options: {
   readonly home: string;
   readonly pool: SshPool;
-  readonly settingFile?: SettingFile | undefined;
+  readonly secretSources?: SecretSources | undefined;
 }) {
   const { home, pool } = options;
-  const secrets = createSecretStore(home, options.settingFile);
+  const secrets = createSecretReader(home, options.secretSources);
   const pins = createHostKeys(home);
   let ownKey: Promise<string> | undefined;
 
@@ -54,7 +54,7 @@ export function createSshLogins(options: {
   async function targetOf(login: WorkerLogin): Promise<SshTarget> {
     const { worker: _, privateKey, addKey, ...address } = login;
     const ownKey = login.verifiesKnownHosts === true ? () => null : () => ownKeyOrNull(login);
-    const keyFile = privateKey === null ? await ownKey() : secrets.fileOf(privateKey.job, privateKey.secret);
+    const keyFile = privateKey === null ? await ownKey() : await secrets.fileOf(privateKey.job, privateKey.secret);
     return { ...address, keyFile, ...(addKey === null ? {} : { existing: { addKey } }) };
   }
 

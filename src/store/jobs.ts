@@ -34,6 +34,7 @@ import { fillGuards, guardColumns, heldWrites, isTpuFree, meetsGuard, type Guard
 import { capacityAnswerWrites, locationColumns, locationWrites, type LocationColumns } from './locations.ts';
 import { noticeWrites } from './notifications.ts';
 import { passEntry, passWrites } from './passes.ts';
+import { rowsIn } from './secrets.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf } from './stored-job.ts';
 import { completeUsage, usageWrites } from './usage.ts';
@@ -124,7 +125,7 @@ export async function unlessNeeded(
   const needing = (await loadJobs(db, ids)).filter(({ job }) => isNeeded(job.spec)).map(({ job }) => job.id);
   if (needing.length > 0) return needing;
   await db.runAll(auditWrites(audit));
-  await act();
+  await act(rowsIn(db));
   return [];
 }
 

@@ -89,6 +89,9 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0014_accounts'(db) {
     for (const statement of accounts) await statement.execute(db);
   },
+  async '0015_secrets'(db) {
+    await secrets.execute(db);
+  },
 };
 
 const accounts: readonly Sql[] = [
@@ -112,6 +115,19 @@ const accounts: readonly Sql[] = [
     )`,
   sql`create index pending_login_age on pending_login (kind, expires_at)`,
 ];
+
+/** Encrypted secrets. `job` is 0 for a named secret of its owner; `key` the id of the key, which is not in the database. */
+const secrets: Sql = sql`
+  create table secret (
+    owner text not null,
+    job bigint not null,
+    name text not null,
+    key text not null,
+    sealed text not null,
+    size integer not null,
+    changed_at bigint not null,
+    primary key (owner, job, name)
+  )`;
 
 /** The jobs of requests with an idempotency key, for a day. `digest` is of the request, without the values of secrets. */
 const creationKeys: readonly Sql[] = [

@@ -3,7 +3,17 @@
 import type { ClusterStore } from '../app/cluster/objects.ts';
 import { StoreError } from '../app/errors.ts';
 import type { NotificationStore } from '../app/notifications/outbox.ts';
-import type { AccessStore, Commit, LoadFinalRows, NewJob, Orphan, Store, StoredJob, UserStore } from '../app/ports.ts';
+import type {
+  AccessStore,
+  Commit,
+  LoadFinalRows,
+  NewJob,
+  Orphan,
+  SecretRows,
+  Store,
+  StoredJob,
+  UserStore,
+} from '../app/ports.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Event } from '../core/model/event.ts';
 import type { LabStore } from '../lab/lab-store.ts';
@@ -19,6 +29,7 @@ import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
+import { putWrite, rowsIn, secretRows } from './secrets.ts';
 import { readPasses } from './passes.ts';
 import { readUsers } from './users.ts';
 import { readUsage, readSpending, readCostliestJobs, readUsageSums } from './usage.ts';
@@ -36,6 +47,7 @@ type OpenStoreOptions = OpenDatabaseOptions & {
 /** The whole database. Code that decides about jobs uses only `Store`, without clusters and the lab. */
 export interface JobmanStore extends Store, UserStore {
   readonly access: AccessStore;
+  readonly secrets: SecretRows;
   readonly clusters: ClusterStore;
   readonly notifications: NotificationStore;
   readonly lab: LabStore;
@@ -55,8 +67,9 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
   const readNumber = async (statement: Sql): Promise<number | null> =>
     (await select(statement as Sql<{ value: number | null }>))[0]?.value ?? null;
   async function insert(db: Database, id: string, job: NewJob): Promise<StoredJob> {
-    await job.check?.();
+    await job.check?.(rowsIn(db));
     const stored = await jobs.insertJob(db, id, job);
+    if (job.sealed !== undefined) await db.runAll(job.sealed(id).map(putWrite));
     if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
     if (job.key !== undefined) await db.runAll(creationKeyWrites(job.key, id, job.at));
     if (job.audit !== undefined) await db.runAll(auditWrites({ ...job.audit, object: { kind: 'job', id } }));
@@ -96,7 +109,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
       // A guard and an end compare the job with others.
       const isAlone = commit.epoch === null || commit.guard !== undefined || commit.ends !== undefined;
       return (isAlone ? write : writeTogether)(async (db) => {
-        await commit.check?.();
+        await commit.check?.(rowsIn(db));
         const result = await jobs.commitJob(db, commit, noticesOf, rows);
         if (result !== 'committed') return result;
         await commitEnds(db, commit.ends);
@@ -155,6 +168,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     listen,
     users: () => read(readUsers),
     access: accessStore(read, write),
+    secrets: secretRows(read, write),
     clusters: clusterStore(read, write),
     notifications: notificationStore(read, write),
     lab: labStore(read, write, { isIdTaken, finalRows }),

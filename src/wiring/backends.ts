@@ -18,13 +18,13 @@ import {
 } from '../backends/hosts/hosts.ts';
 import { createLocalMachines, withOtherHomes } from '../backends/hosts/machines.ts';
 import { createMachines, withThisMachine } from '../backends/machines.ts';
-import { createSecretStore } from '../files/secret-store.ts';
+import { createSecretReader } from '../files/secret-store.ts';
 import type { HomeRef, Job } from '../core/model/job.ts';
 import type { JobSpec, WorkerId } from '../core/model/spec.ts';
 import { createBlobs } from '../files/blobs.ts';
 import { homeRefOf } from '../files/home-ref.ts';
 import { databaseOf } from './paths.ts';
-import { settingFiles } from './secrets.ts';
+import { secretSources } from './secrets.ts';
 import { transportResult } from '../remote/transport.ts';
 import { createTpuBackend } from './tpu.ts';
 
@@ -46,11 +46,11 @@ export interface Backends {
 
 export function createBackends(parts: BackendParts): Backends {
   const { io, home, clock, logFiles } = parts;
-  const secrets = createSecretStore(home, settingFiles(parts));
+  const secrets = createSecretReader(home, secretSources(parts));
   const stepLog = logFiles.appendStepLog.bind(logFiles);
   const shared = {
     appendStepLog: stepLog,
-    readSecret: secrets.read.bind(secrets),
+    readSecret: secrets.read,
     blobs: createBlobs(home),
     now: () => clock.now(),
   };

@@ -57,14 +57,30 @@ export function createClientParts(services: Services): {
       note: async (...line) => (await logFiles()).note(...line),
       mirror: async (...copy) => (await logFiles()).mirror(...copy),
     },
-    secrets: async () => (await import('../files/secret-store.ts')).createSecretStore(home),
+    async secrets(rows = store.secrets) {
+      const [{ createSecretStore }, { secretKeys }, settings] = await Promise.all([
+        import('../files/secret-store.ts'),
+        import('./secrets.ts'),
+        services.settings(),
+      ]);
+      return createSecretStore(home, { rows, keys: secretKeys({ io, home, settings }) });
+    },
     now: () => io.now(),
     async isChange(method) {
       const { routes } = await import('../api/routes.ts');
       return method !== 'close' && routes[method].changes;
     },
     pricePerHour: (spec) => hourlyPrice(services, spec),
-    jobFolders: async () => (await import('../files/job-folders.ts')).createJobFolders(home),
+    async jobFolders() {
+      const folders = (await import('../files/job-folders.ts')).createJobFolders(home);
+      return {
+        ...folders,
+        async remove(job, options) {
+          await store.secrets.removeOfJob(job);
+          return folders.remove(job, options);
+        },
+      };
+    },
     async prepareCloud(spec) {
       if (spec.capacity.kind !== 'tpu') return;
       const { ensureEmulator, isServedByEmulator, formatEmulatorStarted } = await import('./emulator-service.ts');

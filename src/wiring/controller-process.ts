@@ -160,8 +160,9 @@ export function createLogger(io: Pick<Io, 'stderr'>) {
 }
 
 const controllerSettings = (settings: Settings): string => {
-  const { database, tpu, local, hosts, controller, passes, notify, grants, prices, lab } = settings;
-  return JSON.stringify({ database, tpu, local, hosts, controller, passes, notify, grants, prices, lab });
+  const { database, tpu, local, hosts, controller, passes, notify, grants, prices, lab, server } = settings;
+  const { secrets_key } = server;
+  return JSON.stringify({ database, tpu, local, hosts, controller, passes, notify, grants, prices, lab, secrets_key });
 };
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */

@@ -13,6 +13,8 @@ import { isLoopback } from '../http/client.ts';
 import { defaultLimits } from '../server/limits.ts';
 import { listen, type Listening, type ListenOptions } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
+import { databaseOf } from './paths.ts';
+import { secretKeys } from './secrets.ts';
 import { createLogger, fingerprintOf } from './controller-process.ts';
 import { createLoginRoutes } from './login.ts';
 
@@ -30,10 +32,12 @@ const defaultAddress = '127.0.0.1:7420';
 export async function runServer(options: ServerOptions): Promise<number> {
   const { io, home, controller, openServices } = options;
   const log = createLogger(io);
-  const { server: settings } = await openServices().settings();
+  const allSettings = await openServices().settings();
+  const { server: settings } = allSettings;
   const { trustedProxies, text, ...address } = addressOf(options, settings, (line) => log.warn(line));
   const clients = createClients(openServices, home, (line) => log.warn(line));
   const meter = createMeter();
+  warnAboutSecrets({ io, home, settings: allSettings }, (line) => log.warn(line));
   const { store, access } = await clients.parts();
   // An unusable database is reported here, with its own message.
   await store.changeCount();
@@ -110,6 +114,16 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
     settings: () => current.settings(),
     close: () => opened.close(),
   };
+}
+
+/** A server without its key file serves everything else. */
+function warnAboutSecrets(parts: Parameters<typeof secretKeys>[0], warn: (line: string) => void): void {
+  try {
+    if (secretKeys(parts)() === null && 'url' in databaseOf(parts))
+      warn('the secrets of users are files of this machine, which no second server can read: jobman secret encrypt');
+  } catch (error) {
+    warn(messageOf(error));
+  }
 }
 
 interface Address extends ListenOptions {

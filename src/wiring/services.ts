@@ -107,6 +107,8 @@ export function createServices(io: Io): LabServices {
       });
     },
 
+    secretKeys: () => import('./secret-keys.ts').then(({ createSecretKeyService }) => createSecretKeyService(services)),
+
     backups: () => import('./backup.ts').then(({ createBackupService }) => createBackupService({ io, home })),
 
     emulator: () =>
@@ -146,6 +148,7 @@ function partsOfThisMachine(services: LabServices): Partial<LabServices> {
     controller: local('`jobman controller`', () => services.controller()),
     serve: local('`jobman server`', (options) => services.serve(options)),
     backups: local('`jobman backup`', () => services.backups()),
+    secretKeys: local('`jobman secret encrypt`', () => services.secretKeys()),
     emulator: local('`jobman emulator`', () => services.emulator()),
     doctor: local('`jobman doctor`', (onChange) => services.doctor(onChange)),
     workers: local('`jobman ssh`', (ref, connection) => services.workers(ref, connection)),
@@ -221,9 +224,15 @@ function localServices(services: () => LabServices): Pick<LabServices, 'checkWor
   const folder = (from: string) => ({ from, excluded: services().home, env: services().io.env });
   return {
     async namedSecret(secret) {
-      const { createSecretStore } = await import('../files/secret-store.ts');
+      const [{ createSecretReader }, { secretSources }] = await Promise.all([
+        import('../files/secret-store.ts'),
+        import('./secrets.ts'),
+      ]);
+      const { io, home } = services();
       const { user: owner } = await (await services().client()).whoAmI();
-      return createSecretStore(services().home).read({ id: '', owner }, { kind: 'named', secret });
+      const settings = await services().settings();
+      const reader = createSecretReader(home, secretSources({ io, home, settings }));
+      return reader.read({ id: '', owner }, { kind: 'named', secret });
     },
     checkWorkdir: async (from) => (await load()).checkWorkdir(folder(from)),
     async copyWorkdir(from) {

@@ -27,15 +27,12 @@ export async function openTpuOperations(
   const { apiFor } = apis;
   let opened: ReturnType<typeof openRoutes> | undefined;
   async function openRoutes() {
-    const [{ createSshRoutes }, { createSshAccess, openSshPool }, { settingFiles }] = await Promise.all([
-      import('../backends/tpu/workers.ts'),
-      import('./ssh-pool.ts'),
-      import('./secrets.ts'),
-    ]);
+    const [{ createSshRoutes }, { createSshAccess, openSshPool }, { secretSources: secretSourcesOf }] =
+      await Promise.all([import('../backends/tpu/workers.ts'), import('./ssh-pool.ts'), import('./secrets.ts')]);
     const pool = openSshPool(services);
     const sshAccessFor = createSshAccess({ io, home, settings, apis });
-    const settingFile = settingFiles({ io, home, settings });
-    return { pool, routes: createSshRoutes({ home, pool, apiFor, now, sshAccessFor, settingFile }) };
+    const secretSources = secretSourcesOf({ io, home, settings });
+    return { pool, routes: createSshRoutes({ home, pool, apiFor, now, sshAccessFor, secretSources }) };
   }
   return createTpuOperations({
     transport: async (machines, worker) => (await (opened ??= openRoutes())).routes.transport(machines, worker),

@@ -2,14 +2,14 @@
 
 import { createBlobs } from '../files/blobs.ts';
 import { workdirCopiesIn } from '../files/workdir-copies.ts';
-import { createSecretStore } from '../files/secret-store.ts';
+import { createSecretReader } from '../files/secret-store.ts';
 import type { Backend } from '../app/ports.ts';
 import { createMachines } from '../backends/machines.ts';
 import { createTpuCapacity } from '../backends/tpu/capacity.ts';
 import { createTpuWorkers, sshKeyLines, type TpuWorkers } from '../backends/tpu/workers.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
 import type { BackendParts } from './backends.ts';
-import { settingFiles } from './secrets.ts';
+import { secretSources as secretSourcesOf } from './secrets.ts';
 import { createTpuApis } from './google-api.ts';
 import { transportResult } from '../remote/transport.ts';
 import { createSshAccess, openSshPool } from './ssh-pool.ts';
@@ -24,9 +24,9 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
   const { io, home, clock, logFiles } = parts;
   const now = () => clock.now();
   const { workers, apiFor, runningApiFor, close } = openTpuWorkers(parts);
-  const settingFile = settingFiles(parts);
-  const secrets = createSecretStore(home, settingFile);
-  const login = { home, user: io.user, settingFile };
+  const secretSources = secretSourcesOf(parts);
+  const secrets = createSecretReader(home, secretSources);
+  const login = { home, user: io.user, secretSources };
   return {
     workers,
     backend: {
@@ -35,7 +35,7 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         findTransport: (ref) => transportResult(workers.transport(ref)),
         root: (ref) => remoteRoot(ref.job),
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
-        readSecret: (job, ref) => secrets.read(job, ref),
+        readSecret: secrets.read,
         blobs: createBlobs(home),
         openWorkdir: workdirCopiesIn(home).open,
         now,
@@ -54,7 +54,7 @@ export function openTpuWorkers(parts: Pick<BackendParts, 'io' | 'home' | 'settin
   const pool = openSshPool(parts);
   const { apiFor, runningApiFor } = apis;
   const sshAccessFor = createSshAccess({ io, home, settings, apis });
-  const settingFile = settingFiles(parts);
-  const workers = createTpuWorkers({ home, user: io.user, pool, apiFor, now, sshAccessFor, settingFile });
+  const secretSources = secretSourcesOf(parts);
+  const workers = createTpuWorkers({ home, user: io.user, pool, apiFor, now, sshAccessFor, secretSources });
   return { workers, apiFor, runningApiFor, close: () => pool.close() };
 }

@@ -42,7 +42,7 @@ export async function openWorkers(
 
   /** Loaded when a connection is needed. */
   async function openLogins() {
-    const [{ createSshLogins }, { openSshPool }, { settingFiles }, { allocation, logins }] = await Promise.all([
+    const [{ createSshLogins }, { openSshPool }, { secretSources }, { allocation, logins }] = await Promise.all([
       import('../remote/ssh-logins.ts'),
       import('./ssh-pool.ts'),
       import('./secrets.ts'),
@@ -53,7 +53,11 @@ export async function openWorkers(
     pool = openSshPool({ io, home });
     return {
       logins,
-      ...createSshLogins({ home, pool, settingFile: settingFiles({ io, home, settings: await services.settings() }) }),
+      ...createSshLogins({
+        home,
+        pool,
+        secretSources: secretSources({ io, home, settings: await services.settings() }),
+      }),
     };
   }
 

@@ -17,7 +17,7 @@ function openFixture(t: TestContext) {
   const world = openWorld(t);
   const { home } = world;
   const store = openStore({ file: join(home, 'state.db') });
-  const secretStore = createSecretStore(home);
+  const secretStore = createSecretStore(home, { rows: store.secrets, keys: () => null });
   const client = clientFor(async () => aMember('ada'), clientParts(home, store, { now: () => noon }));
   world.atEnd(() => client.close());
   return { home, folder: join(home, 'secrets/ada'), client, secretStore };

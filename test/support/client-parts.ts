@@ -33,7 +33,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     files: createJobFiles(home),
     folders: localFolders,
     blobs: async () => createBlobs(home),
-    secrets: async () => createSecretStore(home),
+    secrets: async (rows = store.secrets) => createSecretStore(home, { rows, keys: () => null }),
     logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     pricePerHour: () => null,
     jobFolders: async () => createJobFolders(home),

@@ -10,7 +10,7 @@ import type { TpuSpec } from '../../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import { createHostKeys, ensureOwnKey, ownKeyFile } from '../../remote/ssh-keys.ts';
 import { isHostName } from '../../remote/ssh-config.ts';
-import type { SettingFile } from '../../files/secret-store.ts';
+import type { SecretSources } from '../../files/secret-store.ts';
 import { createSshLogins } from '../../remote/ssh-logins.ts';
 import type { SshPool, SshTransport } from '../../remote/ssh.ts';
 import type { GuestAttributes, Location, TpuApi } from './api.ts';
@@ -74,7 +74,7 @@ export interface SshRoutesOptions {
   /** Rejects with a message if the access is unknown now (the TPU emulator does not run). */
   readonly sshAccessFor: (project: string) => Promise<SshAccess>;
   readonly now: () => Instant;
-  readonly settingFile?: SettingFile | undefined;
+  readonly secretSources?: SecretSources | undefined;
 }
 
 export interface WorkerHosts {
@@ -196,7 +196,7 @@ function parseHostKeys(attributes: GuestAttributes | undefined): readonly string
 export interface LoginOptions {
   readonly home: string;
   readonly user: string;
-  readonly settingFile?: SettingFile | undefined;
+  readonly secretSources?: SecretSources | undefined;
 }
 
 type LoginSpec = Pick<TpuSpec, 'remoteUser' | 'privateKey' | 'publicKey'>;
@@ -213,7 +213,8 @@ export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promi
   const keys = [await ownPublicKey(options.home)];
   const { privateKey, publicKey } = spec;
   const file = privateKey?.kind === 'localFile' ? privateKey.path : null;
-  const setting = privateKey?.kind === 'setting' ? (options.settingFile?.(privateKey.setting) ?? null) : null;
+  const setting =
+    privateKey?.kind === 'setting' ? (options.secretSources?.settingFile?.(privateKey.setting) ?? null) : null;
   if (publicKey !== undefined) keys.push(publicKey);
   for (const path of [file, setting]) if (path !== null) keys.push(...(await readPublicKey(path)));
   // `USER:TYPE KEY COMMENT`, one line each.

@@ -96,7 +96,11 @@ async function createReportRedactor(
 ): Promise<(text: string) => string> {
   const layers = await settingsLayers(services.settingsFiles());
   const settings = layers.map(({ text }) => text);
-  return createRedactor(knownSecrets({ env: io.env, userHome: io.userHome, home: services.home, settings, job }));
+  // A page about a job of a server has nothing of the secrets there.
+  const sealed = (await services.server()) === null ? await (await services.secretKeys()).values() : [];
+  return createRedactor(
+    knownSecrets({ env: io.env, userHome: io.userHome, home: services.home, settings, sealed, job }),
+  );
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { readHidden } from '../prompt.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
-import type { SecretFlags } from '../table/flags.ts';
+import type { SecretEncryptFlags, SecretFlags } from '../table/flags.ts';
 
 export async function list(cli: Cli): Promise<number> {
   const secrets = await (await cli.services.client()).secrets();
@@ -61,6 +61,23 @@ export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promi
   await (await cli.services.client()).deleteSecret(name);
   const message = `Deleted the secret ${name}.`;
   cli.printResult({ secret: name, message }, message);
+  return exitCode.ok;
+}
+
+export async function encrypt(cli: Cli, { keyFile: file }: SecretEncryptFlags & GlobalFlags): Promise<number> {
+  const { keyFile, secrets } = await (await cli.services.secretKeys()).encrypt(file);
+  const message = `The secrets of ${cli.services.home} are encrypted in its database, with the key in ${keyFile}. Files that were moved there: ${secrets}.`;
+  cli.printResult({ keyFile, secrets, message }, message);
+  cli.note(
+    'Keep a copy of the key file elsewhere than the backups of the database: without it, no secret can be read.',
+  );
+  return exitCode.ok;
+}
+
+export async function rotateKey(cli: Cli): Promise<number> {
+  const { keyFile, secrets, wasInterrupted } = await (await cli.services.secretKeys()).rotate();
+  const message = `${wasInterrupted ? 'Completed the rotation that was interrupted' : 'Replaced the key'} in ${keyFile}. Secrets that were encrypted again: ${secrets}.`;
+  cli.printResult({ keyFile, secrets, message }, message);
   return exitCode.ok;
 }
 

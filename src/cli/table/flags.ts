@@ -420,6 +420,11 @@ export const loginFlags = {
 };
 export type LoginFlags = FlagValues<typeof loginFlags>;
 
+export const secretEncryptFlags = {
+  keyFile: stringFlag('The key file, instead of secrets.key in the home; an existing one is used', 'file'),
+};
+export type SecretEncryptFlags = FlagValues<typeof secretEncryptFlags>;
+
 export const serverFlags = {
   listen: stringFlag('Address at which it listens, instead of the setting server.listen', 'host:port'),
   tlsCertificate: stringFlag('Its certificate and chain in PEM, instead of server.tls.certificate', 'file'),

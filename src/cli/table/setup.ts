@@ -21,6 +21,7 @@ import {
   logoutFlags,
   restoreFlags,
   secretFlags,
+  secretEncryptFlags,
   serverFlags,
 } from './flags.ts';
 
@@ -230,7 +231,8 @@ export const setup = grouped('Setup', [
     names: ['secret', 'secret list', 'secret ls'],
     summary: 'List your secrets and the jobs that use them, never their values',
     about:
-      'The values are on this machine, each in a file that only your login can read. docs/secrets.md explains how jobs use them. ' +
+      'The values are on this machine or on the server: in files that only one login can read, or encrypted in the database. ' +
+      'docs/secrets.md explains how jobs use them. ' +
       'JOBS are the unfinished jobs that need the secret.',
     examples: [['jobman secret', 'names, sizes and times of the last change']],
     load: async () => (await import('../commands/secret.ts')).list,
@@ -261,6 +263,33 @@ export const setup = grouped('Setup', [
     exitCodes: { 3: 'there is no secret of this name', 4: 'an unfinished job needs it' },
     args: [{ name: 'name', summary: 'Name of the secret', needed: true, propose: secretNames }],
     load: async () => (await import('../commands/secret.ts')).remove,
+  }),
+  command({
+    names: ['secret encrypt'],
+    usesHome: true,
+    summary: 'Encrypt all secrets of this home in its database, with a key file',
+    usage: '[--key-file file]',
+    about:
+      'Creates the key file, with the mode 0600, names it in the setting server.secrets_key, and moves the values of all users ' +
+      'and jobs from their files into the database. A second server with the same database needs a copy of the key file.',
+    examples: [
+      ['jobman secret encrypt', 'with the key in secrets.key of the home'],
+      ['jobman secret encrypt --key-file /etc/jobman/secrets.key', 'with the key on another disk than the database'],
+    ],
+    exitCodes: { 4: 'another key file is in use, or you are no admin' },
+    flags: secretEncryptFlags,
+    load: async () => (await import('../commands/secret.ts')).encrypt,
+  }),
+  command({
+    names: ['secret rotate-key'],
+    usesHome: true,
+    summary: 'Encrypt all secrets with a new key',
+    about:
+      'Programs and servers continue meanwhile. The previous key stays in the key file until no secret needs it. Repeat the ' +
+      'command if it was interrupted.',
+    examples: [['jobman secret rotate-key', 'after another person may have read the key file']],
+    exitCodes: { 1: 'a secret cannot be decrypted; its key stays', 4: 'you are no admin' },
+    load: async () => (await import('../commands/secret.ts')).rotateKey,
   }),
   command({
     names: ['notify'],

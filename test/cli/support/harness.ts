@@ -411,6 +411,11 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     contexts: unavailable('contexts'),
     serve: unavailable('server'),
     backups: unavailable('backups'),
+    secretKeys: async () => ({
+      values: async () => [],
+      encrypt: unavailable('secret keys'),
+      rotate: unavailable('secret keys'),
+    }),
     settings: async () => defaultSettings(4),
     settingsFiles: () => ({ home: services.home }),
     unreadMistake: async () => null,

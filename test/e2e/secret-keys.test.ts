@@ -1,0 +1,107 @@
+/** Secrets that are encrypted in the database: no file below the home has a value, and no kill loses one. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { jobman, startJobman } from '../support/jobman.ts';
+import { openWorld, type World } from '../support/world.ts';
+
+const [namedValue, fileValue] = ['marked-named-5f1d', 'marked-file-77ac'];
+
+/** The files below the home that contain one of the values, also in Base64. */
+function filesWithValues({ home }: World): readonly string[] {
+  const values = [namedValue, fileValue].flatMap((value) => [
+    value,
+    Buffer.from(value).toString('base64').slice(0, 16),
+  ]);
+  return readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => {
+    const full = join(home, path);
+    return statSync(full).isFile() && values.some((value) => readFileSync(full).includes(value));
+  });
+}
+
+async function openSecretWorld(t: Parameters<typeof openWorld>[0]) {
+  const world = openWorld(t, { patienceMs: 20_000 });
+  const run = async (code: number, args: readonly string[], input = '') => {
+    const result = await jobman(world, args, { input });
+    assert.equal(result.code, code, `${args.join(' ')}: ${result.stdout}${result.stderr}`);
+    return result.stdout + result.stderr;
+  };
+  /** The end of the job, and its log. */
+  const rerun = async (job: string, code = 0) => {
+    await run(0, ['rerun', job]);
+    const end = await run(code, ['wait', job]);
+    return code === 0 ? run(0, ['logs', job]) : end;
+  };
+  writeFileSync(join(world.folder, 'key.txt'), fileValue);
+  const manifest = 'job: {name: NAME, secrets: {KEY: secret:wandb, FILE: key.txt}}\nlocal: {}\n';
+  // The log must not have the values themselves.
+  writeFileSync(join(world.folder, 'job.yaml'), `${manifest}command: {cmd: 'printf %s "$KEY $FILE" | rev'}\n`);
+  const expected = `${namedValue} ${fileValue}`.split('').toReversed().join('');
+  await run(0, ['secret', 'set', 'wandb'], namedValue);
+  return { world, run, rerun, expected, keyFile: join(world.home, 'secrets.key') };
+}
+
+suite('secrets in the database', { timeout: 180_000 }, () => {
+  test('are moved there from files, reach programs, and are in no file below the home', async (t) => {
+    const { world, run, rerun, expected, keyFile } = await openSecretWorld(t);
+    await run(0, ['create', 'job.yaml', '--follow']);
+    assert.equal(filesWithValues(world).length, 2);
+    assert.match(await run(0, ['secret', 'encrypt']), /encrypted in its database, .*secrets\.key\. Files .*: 2\./);
+    assert.deepEqual([filesWithValues(world), statSync(keyFile).mode & 0o777], [[], 0o600]);
+    assert.ok((await run(0, ['create', 'job.yaml', '--follow'])).includes(expected));
+    assert.ok((await rerun('1')).includes(expected));
+    assert.match(await run(0, ['secret']), /wandb +17 bytes/);
+    await run(0, ['secret', 'set', 'FILE', '--job', '2'], 'another');
+    assert.match(await rerun('2'), /rehtona/);
+    assert.match(await run(0, ['secret', 'encrypt']), /Files .*: 0\./);
+    assert.match(await run(4, ['secret', 'encrypt', '--key-file', 'other.key']), /secrets\.key already/);
+    await run(0, ['report', '1', '--bundle', '--output', 'bundle.tar.gz']);
+    assert.deepEqual(filesWithValues(world), []);
+
+    renameSync(keyFile, `${keyFile}.moved`);
+    for (const args of [
+      ['secret', 'rotate-key'],
+      ['secret', 'encrypt'],
+      ['secret', 'set', 'new'],
+    ])
+      assert.match(await run(1, args, 'x'), /secrets\.key, cannot be used: it does not exist\.\n +Restore it/);
+    assert.match(await rerun('1', 1), /key file of the secrets, .*secrets\.key, cannot be used: it does not exist/);
+    await run(0, ['run', '--follow', '--', 'echo', 'other jobs continue']);
+    writeFileSync(keyFile, `${Buffer.alloc(32, 1).toString('base64')}\n`, { mode: 0o600 });
+    assert.match(
+      await run(1, ['secret', 'rotate-key']),
+      /the secret \w+ of .* is encrypted with the key \w{12}, which the/,
+    );
+    renameSync(`${keyFile}.moved`, keyFile);
+    assert.ok((await rerun('1')).includes(expected));
+
+    await run(0, ['clean', '2']);
+    assert.match(await run(3, ['rerun', '2']), /FILE of job 000002 does not exist/);
+    await run(0, ['secret', 'delete', 'wandb']);
+    assert.match(await run(0, ['secret']), /No secrets yet/);
+    await run(0, ['controller', 'stop']);
+  });
+
+  test('are all there after a rotation that is killed again and again', async (t) => {
+    const { world, run, rerun, expected, keyFile } = await openSecretWorld(t);
+    await run(0, ['secret', 'encrypt']);
+    const first = readFileSync(keyFile, 'utf8');
+    await run(0, ['create', 'job.yaml', '--follow']);
+    for (let kill = 0; kill < 12; kill += 1) {
+      const { child, result } = startJobman(world, ['secret', 'rotate-key']);
+      await sleep(150 + 60 * kill);
+      child.kill('SIGKILL');
+      await result;
+    }
+    assert.match(await run(0, ['secret', 'rotate-key']), /secrets\.key\. Secrets that were encrypted again: \d/);
+    const keys = readFileSync(keyFile, 'utf8');
+    assert.equal(keys.trim().split('\n').length, 2, 'a comment and the key in force');
+    assert.notEqual(keys, first);
+    assert.ok((await rerun('1')).includes(expected));
+    rmSync(join(world.home, 'jobs'), { recursive: true });
+    assert.deepEqual(filesWithValues(world), []);
+    await run(0, ['controller', 'stop']);
+  });
+});
