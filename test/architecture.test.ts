@@ -21,7 +21,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   http: ['core'],
   controller: ['core', 'app', 'files', 'reports'],
   store: ['core', 'app', 'files', 'lab', 'reports'],
-  remote: ['core', 'app', 'files', 'lab'],
+  remote: ['core', 'app', 'files', 'lab', 'api'],
   backends: ['core', 'app', 'files', 'http', 'remote', 'lab', 'reports'],
   harbor: ['core', 'app', 'files', 'http'],
   oidc: ['core', 'app', 'http'],

@@ -59,6 +59,8 @@ export interface WorkerRoutes {
   requireOriginal(): Promise<void>;
   /** Rejects with a sentence if the worker cannot be reached now. */
   login(ref: AllocationRef, worker: number): Promise<WorkerLogin>;
+  /** Over the connections of this process, which it makes on demand. Rejects as `login`. */
+  connect(ref: AllocationRef, worker: number): Promise<WorkerConnection>;
   /** Removes the job's run folders from other machines. A reason for each machine that keeps its folder. */
   removeRunFolders(ref: AllocationRef): Promise<readonly string[]>;
 }
@@ -97,10 +99,17 @@ export type Program =
   | { readonly kind: 'line'; readonly line: string }
   | { readonly kind: 'argv'; readonly argv: readonly string[] };
 
+export interface TerminalSize {
+  readonly columns: number;
+  readonly rows: number;
+}
+
 export interface SessionRequest {
   readonly program: Program;
   readonly environment: 'host' | 'container';
   readonly hasInput: boolean;
+  /** The program gets a terminal of this size: keys are its input, and all its output is standard output. */
+  readonly terminal?: TerminalSize | null;
   /** Receives all output, in order within each stream. Reading pauses until the promise resolves. */
   readonly onBytes: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void | Promise<void>;
 }
@@ -127,10 +136,35 @@ export interface Session {
   /** Resolves when more may be written. Does nothing after the session's end. */
   write(bytes: Uint8Array): Promise<void>;
   end(): void;
-  /** Ends the program and its process group: asks first, kills three seconds later. */
+  /** Of its terminal, if it has one. */
+  resize(size: TerminalSize): void;
+  /** Ends the program and its process group: asks first, kills three seconds later. A terminal is hung up. */
   stop(): void;
   /** Resolves after the last call of `onBytes`. Never rejects because of the worker. */
   readonly ended: Promise<SessionEnd>;
+}
+
+/** A session whose start is still pending; calls are passed on in order. */
+export function deferSession(pending: Promise<Session>): Session {
+  let isStopped = false;
+  // All calls use one `then`, so that none overtakes another.
+  const later = (call: (session: Session) => void | Promise<void>): Promise<void> =>
+    pending.then(call, () => undefined);
+  const problem = (error: unknown): SessionEnd =>
+    error instanceof JobmanError
+      ? sessionNotOpened(error, error.errorCode === 'forbidden')
+      : { kind: 'unreachable', reason: messageOf(error), mayHaveRun: false };
+  return {
+    write: (bytes) => later((session) => session.write(bytes)),
+    end: () => void later((session) => session.end()),
+    resize: (size) => void later((session) => session.resize(size)),
+    stop() {
+      if (isStopped) return;
+      isStopped = true;
+      void later((session) => session.stop());
+    },
+    ended: pending.then((session) => session.ended, problem),
+  };
 }
 
 export type CopyEnd =
@@ -157,17 +191,32 @@ export interface SshHost {
   readonly options: readonly (readonly [name: string, value: string])[];
 }
 
+/** A connection to a port, or the reason why there is none. `isReached`: the worker itself answered. */
+export type Tunnel = Duplex | { readonly problem: string; readonly isReached: boolean };
+
+/** One worker, as a process sees it that can connect to it. */
+export interface WorkerConnection {
+  start(request: SessionRequest): Session;
+  /** To a port of the worker's own loopback address. */
+  tunnel(port: number): Promise<Tunnel>;
+}
+
+/** The system's ssh, with the keys of this machine. */
+interface SystemSsh {
+  hosts(): Promise<readonly SshHost[]>;
+  /** The argv for a shell on that worker. Throws JobmanError if the worker cannot be reached. */
+  argv(worker: number, command: readonly string[]): Promise<readonly string[]>;
+}
+
 /** Closing it ends everything under way. */
 export interface WorkerAccess {
   readonly ticket: WorkerTicket;
   start(worker: number, request: SessionRequest): Session;
   put(worker: number, request: CopyRequest): Promise<CopyEnd>;
   get(worker: number, request: CopyRequest): Promise<CopyEnd>;
-  /** Connects to the worker's own loopback address. `isReached`: the worker itself answered. */
-  tunnel(worker: number, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
-  sshHosts(): Promise<readonly SshHost[]>;
-  /** The argv of the system's ssh for a shell on that worker. Throws JobmanError if the worker cannot be reached. */
-  sshArgv(worker: number, command: readonly string[]): Promise<readonly string[]>;
+  tunnel(worker: number, port: number): Promise<Tunnel>;
+  /** Null through a server, whose keys never leave it. */
+  readonly ssh: SystemSsh | null;
   close(): void;
 }
 
@@ -175,10 +224,7 @@ export interface WorkerAccess {
 export function requireMachines(job: Job): Allocation {
   const { id, spec, finish } = job;
   if (isOnThisMachine(spec))
-    throw new JobmanError(
-      `Job ${id} is a local job: it runs on this machine and has no remote workers.`,
-      exitCode.usage,
-    );
+    throw new JobmanError(`Job ${id} is a local job and has no remote workers.`, exitCode.usage);
   const allocation = lastAllocation(job);
   const isUsable = allocation?.goneAt === null && allocation.releasedAt === null && allocation.hosts !== null;
   if (isUsable) return allocation;

@@ -6,13 +6,10 @@
 // of its input, and `stop`. If that input ends while the program is alive, no client is listening any more, and the
 // watcher ends the program. If the program has ended by itself, background processes that it left are not touched.
 
-import { messageOf } from '../app/errors.ts';
-import type { Program, Session, SessionEnd } from '../app/worker-access.ts';
+import type { Program } from '../app/worker-access.ts';
 import { quote } from '../catalogue/shell.ts';
 import { shellFunctions } from './run-folder.ts';
 import { beginMarker } from './transport.ts';
-
-export const maxDataBytes = 1 << 20;
 
 /** After a stop, the connection is closed when the session has not ended in this time. */
 export const stopTimeoutMs = 6_000;
@@ -89,9 +86,9 @@ function execCommand(program: Program): string {
  * The command that replaces the login shell: a shell inside the container of a job's command, which reads the same
  * script. The container is found by the label that the docker module sets. The variables are the command's own, without
  * the secrets, which are in no file. `marker` is `<installation>/<job id>`. Exits with 125, as docker does, when there
- * is no such container.
+ * is no such container. With a program for a terminal, it runs that one instead of the shell.
  */
-export function containerEntry(marker: string): string {
+export function containerEntry(marker: string, terminalProgram: Program | null): string {
   const text = `container=$(docker ps --quiet --filter ${quote(`label=jobman-run=${marker}`)} | head -n 1)
 if [ -z "$container" ]; then
   if docker info >/dev/null 2>&1; then
@@ -101,7 +98,9 @@ if [ -z "$container" ]; then
   fi
   exit 125
 fi
-exec docker exec --interactive "$container" sh -c '. /jobman/variables && exec /bin/sh -s'`;
+exec docker exec --interactive ${
+    terminalProgram === null ? '' : '--tty '
+  }"$container" sh -c ${quote(`. /jobman/variables && ${terminalProgram === null ? 'exec /bin/sh -s' : execCommand(terminalProgram)}`)}`;
   // A login that began before its user joined the group docker gets the group this way, as for the command itself.
   const asMember = `text=$1
 if ! docker info >/dev/null 2>&1 && sg docker -c true 2>/dev/null; then
@@ -112,25 +111,7 @@ exec sh -c "$text"`;
   return `exec sh -c ${quote(asMember)} sh ${quote(text)}`;
 }
 
-/** A session whose start is still pending; calls are passed on in order. */
-export function deferSession(pending: Promise<Session>): Session {
-  let isStopped = false;
-  // All calls use one `then`, so that none overtakes another.
-  const later = (call: (session: Session) => void | Promise<void>): Promise<void> =>
-    pending.then(call, () => undefined);
-  const problem = (error: unknown): SessionEnd => ({
-    kind: 'unreachable',
-    reason: messageOf(error),
-    mayHaveRun: false,
-  });
-  return {
-    write: (bytes) => later((session) => session.write(bytes)),
-    end: () => void later((session) => session.end()),
-    stop() {
-      if (isStopped) return;
-      isStopped = true;
-      void later((session) => session.stop());
-    },
-    ended: pending.then((session) => session.ended, problem),
-  };
+/** The command that replaces the login shell by a program with a terminal; null: on the worker itself. */
+export function terminalEntry(program: Program, container: string | null): string {
+  return container === null ? `exec /bin/sh -c ${quote(execCommand(program))}` : containerEntry(container, program);
 }

@@ -5,11 +5,12 @@
 
 import type { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
-import type { Session, SessionEnd, SessionRequest } from '../app/worker-access.ts';
+import type { Session, SessionEnd, SessionRequest, TerminalSize } from '../app/worker-access.ts';
 import { messageOf } from '../app/errors.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { createOutputBuffer } from './process.ts';
-import { maxDataBytes, sessionScript, stopTimeoutMs, sessionCommands } from './session.ts';
+import { maxDataBytes } from '../api/worker-stream.ts';
+import { containerEntry, sessionScript, stopTimeoutMs, sessionCommands, terminalEntry } from './session.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
 import { createConnector, onSilence, keyFilesOf, type Connection, type Problem } from './ssh-connection.ts';
 import { createHostKeys } from './ssh-keys.ts';
@@ -42,8 +43,8 @@ export interface SshTarget {
 }
 
 export interface SshTransport extends Transport {
-  /** `entry` is the command that replaces the login shell; null means a plain sh. */
-  session(request: Omit<SessionRequest, 'environment'>, entry: string | null): Session;
+  /** `container`: the label of the container of the job's command, for a program in it. */
+  session(request: Omit<SessionRequest, 'environment'>, container: string | null): Session;
   /** To a port of the machine's loopback address. An open stream counts as one of the connection's sessions. */
   tunnel(port: number): Promise<Duplex | ChannelRefusal>;
 }
@@ -90,11 +91,13 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     host: HostConnections,
     // Replaces the login shell by sh, whatever shell the account has.
     entry = 'exec /bin/sh -s',
-    tries = 2,
+    { terminal, tries = 2 }: { readonly terminal?: TerminalSize; readonly tries?: number } = {},
   ): Promise<Shell | Problem> {
     const connection = await acquireConnection(host, connect);
     if ('problem' in connection) return connection;
-    const opening = openChannel(connection, idleMs, (client, done) => client.exec(entry, done));
+    const opening = openChannel(connection, idleMs, (client, done) =>
+      client.exec(entry, terminal === undefined ? {} : { pty: ptyOf(terminal) }, done),
+    );
     let removeListener = (): void => undefined;
     const silence = new Promise<'silent'>((resolve) => {
       removeListener = onSilence(connection, () => resolve('silent'));
@@ -103,7 +106,9 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     if (channel === 'silent') {
       // The program has not been sent, so another connection can serve as well.
       void opening.then((late) => 'problem' in late || late.close());
-      return tries > 1 ? openShell(host, entry, tries - 1) : { problem: `${host.target.host} no longer answers` };
+      return tries > 1
+        ? openShell(host, entry, { ...(terminal === undefined ? {} : { terminal }), tries: tries - 1 })
+        : { problem: `${host.target.host} no longer answers` };
     }
     if (!('problem' in channel)) return { channel, connection };
     return {
@@ -130,7 +135,12 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     return {
       run: (request) => runScript(target.host, () => openShell(connectionsTo(target)), request),
       stream: (request) => streamScript(target.host, () => openShell(connectionsTo(target)), request),
-      session: (request, entry) => startSession(() => openShell(connectionsTo(target), entry ?? undefined), request),
+      session(request, container) {
+        const { terminal } = request;
+        const open = (entry?: string) => openShell(connectionsTo(target), entry, terminal ? { terminal } : {});
+        if (terminal) return startTerminal(() => open(terminalEntry(request.program, container)), request);
+        return startSession(() => open(container === null ? undefined : containerEntry(container, null)), request);
+      },
       tunnel: (port) => openTunnel(connectionsTo(target), port),
     };
   }
@@ -438,6 +448,7 @@ function startSession(open: OpenShell, request: Omit<SessionRequest, 'environmen
         if (!isOver && !isStopped) channel?.write(sessionCommands.end);
       });
     },
+    resize: () => undefined,
     stop() {
       if (isStopped || isOver) return;
       isStopped = true;
@@ -445,6 +456,47 @@ function startSession(open: OpenShell, request: Omit<SessionRequest, 'environmen
       void begun.then(() => channel?.write(sessionCommands.stop));
       // If the program does not end, the watcher on the worker ends it when it sees the connection close.
       stopTimer = setTimeout(() => channel?.close(), stopTimeoutMs);
+    },
+    ended,
+  };
+}
+
+/** Understood by the terminals of people and by the hosts of clouds. */
+const terminalType = 'xterm-256color';
+
+function ptyOf({ columns, rows }: TerminalSize) {
+  return { cols: columns, rows, term: terminalType };
+}
+
+/** The connection is the terminal: its end hangs up, as that of a modem does, and so ends the program. */
+function startTerminal(open: OpenShell, { onBytes }: Pick<SessionRequest, 'onBytes'>): Session {
+  let isStopped = false;
+  const opened = open();
+  const later = async (call: (channel: ClientChannel) => void): Promise<void> => {
+    const shell = await opened;
+    if (!('problem' in shell)) call(shell.channel);
+  };
+  async function toEnd(): Promise<SessionEnd> {
+    const shell = await opened;
+    if ('problem' in shell) return { kind: 'unreachable', reason: shell.problem, mayHaveRun: false };
+    if (isStopped) shell.channel.close();
+    const end = await receiveOutput(shell.channel, onBytes);
+    if (end !== undefined) return { kind: 'ended', ...end };
+    const reason = shell.connection.closeReason || 'the connection was closed';
+    return { kind: 'unreachable', reason, mayHaveRun: true };
+  }
+  const ended = toEnd();
+  return {
+    async write(bytes) {
+      const shell = await opened;
+      if ('problem' in shell) return;
+      await Promise.race([ended, new Promise((resolve) => shell.channel.write(bytes, resolve))]);
+    },
+    end: () => void later((channel) => channel.end()),
+    resize: ({ columns, rows }) => void later((channel) => channel.setWindow(rows, columns, 0, 0)),
+    stop() {
+      isStopped = true;
+      void later((channel) => channel.close());
     },
     ended,
   };

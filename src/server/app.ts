@@ -10,11 +10,13 @@ import { answerTypes, routes, type Operation, type Route } from '../api/routes.t
 import { encodeLogPart, streamHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, LogPart } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import type { WorkerConnection } from '../app/worker-access.ts';
 import type { Actor } from '../core/model/user.ts';
 import type { Duration } from '../core/model/time.ts';
 import { readArguments } from './arguments.ts';
 import { bodyLimits, BodyTooLarge, readBody } from './body.ts';
 import { createLimits, defaultLimits, Overload, type ServerLimits } from './limits.ts';
+import { mountWorkerStreams, workerStreamPath } from './worker-streams.ts';
 import { createSenderReader, type Sender } from './sender.ts';
 import { createMetrics, metricsType, type MetricsParts } from './metrics.ts';
 import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
@@ -30,6 +32,8 @@ export interface AppParts {
   readonly limits?: ServerLimits;
   /** A clock that never goes back. */
   readonly monotonicNow?: () => Duration;
+  /** To a worker of a job that its user may use. Rejects with JobmanError if it cannot be reached. */
+  connectWorker(job: string, worker: number): Promise<WorkerConnection>;
   /** Rejects if the database does not answer. */
   ready(): Promise<void>;
   readonly login: LoginRoutes;
@@ -47,7 +51,7 @@ interface Variables {
   sender: Sender;
 }
 
-type Env = { Bindings: HttpBindings; Variables: Variables };
+export type Env = { Bindings: HttpBindings; Variables: Variables };
 
 const defaultHeartbeatMs: Duration = 15_000;
 
@@ -56,7 +60,7 @@ export function createApp(parts: AppParts): Hono<Env> {
   const app = new Hono<Env>();
   const limits = createLimits(parts.limits ?? defaultLimits, parts.monotonicNow ?? (() => performance.now()));
   const senderOf = createSenderReader(parts.trustedProxies ?? []);
-  const streams = new Map<string, Stream>();
+  const streams = createStreams(parts);
   const metrics = createMetrics(parts.metrics);
 
   app.use(measureRequests(parts.metrics));
@@ -92,19 +96,23 @@ export function createApp(parts: AppParts): Hono<Env> {
   };
   app.use('/v1/*', authenticate);
   app.get('/metrics', authenticate, async (context) => {
-    const counts = Map.groupBy(streams.values(), ({ route }) => route.path);
-    const text = await metrics.text(new Map([...counts].map(([path, open]) => [path, open.length])));
-    return context.body(text, 200, { 'content-type': metricsType });
+    return context.body(await metrics.text(streams.countByPath()), 200, { 'content-type': metricsType });
   });
 
   for (const [operation, route] of Object.entries(routes) as [Operation, Route][])
     app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => perform(operation, route, context));
 
   app.delete('/v1/streams/:id', async (context) => {
-    const stream = streams.get(context.req.param('id'));
+    const stream = streams.find(context.req.param('id'));
     if (stream?.user !== context.get('actor').user) throw noSuchStream();
-    await stream.leave();
+    await stream.leave('another request has ended it');
     return context.body(null, 204);
+  });
+
+  mountWorkerStreams(app, parts, {
+    admit: (context) => limits.openStream(context.get('actor').user),
+    keepOpen: (context, leave) =>
+      streams.add(context, { path: workerStreamPath }, async (reason) => leave(reason)).release,
   });
 
   async function perform(operation: Operation, route: Route, context: Context<Env>): Promise<Response> {
@@ -142,19 +150,8 @@ export function createApp(parts: AppParts): Hono<Env> {
       heartbeatMs,
       expected: (error) => expectedError(error, parts),
     });
-    const id = randomUUID();
-    streams.set(id, { user: context.get('actor').user, route, leave });
-    // A token may be revoked while its stream is open. A database that does not answer ends no stream.
-    const check = setInterval(() => {
-      parts.authenticate(context.get('token')).then(
-        (actor) => (actor === null ? leave() : undefined),
-        () => undefined,
-      );
-    }, heartbeatMs);
-    context.env.outgoing.once('close', () => {
-      clearInterval(check);
-      streams.delete(id);
-    });
+    const { id, release } = streams.add(context, route, leave);
+    context.env.outgoing.once('close', release);
     context.header('content-type', answerTypes[route.answer]);
     // Otherwise nginx would collect the events.
     context.header('x-accel-buffering', 'no');
@@ -163,18 +160,49 @@ export function createApp(parts: AppParts): Hono<Env> {
     return context.body(body);
   }
 
-  parts.stopping.addEventListener('abort', () => {
-    metrics.close();
-    // A reader of changes continues at the next server. An operation that changes something continues.
-    for (const { leave } of streams.values()) leave().catch(() => undefined);
-  });
+  parts.stopping.addEventListener('abort', () => metrics.close());
   return app;
+}
+
+/** Each stream ends when its token no longer counts, and when the server stops. */
+function createStreams(parts: AppParts) {
+  const streams = new Map<string, Stream>();
+  parts.stopping.addEventListener('abort', () => {
+    // A reader of changes continues at the next server. An operation that changes something continues.
+    for (const { leave } of streams.values()) leave('the server stops').catch(() => undefined);
+  });
+  return {
+    /** Until `release` is called. */
+    add(context: Context<Env>, route: Pick<Route, 'path'>, leave: Stream['leave']) {
+      const id = randomUUID();
+      streams.set(id, { user: context.get('actor').user, route, leave });
+      // A database that does not answer ends no stream.
+      const check = setInterval(() => {
+        parts.authenticate(context.get('token')).then(
+          (actor) => (actor === null ? leave('the server no longer accepts the token') : undefined),
+          () => undefined,
+        );
+      }, parts.heartbeatMs ?? defaultHeartbeatMs);
+      const release = (): void => {
+        clearInterval(check);
+        streams.delete(id);
+      };
+      return { id, release };
+    },
+
+    find: (id: string) => streams.get(id),
+
+    countByPath(): ReadonlyMap<string, number> {
+      const found = Map.groupBy(streams.values(), ({ route }) => route.path);
+      return new Map([...found].map(([path, open]) => [path, open.length]));
+    },
+  };
 }
 
 interface Stream {
   readonly user: string;
-  readonly route: Route;
-  readonly leave: () => Promise<void>;
+  readonly route: Pick<Route, 'path'>;
+  readonly leave: (reason: string) => Promise<void>;
 }
 
 function measureRequests({ meter }: MetricsParts): MiddlewareHandler<Env> {

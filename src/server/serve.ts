@@ -6,15 +6,17 @@ import {
   STATUS_CODES,
   type OutgoingHttpHeaders,
   type RequestListener,
+  ServerResponse,
+  type IncomingMessage,
   type Server,
-  type ServerResponse,
 } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { problemType, toProblem } from '../api/problem.ts';
 import { usageError } from '../app/errors.ts';
 import { second } from '../core/model/time.ts';
+import { offerUpgrade } from './worker-streams.ts';
 import { createApp, type AppParts } from './app.ts';
 import { securityHeaders } from './headers.ts';
 import { createConnectionCounter, defaultLimits, type ServerLimits } from './limits.ts';
@@ -49,9 +51,12 @@ export async function listen(
   const app = createApp({ ...parts, stopping: stopping.signal });
   const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false });
   const answers = new WeakMap<Duplex, ServerResponse>();
+  const setHeaders = (outgoing: ServerResponse): void => {
+    for (const [name, value] of Object.entries(headers)) if (value !== undefined) outgoing.setHeader(name, value);
+  };
   const server = openServer(limits, tls, (incoming, outgoing) => {
     answers.set(incoming.socket, outgoing);
-    for (const [name, value] of Object.entries(headers)) if (value !== undefined) outgoing.setHeader(name, value);
+    setHeaders(outgoing);
     if (stopping.signal.aborted) outgoing.setHeader('connection', 'close');
     void answer(incoming, outgoing);
   });
@@ -63,6 +68,16 @@ export async function listen(
     // Closed at once, the rest of the request would make the system take back the answer.
     setTimeout(() => socket.destroy(), lingerMs);
     socket.resume();
+  });
+  server.on('upgrade', (incoming, socket: Socket, head) => {
+    socket.on('error', () => socket.destroy());
+    const outgoing = new ServerResponse(incoming);
+    setHeaders(outgoing);
+    outgoing.shouldKeepAlive = false;
+    outgoing.assignSocket(socket);
+    outgoing.once('finish', () => socket.end());
+    offerUpgrade(incoming, socket, head);
+    void answer(incoming, outgoing);
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -86,6 +101,8 @@ function openServer(limits: ServerLimits, tls: ListenOptions['tls'], answer: Req
     requestTimeout,
     keepAliveTimeout,
     connectionsCheckingInterval: headersTimeout / 4,
+    // A request for another protocol, such as HTTP/2, is answered as if it did not ask for it.
+    shouldUpgradeCallback: ({ headers }: IncomingMessage) => headers.upgrade?.toLowerCase() === 'websocket',
   };
   if (tls === undefined) return createServer(options, answer);
   let inForce = tls();

@@ -14,7 +14,7 @@ import {
 } from '../app/server-in-use.ts';
 import type { UserName } from '../core/model/user.ts';
 import { readContexts } from '../files/contexts-file.ts';
-import { createServerClient } from '../http-client/client.ts';
+import { createServerClient, type HttpClientParts } from '../http-client/client.ts';
 import { isLoopback } from '../http/client.ts';
 import { contextsFile } from './paths.ts';
 
@@ -81,20 +81,23 @@ export function requireToken(token: string, source: string): string {
 /** Connects with the first call. Throws JobmanError. */
 export function openServerClient(
   io: Pick<Io, 'env' | 'onSignal'>,
-  { url, token, ca, chosenBy }: ServerInUse,
+  server: ServerInUse,
   user: UserName | null,
   beforeChange: () => void,
 ): Client {
-  const { env } = io;
   const onSignal = (call: () => void) => io.onSignal(call);
   if (user !== null)
     throw usageError(
       `On a server, the token decides who you are: unset ${userEnvVariable}, which is ${user}.`,
-      localRemedies(chosenBy),
+      localRemedies(server.chosenBy),
     );
-  const remedy =
+  return createServerClient({ ...httpPartsOf(io, server), beforeChange, onSignal });
+}
+
+export function httpPartsOf({ env }: Pick<Io, 'env'>, { url, token, ca, chosenBy }: ServerInUse): HttpClientParts {
+  const tokenRemedy =
     chosenBy === serverVariable && (env[tokenVariable] ?? '') !== ''
       ? `${tokenVariable} has it. Set a new one, or unset both variables and log in: jobman login ${url}`
       : `To log in again: jobman login ${url}`;
-  return createServerClient({ server: url, token, ca, env, beforeChange, onSignal, tokenRemedy: remedy });
+  return { server: url, token, ca, env, tokenRemedy };
 }

@@ -15,6 +15,7 @@ import { listen, type Listening, type ListenOptions } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
 import { databaseOf } from './paths.ts';
 import { secretKeys } from './secrets.ts';
+import { loadAllocation } from './worker-access.ts';
 import { createLogger, fingerprintOf } from './controller-process.ts';
 import { createLoginRoutes } from './login.ts';
 
@@ -51,6 +52,10 @@ export async function runServer(options: ServerOptions): Promise<number> {
       authenticate: async (token) =>
         createAuthenticate({ access: (await clients.parts()).access, now: () => io.now() })(token),
       clientOf: async (actor) => clientFor(async () => actor, await clients.parts()),
+      async connectWorker(job, worker) {
+        const { store: current, workerRoutes } = await clients.parts();
+        return (await workerRoutes()).connect(await loadAllocation(current, job), worker);
+      },
       ready: async () => void (await (await clients.parts()).store.changeCount()),
       login,
       reportBug: (line) => log.error(line),

@@ -116,10 +116,8 @@ export function createServices(io: Io): LabServices {
 
     doctor: (onChange) => import('./doctor.ts').then(({ diagnose }) => diagnose(services, onChange)),
 
-    async workers(ref, connection) {
-      const [{ openWorkers }, client] = await Promise.all([import('./worker-access.ts'), services.client()]);
-      return openWorkers(services, (options) => client.workerTicket(ref, options), connection);
-    },
+    workers: (ref, connection) =>
+      import('./worker-access.ts').then(({ openWorkersOf }) => openWorkersOf(services, ref, connection)),
 
     onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),
   };
@@ -151,7 +149,6 @@ function partsOfThisMachine(services: LabServices): Partial<LabServices> {
     secretKeys: local('`jobman secret encrypt`', () => services.secretKeys()),
     emulator: local('`jobman emulator`', () => services.emulator()),
     doctor: local('`jobman doctor`', (onChange) => services.doctor(onChange)),
-    workers: local('`jobman ssh`', (ref, connection) => services.workers(ref, connection)),
     cluster: local(cluster, (options) => services.cluster(options)),
     namedSecret: local(cluster, (secret) => services.namedSecret(secret)),
     lab: local('`tpu`', () => services.lab()),

@@ -3,6 +3,7 @@
 
 import {
   containerLabel,
+  deferSession,
   requireMachines,
   requireWorker,
   type Session,
@@ -16,16 +17,24 @@ import {
 import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
 import type { AllocationRef, Store, WorkerRef } from '../app/ports.ts';
 import type { StepRunner } from '../app/manual-step.ts';
+import type { Ref } from '../app/client.ts';
+import type { ServerInUse } from '../app/server-in-use.ts';
 import type { Services } from '../app/services.ts';
 import type { WorkerLinks } from './backends.ts';
 import { cacheFor } from '../controller/timers.ts';
 import type { Job } from '../core/model/job.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { connectRelay, relaySocket, serveRelay, type RelayOptions } from '../remote/relay.ts';
-import { containerEntry, deferSession } from '../remote/session.ts';
 import { requireOriginalHome } from '../store/open-database.ts';
 import type { SshPool, SshTransport } from '../remote/ssh.ts';
 import { databaseOf } from './paths.ts';
+
+/** Of a job of this machine or of the server in use. Throws JobmanError. */
+export async function openWorkersOf(services: Services, ref: Ref, connection: 'shared' | 'own'): Promise<WorkerAccess> {
+  const [client, server] = await Promise.all([services.client(), services.server()]);
+  if (server === null) return openWorkers(services, (options) => client.workerTicket(ref, options), connection);
+  return openWorkersOfServer(services, server, await client.workerTicket(ref));
+}
 
 /** Over the relay, else over own connections. Throws JobmanError if the job has no machines. */
 export async function openWorkers(
@@ -80,14 +89,7 @@ export async function openWorkers(
   return {
     ticket,
     start,
-    async put(worker, request) {
-      const { copyToRemote } = await import('../remote/copy.ts');
-      return copyToRemote((session) => start(worker, session), { ...request, cwd: io.cwd });
-    },
-    async get(worker, request) {
-      const { copyFromRemote } = await import('../remote/copy.ts');
-      return copyFromRemote((session) => start(worker, session), { ...request, cwd: io.cwd });
-    },
+    ...copiesOver(start, io.cwd),
     async tunnel(worker, port) {
       try {
         const transport = await (await own()).transport(await loginOf(worker));
@@ -96,11 +98,13 @@ export async function openWorkers(
         return { problem: messageOf(error), isReached: false };
       }
     },
-    sshHosts: () =>
-      Promise.all(
-        Array.from({ length: ticket.workers }, async (_, worker) => (await own()).sshHost(await loginOf(worker))),
-      ),
-    sshArgv: async (worker, command) => (await own()).sshArgv(await loginOf(worker), command),
+    ssh: {
+      hosts: () =>
+        Promise.all(
+          Array.from({ length: ticket.workers }, async (_, worker) => (await own()).sshHost(await loginOf(worker))),
+        ),
+      argv: async (worker, command) => (await own()).sshArgv(await loginOf(worker), command),
+    },
     close() {
       relay?.close();
       pool?.close();
@@ -108,8 +112,46 @@ export async function openWorkers(
   };
 }
 
+/** Through the server, which connects. */
+async function openWorkersOfServer(
+  { io }: Pick<Services, 'io'>,
+  server: ServerInUse,
+  ticket: WorkerTicket,
+): Promise<WorkerAccess> {
+  const [{ createWorkerStreams }, { httpPartsOf }] = await Promise.all([
+    import('../http-client/worker-streams.ts'),
+    import('./server-client.ts'),
+  ]);
+  const streams = createWorkerStreams(httpPartsOf(io, server));
+  const start: WorkerAccess['start'] = (worker, request) => {
+    requireWorker(ticket.job, worker, ticket.workers);
+    return streams.start(ticket, worker, request);
+  };
+  return {
+    ticket,
+    start,
+    ...copiesOver(start, io.cwd),
+    tunnel: (worker, port) => streams.tunnel(ticket, worker, port),
+    ssh: null,
+    close: () => streams.close(),
+  };
+}
+
+function copiesOver(start: WorkerAccess['start'], cwd: string): Pick<WorkerAccess, 'put' | 'get'> {
+  return {
+    async put(worker, request) {
+      const { copyToRemote } = await import('../remote/copy.ts');
+      return copyToRemote((session) => start(worker, session), { ...request, cwd });
+    },
+    async get(worker, request) {
+      const { copyFromRemote } = await import('../remote/copy.ts');
+      return copyFromRemote((session) => start(worker, session), { ...request, cwd });
+    },
+  };
+}
+
 function startSession(transport: SshTransport, request: SessionRequest, container: string): Session {
-  return transport.session(request, request.environment === 'container' ? containerEntry(container) : null);
+  return transport.session(request, request.environment === 'container' ? container : null);
 }
 
 /** For tickets. Opened at the first use, because most commands need no cloud. */
@@ -133,6 +175,13 @@ export function createWorkerRoutes(services: Services): WorkerRoutes {
   return {
     requireOriginal: () => requireOriginalHome(databaseOf(services)),
     login: async (ref, worker) => (await (opened ??= open())).login({ ...ref, worker }),
+    async connect(ref, worker) {
+      const transport = await (await (opened ??= open())).transport({ ...ref, worker });
+      return {
+        start: (request) => startSession(transport, request, containerLabel(ref.job)),
+        tunnel: (port) => transport.tunnel(port),
+      };
+    },
     async removeRunFolders(ref) {
       const links = await open();
       const remote = (ref.allocation.hosts ?? []).flatMap(({ externalIp }, worker) =>
@@ -189,7 +238,7 @@ export async function shareConnections(parts: {
 }
 
 /** Throws JobmanError when the job has no known machines. */
-async function loadAllocation(store: Store, id: string): Promise<AllocationRef> {
+export async function loadAllocation(store: Store, id: string): Promise<AllocationRef> {
   const stored = await store.load(id);
   if (stored === undefined) throw new JobmanError(`There is no job ${id}.`, exitCode.notFound);
   return { job: stored.job, allocation: requireMachines(stored.job) };

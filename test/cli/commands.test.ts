@@ -1009,9 +1009,11 @@ test('ssh passes on the worker and the arguments after --', async () => {
   const services = {
     workers: async (id: string) =>
       ({
-        sshArgv: async (worker: number, command: readonly string[]) => {
-          seen.push([id, worker, command]);
-          return ['ssh', 'host'];
+        ssh: {
+          argv: async (worker: number, command: readonly string[]) => {
+            seen.push([id, worker, command]);
+            return ['ssh', 'host'];
+          },
         },
         close: () => undefined,
       }) as unknown as WorkerAccess,

@@ -126,6 +126,7 @@ const workers: WorkerAccess = {
   start: (worker, { onBytes }) => ({
     write: async () => undefined,
     end: () => undefined,
+    resize: () => undefined,
     stop: () => undefined,
     ended: (async () => {
       await onBytes(Buffer.from(`${evil}\n${worker}\n`), 'stdout');
@@ -135,8 +136,7 @@ const workers: WorkerAccess = {
   put: async () => ({ kind: 'failed', cause: 'failed', reason: evil }),
   get: async () => ({ kind: 'failed', cause: 'conflict', reason: evil }),
   tunnel: async () => ({ problem: evil, isReached: true }),
-  sshHosts: async () => [{ worker: 0, host: 'h', options: [['User', evil]] }],
-  sshArgv: async () => [evil],
+  ssh: { hosts: async () => [{ worker: 0, host: 'h', options: [['User', evil]] }], argv: async () => [evil] },
   close: () => undefined,
 };
 

@@ -46,6 +46,7 @@ function workerAccess(
       return {
         write: async (bytes) => void written.push(Buffer.from(bytes)),
         end: () => ended(Buffer.concat(written).toString()),
+        resize: () => undefined,
         stop() {
           asked.stopped = true;
           for (const call of calls) call();
@@ -56,11 +57,13 @@ function workerAccess(
     put: copies.put ?? none,
     get: copies.get ?? none,
     tunnel: () => Promise.reject(new Error('this test has no tunnel')),
-    sshHosts: async () => [
-      { worker: 0, host: '10.0.0.1', options: [['User', 'alice']] },
-      { worker: 1, host: '10.0.0.2', options: [['User', 'alice']] },
-    ],
-    sshArgv: () => Promise.reject(new Error('this test has no shell')),
+    ssh: {
+      hosts: async () => [
+        { worker: 0, host: '10.0.0.1', options: [['User', 'alice']] },
+        { worker: 1, host: '10.0.0.2', options: [['User', 'alice']] },
+      ],
+      argv: () => Promise.reject(new Error('this test has no shell')),
+    },
     close: () => undefined,
   };
 }
@@ -79,10 +82,13 @@ function options(workers: WorkerAccess, more: CliHarnessOptions = {}): CliHarnes
 const terminal = { columns: 80, rows: 24 };
 
 test('ssh-config writes no value that would begin a line of its own', async () => {
-  const sshHosts = async () => [
+  const hosts = async () => [
     { worker: 0, host: 'h', options: [['User', 'a\n  ProxyCommand touch PWN']] as [string, string][] },
   ];
-  const { code, out } = await jobman(['ssh-config', '42'], options({ ...workerAccess(1, prints([])), sshHosts }));
+  const { code, out } = await jobman(
+    ['ssh-config', '42'],
+    options({ ...workerAccess(1, prints([])), ssh: { hosts, argv: () => assert.fail() } }),
+  );
   assert.equal(code, 1);
   assert.equal(out, '');
 });

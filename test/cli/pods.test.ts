@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Cluster, ClusterExecRequest, ClusterSession, ClusterTarget } from '../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterExecRequest, ClusterTarget } from '../../src/app/cluster/cluster.ts';
 import type { ClusterContainer, ClusterPod } from '../../src/app/cluster/objects.ts';
-import { sessionNotOpened, type CopyRequest, type SessionEnd } from '../../src/app/worker-access.ts';
+import { sessionNotOpened, type CopyRequest, type Session, type SessionEnd } from '../../src/app/worker-access.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { fakeCluster, jobman, jobView } from './support/harness.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
@@ -46,7 +46,7 @@ async function run(pods: readonly ClusterPod[], argv: readonly string[], end?: S
     async *pods() {
       yield pods;
     },
-    exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession {
+    exec(target: ClusterTarget, request: ClusterExecRequest): Session {
       started.push({ target, request });
       const ended = (async () => {
         if (end !== undefined) return end;
@@ -133,7 +133,6 @@ suite('exec in a job in a cluster', () => {
     assert.match((await exec(two, '--in-container', '--', 'ls')).err, /--in-container is for a TPU job/);
     const jobs = [jobView()];
     for (const [flag, message] of [
-      ['-t', /A shell on a worker: jobman ssh 000042/],
       ['--pod=1', /--pod needs a job in a cluster; a TPU has workers: --workers\./],
       ['--container=x', /--container needs a job in a cluster; the job's own is --in-container\./],
     ] as const) {

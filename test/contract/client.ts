@@ -721,6 +721,7 @@ export function clientSuite(implementation: OpenClient): void {
     const routes: WorkerRoutes = {
       requireOriginal: () => Promise.resolve(),
       removeRunFolders: async () => [],
+      connect: () => assert.fail('a ticket makes no connection'),
       login: async ({ allocation }, worker) => {
         const host = allocation.hosts?.[worker]?.externalIp ?? null;
         if (host === null) throw new JobmanError('no address yet', exitCode.unreachable);
@@ -765,7 +766,7 @@ export function clientSuite(implementation: OpenClient): void {
       for (const [id, message] of [
         [waiting, 'Job 000001 has no workers yet. Explain: jobman why 1'],
         [over, 'Job 000002 has finished (stopped) and has no workers. Resume: jobman resume 2'],
-        [local, 'Job 000003 is a local job: it runs on this machine and has no remote workers.'],
+        [local, 'Job 000003 is a local job and has no remote workers.'],
       ] as const)
         assert.equal((await refusal(fixture.client.workerTicket(id))).message, message);
     });
@@ -850,6 +851,7 @@ export function clientSuite(implementation: OpenClient): void {
       requireOriginal: () => Promise.resolve(),
       removeRunFolders: async () => kept.shift() ?? assert.fail('it was called too often'),
       login: () => assert.fail('a clean needs no login'),
+      connect: () => assert.fail('a clean makes no connection'),
     });
     const pools = async () => [{ name: 'gpu1', slots: 1, gpus: null }];
     const fixture = openFixture(t, { workerRoutes, pools });

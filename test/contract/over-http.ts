@@ -32,6 +32,7 @@ export function serveClients(bugs: string[] = []) {
           return actor;
         },
         clientOf: (actor) => withCheckedAnswers(clients.get(actor) ?? assert.fail('an actor without a client')),
+        connectWorker: () => assert.fail('no operation of a client opens a stream'),
         ready: () => Promise.resolve(),
         metrics: emptyMetrics(),
         limits: { ...defaultLimits, requestsPerSecond: 0 },

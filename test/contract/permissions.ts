@@ -446,6 +446,7 @@ function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
     workerRoutes: async () => ({
       requireOriginal: () => Promise.resolve(),
       login: () => Promise.reject(new Error('this test has no cloud')),
+      connect: () => Promise.reject(new Error('this test has no cloud')),
       removeRunFolders: async () => [],
     }),
     openStepRunner: async () => ({ run: async () => ({ kind: 'done' }), close: () => undefined }),

@@ -13,6 +13,7 @@ import { temporaryFolder } from '../support/folder.ts';
 const silent = (): Session => ({
   write: () => Promise.resolve(),
   end: () => undefined,
+  resize: () => undefined,
   stop: () => undefined,
   ended: Promise.resolve({ kind: 'unreachable', reason: 'silent', mayHaveRun: false }),
 });
@@ -203,6 +204,7 @@ function container(path: string): StartSession {
     return {
       write: (bytes) => new Promise((resolve) => child.stdin.write(bytes, () => resolve())),
       end: () => void child.stdin.end(),
+      resize: () => undefined,
       stop: () => void child.kill(),
       ended: new Promise((resolve) => {
         child.once('close', (exitCode, signal) => resolve({ kind: 'ended', exitCode, signal }));

@@ -9,24 +9,22 @@ import { openWorld } from '../support/world.ts';
 
 const version = '1.2.3';
 
-/** A relay that accepts a connection after `delay`, and ends each session at once. */
-async function openSlowRelay(t: TestContext, delay: (url: string) => number): Promise<string> {
+/** A relay that accepts each connection after its delay, and ends each session at once. */
+async function openSlowRelay(t: TestContext, ...delays: readonly number[]): Promise<string> {
   const file = join(openWorld(t).folder, 'relay.sock');
   const relay = new WebSocketServer({ noServer: true });
-  relay.on('connection', (socket, { url = '/' }) => {
+  relay.on('connection', (socket) => {
     const end = JSON.stringify({ kind: 'ended', exitCode: 7, signal: null });
-    if (url !== '/') socket.send(Buffer.concat([Buffer.from([7]), Buffer.from(end)]));
+    socket.once('message', () => socket.send(Buffer.concat([Buffer.from([7]), Buffer.from(end)])));
   });
+  const left = [...delays];
   const server = createServer();
   server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => undefined);
-    setTimeout(
-      () => {
-        if (!socket.destroyed)
-          relay.handleUpgrade(request, socket, head, (client) => relay.emit('connection', client, request));
-      },
-      delay(request.url ?? '/'),
-    );
+    setTimeout(() => {
+      if (!socket.destroyed)
+        relay.handleUpgrade(request, socket, head, (client) => relay.emit('connection', client, request));
+    }, left.shift());
   });
   await new Promise<void>((resolve) => server.listen(file, resolve));
   t.after(() => {
@@ -40,7 +38,7 @@ async function openSlowRelay(t: TestContext, delay: (url: string) => number): Pr
 const busyTime = 1_500;
 
 test('a session waits for a controller that is busy', async (t) => {
-  const file = await openSlowRelay(t, (url) => (url === '/' ? 0 : busyTime));
+  const file = await openSlowRelay(t, 0, busyTime);
   const relay = await connectRelay(file, version);
   assert.ok(relay);
   const session = relay.start('000001', 0, {
@@ -54,6 +52,6 @@ test('a session waits for a controller that is busy', async (t) => {
 });
 
 test('a controller that is busy at the first connection is not used', async (t) => {
-  const file = await openSlowRelay(t, () => busyTime);
+  const file = await openSlowRelay(t, busyTime);
   assert.equal(await connectRelay(file, version), undefined);
 });

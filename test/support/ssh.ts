@@ -1,5 +1,5 @@
 /** jobman's own SSH transport to an OpenSSH server of a test. */
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import {
   createSshPool,
   type SshPool,
@@ -10,10 +10,14 @@ import {
 import { openSshd, type Sshd } from '../remote/sshd.ts';
 
 /** A test with its own server; skipped with a message without sshd. */
-export function sshdTest(name: string, run: (sshd: Sshd) => Promise<void>, settings: readonly string[] = []): void {
+export function sshdTest(
+  name: string,
+  run: (sshd: Sshd, t: TestContext) => Promise<void>,
+  settings: readonly string[] = [],
+): void {
   test(name, async (t) => {
     const sshd = await openSshd(t, settings);
-    if (sshd !== undefined) await run(sshd);
+    if (sshd !== undefined) await run(sshd, t);
   });
 }
 

@@ -4,9 +4,8 @@
 // A cluster job exists only in its cluster and not in our database; its name identifies it. The objects contain only
 // the fields that jobman shows or decides from, because a list of ten thousand whole Jobs is thirty megabytes of JSON.
 
-import type { Duplex } from 'node:stream';
 import type { V1Job } from '@kubernetes/client-node';
-import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../worker-access.ts';
+import type { CopyEnd, CopyRequest, Session, SessionRequest, TerminalSize, Tunnel } from '../worker-access.ts';
 import { JobmanError } from '../errors.ts';
 import type { ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
 import type { Instant } from '../../core/model/time.ts';
@@ -119,16 +118,6 @@ export interface ClusterAttachRequest extends Pick<SessionRequest, 'onBytes'> {
   readonly terminal: TerminalSize | null;
 }
 
-export interface TerminalSize {
-  readonly columns: number;
-  readonly rows: number;
-}
-
-/** A program in a container. A lost connection is not its end: jobman ends the processes that it can still reach. */
-export interface ClusterSession extends Session {
-  resize(size: TerminalSize): void;
-}
-
 /** Failures are JobmanError: 3 absent, 4 name taken, 5 unreachable (or an expired login), else 1. */
 export interface Cluster {
   /** Reads the kubeconfig only; sends no request. */
@@ -173,14 +162,17 @@ export interface Cluster {
   createSecret(name: string, job: V1Job, data: Readonly<Record<string, string>>): Promise<void>;
   /** Replaces these values. */
   patchSecret(name: string, data: Readonly<Record<string, string>>): Promise<void>;
-  /** Needs the right to `create` (before 1.35 to `get`) `pods/exec`. */
-  exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession;
+  /**
+   * A lost connection is not the end of the program: jobman ends the processes that it can still reach. Needs the right to
+   * `create` (before 1.35 to `get`) `pods/exec`.
+   */
+  exec(target: ClusterTarget, request: ClusterExecRequest): Session;
   /** Attaches to the main program; without exit code. Needs `create` (before 1.35 `get`) on `pods/attach`. */
-  attach(target: ClusterTarget, request: ClusterAttachRequest): ClusterSession;
+  attach(target: ClusterTarget, request: ClusterAttachRequest): Session;
   /** Needs `sh` and `tar` in the image. Relative paths start at `cwd` here and at the working directory there. */
   put(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;
   get(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;
   /** Connects to the pod's own loopback address. The problem contains the pod's message. */
-  tunnel(pod: string, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
+  tunnel(pod: string, port: number): Promise<Tunnel>;
   close(): Promise<void>;
 }

@@ -8,8 +8,8 @@ import type { WebSocket } from 'ws';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/model/time.ts';
-import { toNoReply, type NoReply, type Reply } from '../../http/reply.ts';
-import { readBody } from '../../http/client.ts';
+import type { NoReply, Reply } from '../../http/reply.ts';
+import { awaitHandshake } from '../../http/websocket.ts';
 import type { Api } from './api.ts';
 import type { LoginCredentials } from './login.ts';
 import { ClusterRefusal } from './status.ts';
@@ -45,7 +45,6 @@ const protocols = [
   'v2.channel.k8s.io',
   'channel.k8s.io',
 ];
-const maxRefusalBytes = 1 << 20;
 
 export function podPath({ clusterContext }: Pick<ClusterAccess, 'clusterContext'>, pod: string): string {
   return `/api/v1/namespaces/${encodeURIComponent(clusterContext.namespace)}/pods/${encodeURIComponent(pod)}`;
@@ -103,19 +102,7 @@ async function handshake(
     if (isBinary && !messages.push(data)) socket.pause();
   });
   socket.on('close', () => messages.push(null));
-  return new Promise((resolve) => {
-    socket.once('open', () => resolve({ status: 101, socket, messages }));
-    socket.once('error', (error) => resolve(toNoReply(error, false)));
-    socket.once('unexpected-response', (outgoing, incoming) => {
-      const { statusCode: status = 0, headers: replyHeaders } = incoming;
-      readBody(incoming, maxRefusalBytes)
-        .then(
-          (bytes) => resolve({ status, headers: replyHeaders, bytes }),
-          (error: unknown) => resolve(toNoReply(error, true)),
-        )
-        .finally(() => outgoing.destroy());
-    });
-  });
+  return (await awaitHandshake(socket)) ?? { status: 101, socket, messages };
 }
 
 function createChannels({ socket, messages }: OpenedSocket, onMessage: ChannelsRequest['onMessage']) {

@@ -1,14 +1,14 @@
 // Sessions with a program in a container. `exec` starts a program; `attach` connects to the container's own program,
 // whose earlier output is not repeated and whose exit code is in the container's state.
 
-import { sessionNotOpened, type Program, type SessionEnd } from '../../app/worker-access.ts';
-import type {
-  ClusterAttachRequest,
-  ClusterExecRequest,
-  ClusterSession,
-  ClusterTarget,
-  TerminalSize,
-} from '../../app/cluster/cluster.ts';
+import {
+  sessionNotOpened,
+  type Program,
+  type Session,
+  type SessionEnd,
+  type TerminalSize,
+} from '../../app/worker-access.ts';
+import type { ClusterAttachRequest, ClusterExecRequest, ClusterTarget } from '../../app/cluster/cluster.ts';
 import { withTimeout } from '../../app/concurrency.ts';
 import { JobmanError, messageOf } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/model/time.ts';
@@ -61,7 +61,7 @@ function endBeforeOpen(error: unknown): SessionEnd {
 }
 
 /** Runs a program. Failures before it starts are part of the session's end. */
-export function startExec(cluster: ClusterAccess, target: ClusterTarget, request: ClusterExecRequest): ClusterSession {
+export function startExec(cluster: ClusterAccess, target: ClusterTarget, request: ClusterExecRequest): Session {
   const marker = `JOBMAN_EXEC=${randomBytes(8).toString('hex')}`;
   const reportText = `${marker}: `;
   let channels: Channels | undefined;
@@ -162,7 +162,7 @@ export function startAttach(
   cluster: ClusterAccess,
   { pod, container }: ClusterTarget,
   request: ClusterAttachRequest,
-): ClusterSession {
+): Session {
   const input = createInput(request.terminal);
   let isStopped = false;
   let channels: Channels | undefined;

@@ -1,7 +1,8 @@
 // Attaches this terminal or this input to the pod of a new job; exits with the program's exit code.
 
-import type { Cluster, ClusterTarget, ClusterAttachRequest, ClusterSession } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterTarget, ClusterAttachRequest } from '../../app/cluster/cluster.ts';
 import type { ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/objects.ts';
+import type { Session } from '../../app/worker-access.ts';
 import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/model/time.ts';
@@ -192,10 +193,7 @@ function containerExitCode({ exitCode: code, signal }: ClusterContainer): number
 const ctrlC = 0x03;
 
 /** Connects this terminal to the program until it ends. Ctrl-C goes to the program. */
-export async function attachTerminal(
-  cli: Cli,
-  start: (request: ClusterAttachRequest) => ClusterSession,
-): Promise<number> {
+export async function attachTerminal(cli: Cli, start: (request: ClusterAttachRequest) => Session): Promise<number> {
   const { io } = cli;
   const session = start({
     terminal: io.stdout.size(),

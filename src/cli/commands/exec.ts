@@ -22,7 +22,7 @@ export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: re
           `${flag} is for one ${noun}, and this command runs on ${pluralize(selected.length, noun)}${found === '' ? '' : ` (${found})`}: choose one with ${noun === 'pod' ? '--pod' : '--workers'}.`,
         );
       }
-      if (flags.tty !== true || attach === undefined) return await runOnWorkers(cli, machines, program, flags);
+      if (flags.tty !== true) return await runOnWorkers(cli, machines, program, flags);
       expectTerminal(cli, flags);
       const { attachTerminal } = await import('../cluster/interactive.ts');
       return await attachTerminal(cli, (request) => attach(first, { ...request, program }));

@@ -1,7 +1,7 @@
 import type { SshFlags } from '../table/flags.ts';
 import type { SshHostOutput } from '../outputs.ts';
 import type { SshHost } from '../../app/worker-access.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { runSsh } from '../jobs/machines.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { type Cli, forEach, type GlobalFlags, refuseJson, splitRef, refsOf } from '../context.ts';
@@ -25,7 +25,14 @@ export async function sshConfig(
     const access = await cli.services.workers(ref, 'own');
     const { job } = access.ticket;
     try {
-      for (const host of await access.sshHosts()) {
+      if (access.ssh === null)
+        throw usageError(
+          'Through a server there is no configuration for ssh, because the keys of the workers stay on the server.',
+          [
+            `A shell: jobman ssh ${Number(job)} · For an editor: jobman port-forward ${Number(job)} 2222:22, with your own key`,
+          ],
+        );
+      for (const host of await access.ssh.hosts()) {
         if (cli.json) cli.printJson(hostJson(job, host));
         else cli.print(hostBlock(job, host));
       }

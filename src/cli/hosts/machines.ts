@@ -1,6 +1,6 @@
 // The workers or pods of a job, for the commands that run programs on them and copy files.
 
-import type { ClusterAttachRequest, ClusterSession } from '../../app/cluster/cluster.ts';
+import type { ClusterAttachRequest } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../../app/worker-access.ts';
 import type { ExecFlags } from '../table/flags.ts';
 
@@ -15,11 +15,8 @@ export interface Machines {
   /** Names of the pods. */
   readonly names?: ReadonlyMap<number, string>;
   start(machine: number, request: SessionRequest): Session;
-  /** Only a pod has a terminal to attach; `jobman ssh` is the one of a worker. */
-  readonly attach?: (
-    machine: number,
-    request: ClusterAttachRequest & Pick<SessionRequest, 'program'>,
-  ) => ClusterSession;
+  /** Runs a program with a terminal. */
+  readonly attach: (machine: number, request: ClusterAttachRequest & Pick<SessionRequest, 'program'>) => Session;
   put(machine: number, request: CopyRequest): Promise<CopyEnd>;
   get(machine: number, request: CopyRequest): Promise<CopyEnd>;
   close(): void;

@@ -1,7 +1,7 @@
 import type { Ref } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { noticeChanges } from '../../app/job-updates.ts';
-import { requireWorker, type WorkerAccess } from '../../app/worker-access.ts';
+import { requireWorker, type Program, type SessionRequest, type WorkerAccess } from '../../app/worker-access.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Cli } from '../context.ts';
 import type { PortForwardFlags } from '../table/flags.ts';
@@ -9,9 +9,6 @@ import type { ForwardTarget } from './forwarded-ports.ts';
 import type { MachineFlags, Machines } from './machines.ts';
 
 export async function openWorkers(cli: Cli, id: string, use: 'own' | 'shared', flags: MachineFlags): Promise<Machines> {
-  if (flags.tty === true) {
-    throw usageError(`--tty needs a job in a cluster. A shell on a worker: jobman ssh ${id}`);
-  }
   if (flags.pod !== undefined) throw podError('--workers');
   if (flags.container !== undefined) {
     throw usageError(`--container needs a job in a cluster; the job's own is --in-container.`);
@@ -30,7 +27,41 @@ export async function openWorkers(cli: Cli, id: string, use: 'own' | 'shared', f
   const all = Array.from({ length: count }, (_, worker) => worker);
   const selected =
     choice === 'all' ? all : all.filter((worker) => choice.some(([from, to]) => from <= worker && worker <= to));
-  return { ...access, noun: 'worker', selected, count };
+  return machinesOf(access, selected, flags.inContainer === true ? 'container' : 'host');
+}
+
+function machinesOf(
+  access: WorkerAccess,
+  selected: readonly number[],
+  environment: SessionRequest['environment'],
+): Machines {
+  return {
+    ...access,
+    noun: 'worker',
+    selected,
+    count: access.ticket.workers,
+    attach: (worker, request) => access.start(worker, { ...request, environment, hasInput: true }),
+  };
+}
+
+/** As ssh does: a shell on this terminal, or a command with this input and output. */
+export async function openShell(
+  cli: Cli,
+  access: WorkerAccess,
+  worker: number,
+  command: readonly string[],
+): Promise<number> {
+  requireWorker(access.ticket.job, worker, access.ticket.workers);
+  const { stdin, stdout } = cli.io;
+  const [line = 'exec "${SHELL:-/bin/sh}" -l', ...others] = command;
+  const program: Program = others.length === 0 ? { kind: 'line', line } : { kind: 'argv', argv: command };
+  const machines = machinesOf(access, [worker], 'host');
+  if (command.length > 0 || !stdin.isTerminal || !stdout.isTerminal) {
+    const { runOnWorkers } = await import('./run-on-workers.ts');
+    return runOnWorkers(cli, machines, program, { stdin: true });
+  }
+  const { attachTerminal } = await import('../cluster/interactive.ts');
+  return attachTerminal(cli, (request) => machines.attach(worker, { ...request, program }));
 }
 
 function podError(instead: string): JobmanError {

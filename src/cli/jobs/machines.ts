@@ -43,16 +43,21 @@ export async function openPortTarget(
 
 /** Opens a shell or runs a command on a worker, in this terminal. */
 export async function runSsh(
-  { services }: Cli,
+  cli: Cli,
   jobs: Jobs,
   job: FoundJob,
   worker: number,
   command: readonly string[],
 ): Promise<number> {
+  const { services } = cli;
   const record = await jobs.record(job);
   if (record === null) {
     const access = await services.workers(job.id, 'own');
-    const argv = await access.sshArgv(worker, command).finally(() => access.close());
+    if (access.ssh === null) {
+      const { openShell } = await import('../hosts/workers.ts');
+      return openShell(cli, access, worker, command).finally(() => access.close());
+    }
+    const argv = await access.ssh.argv(worker, command).finally(() => access.close());
     return services.onTerminal(argv);
   }
   const [, { name }] = expectInCluster(record);

@@ -327,7 +327,7 @@ export const execFlags = {
   workers: valueFlag('Which workers or pods; all by default', 'all|0,2', parseWorkers, 'w'),
   timeout: valueFlag('End the command on the workers after this time', 'time', parseDuration),
   stdin: boolFlag('Send standard input to the command, on one worker'),
-  tty: boolFlag('In a cluster: attach this terminal to the command, in one pod; the same as -it', 't', '-it', '-ti'),
+  tty: boolFlag('Attach this terminal to the command, on one worker or pod; the same as -it', 't', '-it', '-ti'),
   ...podFlags,
   inContainer: boolFlag('Run it in the container of the job'),
   noFold,

@@ -5,12 +5,12 @@ import { cpFlags, execFlags, jobName, jobs, portForwardFlags, setupFlags, sshFla
 export const workers = grouped('Workers', [
   command({
     names: ['ssh'],
-    usesHome: true,
     summary: 'Open a shell on a worker',
     usage: '<job> [--worker n] [-- command...]',
     about:
       "Runs the system's ssh on this terminal. The connection ends within a minute if the worker does not " +
-      'answer, unless your ssh_config says otherwise. The exit code is that of the remote program.\n\n' +
+      'answer, unless your ssh_config says otherwise. The exit code is that of the remote program. Through a server ' +
+      'the server connects, and your ssh_config has no effect.\n\n' +
       'For many workers at once: jobman exec. For an editor: jobman ssh-config.',
     examples: [
       ['jobman ssh 42', 'worker 0'],
@@ -23,7 +23,6 @@ export const workers = grouped('Workers', [
   }),
   command({
     names: ['exec'],
-    usesHome: true,
     summary: 'Run a command on several workers or pods at once',
     usage: '<job> [--workers all|0,2] [--timeout 30s] [--stdin] [-t] [--in-container] [--pod pod] -- <command>...',
     about:
@@ -34,12 +33,13 @@ export const workers = grouped('Workers', [
       'With several workers each line begins with the number of its worker. A terminal shows identical lines once and ends with a ' +
       'count: `same on 31/32`. Ctrl-C also ends the command on the workers.\n\n' +
       'The exit code is the highest one of all workers. A command that a signal killed has 128 plus the number of the signal.\n\n' +
-      'For a job in a cluster it runs in all running pods; -it attaches this terminal to one of them.',
+      '-it attaches this terminal to the command, on one worker. For a job in a cluster it runs in all running pods.',
     examples: [
       ["jobman exec 42 -- 'df -h / | tail -1'", 'a line for a shell, on all workers'],
       ['jobman exec 42 --workers 0,4-7 -- python3 train.py --check', 'a program and its arguments'],
       ['jobman exec 42 --json -- uptime | jq -r .stdout', 'one object per worker'],
       ["jobman exec 42 --workers 0 --stdin -- 'cat >notes' <notes", 'send input to one worker'],
+      ['jobman exec 42 --workers 0 --in-container -it -- bash', 'a shell in the container of a job'],
       ['jobman exec -j listing -it -- sh', 'a shell in the pod of a job in a cluster'],
     ],
     exitCodes: {
@@ -54,7 +54,6 @@ export const workers = grouped('Workers', [
   }),
   command({
     names: ['cp'],
-    usesHome: true,
     summary: 'Copy files and folders to or from workers or pods',
     usage: '<from>... <to> [--workers all|0,2] [--pod pod] [--replace]',
     about:
@@ -81,7 +80,6 @@ export const workers = grouped('Workers', [
   }),
   command({
     names: ['port-forward'],
-    usesHome: true,
     summary: 'Forward a local port to a worker or pod, for example for TensorBoard',
     usage: '<job> <port|local:remote>... [--worker n] [--pod pod] [--address a]',
     about:
@@ -103,13 +101,13 @@ export const workers = grouped('Workers', [
   }),
   command({
     names: ['ssh-config'],
-    usesHome: true,
     summary: 'Print the workers as hosts for ssh and editors',
     usage: '<job>...',
     about:
       'Prints a Host block for each worker: `jobman-42-0` and so on. `jobman-42` is worker 0.\n\n' +
       'For VS Code and other editors, write the blocks to ~/.ssh/jobman.config and add `Include jobman.config` ' +
-      'to ~/.ssh/config. Write them again when the job has a new TPU.',
+      'to ~/.ssh/config. Write them again when the job has a new TPU. ' +
+      'Through a server there are none, because the keys of the workers stay there.',
     examples: [
       ['jobman ssh-config 42 > ~/.ssh/jobman.config', 'for Include, or for ssh -F ~/.ssh/jobman.config jobman-42'],
     ],

@@ -2,6 +2,7 @@
 import type { TestContext } from 'node:test';
 import { createMeter } from '../../../src/app/meter.ts';
 import type { Client } from '../../../src/app/client.ts';
+import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Actor } from '../../../src/core/model/user.ts';
 import { createServerClient } from '../../../src/http-client/client.ts';
 import type { AppParts } from '../../../src/server/app.ts';
@@ -40,6 +41,7 @@ export async function openServer(
     {
       authenticate: async (text) => (text.startsWith('token-of-') ? { ...ada, user: text.slice(9) } : null),
       clientOf: () => client as Client,
+      connectWorker: () => Promise.reject(new JobmanError('This server has no workers.', exitCode.unreachable)),
       ready: () => Promise.resolve(),
       metrics: emptyMetrics(),
       limits: { ...defaultLimits, requestsPerSecond: 0 },

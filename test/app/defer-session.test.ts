@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Session } from '../../src/app/worker-access.ts';
-import { deferSession } from '../../src/remote/session.ts';
+import { deferSession, type Session } from '../../src/app/worker-access.ts';
 
 test('input that is given before a session has begun arrives in order, its end last', async () => {
   const calls: string[] = [];
@@ -13,6 +12,7 @@ test('input that is given before a session has begun arrives in order, its end l
   coming.resolve({
     write: (bytes) => Promise.resolve(void calls.push(Buffer.from(bytes).toString())),
     end: () => void calls.push('end'),
+    resize: () => undefined,
     stop: () => undefined,
     ended: Promise.resolve({ kind: 'unreachable', reason: '', mayHaveRun: false }),
   });

@@ -1,0 +1,176 @@
+// Worker streams: WebSockets to the programs and ports of workers. The permission is that of a ticket, which each opening
+// requests and the audit log records.
+
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
+import type { Context, Hono } from 'hono';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer } from 'ws';
+import { decodeSegment } from '../api/wire.ts';
+import { maxDataBytes, serveStream, type ProgramRequest, type StreamOutput } from '../api/worker-stream.ts';
+import type { Client } from '../app/client.ts';
+import { exitCode, JobmanError, messageOf, usageError } from '../app/errors.ts';
+import { deferSession, requireWorker, type Session, type WorkerConnection } from '../app/worker-access.ts';
+import type { AppParts, Env } from './app.ts';
+
+/** For the sender of requests that the server itself cannot answer as a WebSocket. */
+const upgrades = new WeakMap<IncomingMessage, { readonly socket: Duplex; readonly head: Buffer }>();
+
+/** A request for a WebSocket is answered as any other, until its route accepts it. */
+export function offerUpgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): void {
+  upgrades.set(incoming, { socket, head });
+}
+
+export const workerStreamPath = '/v1/jobs/{ref}/workers/{worker}/stream';
+
+/** A script that is one argument of a command may be large. */
+const maxMessageBytes = 4 * maxDataBytes;
+
+interface OpenStreams {
+  /** Counts the stream until the returned function is called. Throws JobmanError for one too many. */
+  admit(context: Context<Env>): () => void;
+  /** Calls `leave` with the reason when the stream must end, until the returned function is called. */
+  keepOpen(context: Context<Env>, leave: (reason: string) => void): () => void;
+}
+
+export function mountWorkerStreams(app: Hono<Env>, parts: AppParts, open: OpenStreams): void {
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes });
+  app.get(workerStreamPath.replaceAll(/\{(\w+)\}/g, ':$1'), async (context) => {
+    const { incoming, outgoing } = context.env;
+    const upgrade = upgrades.get(incoming);
+    if (upgrade === undefined) throw usageError('This path is for a WebSocket: docs/server.md describes it.');
+    const client = await parts.clientOf(context.get('actor'));
+    const worker = await findWorker(client, context);
+    incoming.socket.once('close', open.admit(context));
+    (outgoing as ServerResponse).detachSocket(incoming.socket);
+    sockets.handleUpgrade(incoming, upgrade.socket, upgrade.head, (socket) => {
+      incoming.socket.setKeepAlive(true, keepAliveMs);
+      const leave = serveStream(socket, (opening, output) => startStream(parts, worker, opening, output));
+      const ping = setInterval(() => socket.bufferedAmount === 0 && socket.ping(), keepAliveMs);
+      const release = open.keepOpen(context, leave);
+      socket.once('close', () => {
+        clearInterval(ping);
+        release();
+      });
+    });
+    return RESPONSE_ALREADY_SENT;
+  });
+}
+
+const keepAliveMs = 30_000;
+
+interface FoundWorker {
+  /** Its id. */
+  readonly job: string;
+  readonly worker: number;
+}
+
+/** Throws JobmanError if the user may not, or if there is no such worker now. */
+async function findWorker(client: Client, { req }: Context<Env>): Promise<FoundWorker> {
+  const [worker, wanted] = [Number(req.param('worker')), req.query('allocation')];
+  if (!Number.isSafeInteger(worker) || worker < 0)
+    throw usageError(`The worker must be a number, and not ${JSON.stringify(req.param('worker'))}.`);
+  const { job, workers, allocation } = await client.workerTicket(decodeSegment(req.param('ref') ?? ''));
+  requireWorker(job, worker, workers);
+  if (wanted !== undefined && wanted !== String(allocation)) throw movedError(job);
+  return { job, worker };
+}
+
+function movedError(job: string): JobmanError {
+  return new JobmanError(`Job ${job} has moved to other workers.`, exitCode.unreachable);
+}
+
+type Opening = ({ readonly kind: 'program' } & ProgramRequest) | { readonly kind: 'port'; readonly port: number };
+
+/** A failure is the end of the session. */
+function startStream(
+  parts: Pick<AppParts, 'connectWorker'>,
+  { job, worker }: FoundWorker,
+  text: string,
+  output: Required<StreamOutput>,
+): Session {
+  async function start(): Promise<Session> {
+    const opening = readOpening(text);
+    const connection = await parts.connectWorker(job, worker);
+    if (opening.kind === 'port') return connectPort(connection, opening.port, output);
+    const { program, environment, hasInput, terminal = null } = opening;
+    return connection.start({ program, environment, hasInput, terminal, onBytes: output.onBytes });
+  }
+  return deferSession(start());
+}
+
+/** Throws JobmanError (2). */
+function readOpening(text: string): Opening {
+  try {
+    const opening = JSON.parse(text) as Partial<Record<string, unknown>>;
+    if (isOpening(opening)) return opening;
+  } catch (error) {
+    throw usageError(`The first message is not JSON: ${messageOf(error)}.`);
+  }
+  throw usageError('The first message must be a program or a port, as docs/server.md says.');
+}
+
+function isOpening(value: Partial<Record<string, unknown>>): value is Opening & Record<string, unknown> {
+  const { kind, port, program, environment, hasInput, terminal } = value;
+  const isCount = (count: unknown): boolean =>
+    Number.isSafeInteger(count) && Number(count) > 0 && Number(count) < 65_536;
+  if (kind === 'port') return isCount(port);
+  const { kind: form, line, argv } = (program ?? {}) as Partial<Record<string, unknown>>;
+  const isProgram =
+    form === 'line'
+      ? typeof line === 'string'
+      : form === 'argv' && Array.isArray(argv) && argv.length > 0 && argv.every((one) => typeof one === 'string');
+  const { columns, rows } = (terminal ?? { columns: 1, rows: 1 }) as Partial<Record<string, unknown>>;
+  const isEnvironment = environment === 'host' || environment === 'container';
+  return (
+    kind === 'program' &&
+    isProgram &&
+    isEnvironment &&
+    typeof hasInput === 'boolean' &&
+    isCount(columns) &&
+    isCount(rows)
+  );
+}
+
+/** A connection to a port, as a session: its input is the bytes to the port. */
+async function connectPort(
+  connection: WorkerConnection,
+  port: number,
+  { onBytes, onConnected, onOutputEnd }: Required<StreamOutput>,
+): Promise<Session> {
+  const tunnel = await connection.tunnel(port);
+  if ('problem' in tunnel) {
+    const end = { kind: 'unreachable', reason: tunnel.problem, mayHaveRun: tunnel.isReached } as const;
+    return { ...closedSession, ended: Promise.resolve(end) };
+  }
+  onConnected();
+  let taking: Promise<void> = Promise.resolve();
+  let problem: string | undefined;
+  tunnel.on('data', (chunk: Buffer) => {
+    tunnel.pause();
+    taking = taking.then(() => onBytes(chunk, 'stdout')).finally(() => tunnel.resume());
+  });
+  tunnel.on('end', () => void taking.then(onOutputEnd));
+  tunnel.on('error', (error) => (problem = error.message));
+  const closed = new Promise<void>((resolve) => tunnel.once('close', resolve));
+  return {
+    write: (bytes) => Promise.race([closed, new Promise<void>((resolve) => tunnel.write(bytes, () => resolve()))]),
+    end: () => void tunnel.end(),
+    resize: () => undefined,
+    stop: () => void tunnel.destroy(),
+    ended: closed
+      .then(() => taking)
+      .then(() =>
+        problem === undefined
+          ? { kind: 'ended', exitCode: 0, signal: null }
+          : { kind: 'unreachable', reason: problem, mayHaveRun: true },
+      ),
+  };
+}
+
+const closedSession: Omit<Session, 'ended'> = {
+  write: () => Promise.resolve(),
+  end: () => undefined,
+  resize: () => undefined,
+  stop: () => undefined,
+};
