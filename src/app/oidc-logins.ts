@@ -2,7 +2,7 @@
 // steps may reach different servers. See docs/decisions/oidc.md.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { day, minute, type Instant } from '../core/model/time.ts';
+import { day, minute, type Duration, type Instant } from '../core/model/time.ts';
 import type { Actor, Role, UserName } from '../core/model/user.ts';
 import { auditEntry } from './audit.ts';
 import { JobmanError, type ErrorCode } from './errors.ts';
@@ -80,7 +80,7 @@ export interface PendingLogin {
   readonly id: string;
   /** `callback`: the person is at the provider; `code`: the CLI may redeem it. */
   readonly kind: 'callback' | 'code';
-  readonly expiresAt: Instant;
+  readonly validForMs: Duration;
   /** JSON. */
   readonly body: string;
 }
@@ -113,13 +113,9 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
     return { message, code, lines, errorCode };
   }
 
-  async function put(kind: PendingLogin['kind'], secret: string, validFor: number, body: object): Promise<void> {
-    const expiresAt = now() + validFor;
-    await access.addPendingLogin(
-      { id: hashOf(secret), kind, expiresAt, body: JSON.stringify(body) },
-      now(),
-      maxPending,
-    );
+  async function put(kind: PendingLogin['kind'], secret: string, validForMs: Duration, body: object): Promise<void> {
+    const login = { id: hashOf(secret), kind, validForMs, body: JSON.stringify(body) };
+    await access.addPendingLogin(login, now(), maxPending);
   }
 
   async function take<Body>(kind: PendingLogin['kind'], secret: string): Promise<Body | null> {

@@ -8,7 +8,7 @@ import { comparisonKey, normalizeName, userNameProblem } from '../app/user-names
 import type { Instant } from '../core/model/time.ts';
 import type { Role, UserName } from '../core/model/user.ts';
 import { auditWrites } from './audit.ts';
-import { sql, type Database } from './sql.ts';
+import { sql, type Database, type Sql } from './sql.ts';
 import { insertUser, readUserViews } from './user-changes.ts';
 
 interface Account {
@@ -53,18 +53,24 @@ export async function logIn(
   return { kind: 'allowed', user: name, role };
 }
 
+/** Servers of one database may have different clocks, so that of the database counts. */
+function clockOf(db: Database, at: Instant): Sql {
+  return db.clock ?? sql`${at}`;
+}
+
 export async function addPendingLogin(
   db: Database,
-  { id, kind, expiresAt, body }: PendingLogin,
+  { id, kind, validForMs, body }: PendingLogin,
   at: Instant,
   max: number,
 ): Promise<void> {
+  const clock = clockOf(db, at);
   await db.runAll([
-    sql`delete from pending_login where expires_at <= ${at}`,
+    sql`delete from pending_login where expires_at <= ${clock}`,
     sql`
       delete from pending_login where id in (
         select id from pending_login where kind = ${kind} order by expires_at desc, id limit 1000000 offset ${max - 1})`,
-    sql`insert into pending_login (id, kind, expires_at, body) values (${id}, ${kind}, ${expiresAt}, ${body})`,
+    sql`insert into pending_login (id, kind, expires_at, body) values (${id}, ${kind}, ${clock} + ${validForMs}, ${body})`,
   ]);
 }
 
@@ -75,10 +81,9 @@ export async function takePendingLogin(
   kind: PendingLogin['kind'],
   at: Instant,
 ): Promise<string | null> {
-  const { rows } = await sql<{ body: string; expiresAt: number }>`
-    delete from pending_login where id = ${id} and kind = ${kind} returning body, expires_at as "expiresAt"`.execute(
-    db,
-  );
+  const { rows } = await sql<{ body: string; isExpired: number }>`
+    delete from pending_login where id = ${id} and kind = ${kind}
+    returning body, case when expires_at <= ${clockOf(db, at)} then 1 else 0 end as "isExpired"`.execute(db);
   const [row] = rows;
-  return row === undefined || row.expiresAt <= at ? null : row.body;
+  return row === undefined || row.isExpired === 1 ? null : row.body;
 }

@@ -274,6 +274,15 @@ suite('a step of a login', () => {
 });
 
 suite('a page', () => {
+  test('behind a trusted proxy has the address and the cookie of the proxy', async (t) => {
+    const given = await openLogin(t);
+    const { server } = await openServer(t, { login: given.routes, trustedProxies: ['127.0.0.1'] });
+    const headers = { 'x-forwarded-proto': 'https', host: 'jobman.example' };
+    const answer = await send(server.url, given.page.slice(given.server.url.length), { headers });
+    assert.match(String(answer.headers['set-cookie']), /^__Host-jobman-login=[^]*; Secure/);
+    assert.match(answer.text, /rights on jobman\.example\./);
+  });
+
   test('has no script, no frame, and a cookie that only this server reads', async (t) => {
     for (const [url, cookie] of [
       [undefined, /^jobman-login=[\w-]{43}; Max-Age=600; Path=\/; HttpOnly; SameSite=Lax$/],

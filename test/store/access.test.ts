@@ -163,20 +163,25 @@ suite('accounts', () => {
 
   testStore('have logins that wait for one next step, and make room for newer ones', async (store) => {
     const { access } = store;
-    for (const [id, expiresAt] of [
+    for (const [id, validFor] of [
       ['a', 1],
       ['b', 3],
       ['c', 2],
       ['d', 4],
+      ['late', -5],
     ] as const)
-      await access.addPendingLogin({ id, kind: 'callback', expiresAt: noon + expiresAt, body: id }, noon, 2);
+      await access.addPendingLogin(
+        { id, kind: id === 'late' ? 'code' : 'callback', validForMs: validFor * minute, body: id },
+        noon,
+        2,
+      );
     assert.equal(await access.takePendingLogin('d', 'code', noon), null);
+    assert.equal(await access.takePendingLogin('late', 'code', noon), null);
     const ids = ['a', 'b', 'c', 'd', 'd', 'd'];
-    const taken = await Promise.all(ids.map((id) => access.takePendingLogin(id, 'callback', noon + 3)));
-    // `b` has expired.
+    const taken = await Promise.all(ids.map((id) => access.takePendingLogin(id, 'callback', noon)));
     assert.deepEqual(
       taken.filter((body) => body !== null),
-      ['d'],
+      ['b', 'd'],
     );
   });
 });

@@ -121,7 +121,12 @@ async function logInAsPerson(
     const isHere = browser || (!device && machine.hasBrowser);
     return await (isHere ? logInByBrowser : logInByDevice)({ cli, login, url: server.server, machine });
   } catch (error) {
-    throw error instanceof JobmanError ? withNothingStored(error) : error;
+    if (!(error instanceof JobmanError)) throw error;
+    const isInterrupted = error.code === exitCode.interrupted;
+    throw withNothingStored(
+      error,
+      isInterrupted ? [] : [`With a token instead: jobman login ${server.server} --token-file -`],
+    );
   } finally {
     login.close();
   }
