@@ -96,7 +96,7 @@ export function readController(home: string): ControllerFile | null {
   }
 }
 
-/** Null for a malformed value. Callers send signals to the pid, and `kill` treats a pid below 1 as many processes. */
+/** Null for a malformed value. Callers send signals to the pid, and `kill` treats a pid below 1 as many processes. In a container it is 1. */
 function parseControllerFile(value: unknown): ControllerFile | null {
   if (typeof value !== 'object' || value === null) return null;
   const {

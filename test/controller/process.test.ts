@@ -226,7 +226,7 @@ test('a controller.json with values of other types counts as missing, so that no
   };
   const good = { pid: 4242, version: '1.2.3', schema: 4, startedAt: 1_700_000_000_000, database: 'state.db' };
   assert.deepEqual(read(JSON.stringify(good)), good);
-  for (const pid of [-1, 0, 1, -4242, 1.5, '-1', '4242', null, true, [4242]])
+  for (const pid of [-1, 0, -4242, 1.5, '-1', '4242', null, true, [4242]])
     assert.equal(read(JSON.stringify({ ...good, pid })), null, String(pid));
   for (const startedAt of ['soon', null, 1e300, {}]) assert.equal(read(JSON.stringify({ ...good, startedAt })), null);
   assert.equal(read('{"pid":4242,"version":"1.2.3","startedAt":1e400}'), null);
