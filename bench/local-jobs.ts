@@ -151,6 +151,7 @@ const idleController: ControllerService = {
       startedAt: null,
       otherDatabase: null,
       silentSinceAt: null,
+      waitsFor: null,
       logFile: '',
     }),
   install: () => Promise.reject(new Error('must not be installed')),

@@ -3,6 +3,7 @@
 
 import type { Backend, CapacityPort, Clock, Commit, Store } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
+import { fileLease } from '../src/controller/lease.ts';
 import { ownHost, type JobSpec } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
 import { openStore } from '../src/store/store.ts';
@@ -117,6 +118,7 @@ export async function openSimulatedJobs(
     holder: 'controller',
     version: '0.0.0',
     holdsLock: true,
+    leaseTimes: fileLease,
     pools: [{ name: ownHost, slots: 1, gpus: null }],
     keptPasses: { days: 7, count: 2_000 },
     grants: [],

@@ -3,6 +3,7 @@
 
 import type { Backend, Clock, MachinePort, Store, StoredJob, WorkerRef } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
+import { fileLease } from '../src/controller/lease.ts';
 import type { Controller, ExitReason } from '../src/controller/controller.ts';
 import { applyCommand } from '../src/core/decide/commands.ts';
 import { checkAction } from '../src/core/policy/permissions.ts';
@@ -144,6 +145,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       holder: simulated.name,
       version: '0.0.0',
       holdsLock: certain,
+      leaseTimes: fileLease,
       pools: simulatedHosts,
       keptPasses: { days: 7, count: 2_000 },
       grants: world.ownerBudgetUsd === null ? [] : [{ budgetUsd: world.ownerBudgetUsd, budgetPeriod: 'day' }],

@@ -16,6 +16,8 @@ const root = join(import.meta.dirname, '..');
 const progressFile = join(root, 'node_modules/.cache/long.json');
 const kills = 1_000;
 const killsPerPart = 100;
+const faults = 200;
+const faultsPerPart = 25;
 /** A longer part counts as hung: each takes about a minute on an idle machine. */
 const maxPartMs = 15 * 60_000;
 /** The full chaos test lasts as long as 200 kills of the controller, and until every job has ended. */
@@ -67,6 +69,10 @@ const proofs: Readonly<Record<string, readonly Part[]>> = {
     prove: () => compareBills(index * billSeedsPerPart + 1),
   })),
   chaos: chaosParts(),
+  servers: Array.from({ length: faults / faultsPerPart }, (_, index) => ({
+    name: `from fault ${index * faultsPerPart + 1}`,
+    prove: () => takeOver(index + 1),
+  })),
   gcsfuse: [{ name: 'on loopback', prove: testGcsfuse }],
   digits: [
     { name: 'preempted twice, one host killed', prove: () => testDigits('digits are learned') },
@@ -84,6 +90,7 @@ const claims: Readonly<Record<string, string>> = {
     'the real gcsfuse mounts a bucket of a storage server on loopback with its caches, and again after it was killed',
   digits:
     'jax on four workers, with two preemptions and a killed host, reaches the accuracy of an undisturbed run, in containers too',
+  servers: `of two servers on one PostgreSQL, one is killed, stopped or cut off ${faults} times; the other takes over within 10 s, and nothing is lost or happens twice`,
   chaos: `with real processes nothing is lost and nothing happens twice, ${
     chaosArgs.length > 0
       ? `in this run: ${chaosArgs.join(' ')}`
@@ -129,6 +136,15 @@ async function mirrorKills(way: string, seed: number): Promise<string> {
   // A test without its requirements skips itself, which is not proof.
   if (!/pass [1-9]/.test(output) || /skipped [1-9]/.test(output)) throw new Error(`it did not run:\n${output}`);
   return `${killsPerPart} kills`;
+}
+
+async function takeOver(seed: number): Promise<string> {
+  const { code, output } = await run(['--test', join(root, 'test/real/two-servers.test.ts')], {
+    JOBMAN_KILLS: String(faultsPerPart),
+    JOBMAN_KILLS_SEED: String(seed),
+  });
+  if (code !== 0 || !/pass [1-9]/.test(output) || /skipped [1-9]/.test(output)) throw new Error(output.slice(-2_000));
+  return /\d+ faults, .*/.exec(output)?.[0] ?? `${faultsPerPart} faults`;
 }
 
 async function testMutant(mutant: string): Promise<string> {

@@ -240,6 +240,8 @@ export interface ControllerFacts {
   /** Events in notifications that are not delivered yet. */
   readonly undelivered: number;
   readonly held: HeldTpus | null;
+  /** As in `ControllerStatus`. */
+  readonly silentSinceAt: Instant | null;
   /** Null: no controller holds the lease. */
   readonly leaseExpiresAt: Instant | null;
   readonly now: Instant;
@@ -256,6 +258,7 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
     unfinishedJobs,
     undelivered,
     held,
+    silentSinceAt,
     leaseExpiresAt,
     now,
   } = facts;
@@ -291,17 +294,19 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
       ),
     );
   if (otherDatabase !== null) found.push(problem(`${name} ${formatOtherDatabase(otherDatabase)}`, otherDatabaseRemedy));
-  // It renews the lease every few seconds, so it cannot answer a request to exit either. It may be killed at any time.
-  else if (leaseExpiresAt === null || leaseExpiresAt < now)
+  // It cannot answer a request to exit either. It may be killed at any time.
+  else if (silentSinceAt !== null)
     found.push(
       problem(
-        `${name} runs but does not hold the lease of the database: it hangs`,
+        `${name} has not answered for ${formatDuration(now - silentSinceAt)}: it hangs`,
         pid === null ? restart : `kill -KILL ${pid}; jobman controller start`,
       ),
     );
+  else if (leaseExpiresAt === null || leaseExpiresAt < now)
+    found.push(problem(`${name} cannot write to the database, so it manages no job`, 'jobman controller logs'));
   return found.length > 0
     ? found
-    : [ok(`${name}, jobman ${version ?? ownVersion}, runs and holds the lease of the database`)];
+    : [ok(`${name}, jobman ${version ?? ownVersion}, runs; the lease of the database is renewed`)];
 }
 
 // ------------------------------------------------------------------------------------------ notifications

@@ -530,8 +530,11 @@ export interface TailReceiver {
 /** Our copies of logs, in the job's folder. The length of a copy is the only record of the offset to continue from. */
 export interface LogFiles {
   length(job: Job, output: CopiedOutput): Promise<number>;
-  /** Throws StoreError if the disk is full. A part may then be written; `length` includes it. */
-  append(job: Job, output: CopiedOutput, chunk: Uint8Array): Promise<void>;
+  /**
+   * Throws StoreError if the disk is full. A part may then be written; `length` includes it. `at`: the offset of the chunk,
+   * so that a write of a controller that was replaced meanwhile repeats no byte; the end by default.
+   */
+  append(job: Job, output: CopiedOutput, chunk: Uint8Array, at?: number): Promise<void>;
   /** Adds to the times of the copy, which are hints. Throws StoreError if the disk is full. */
   recordArrivals(job: Job, output: CopiedOutput, arrivals: readonly Arrival[]): Promise<void>;
   /** Writes `logs/<step>_worker_<i>.log`. An empty chunk ends the step: a log without output then says so. */

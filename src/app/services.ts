@@ -77,8 +77,10 @@ export interface ControllerStatus {
   readonly startedAt: Instant | null;
   /** The database that it works for if it is not the one of this command; else null. */
   readonly otherDatabase: string | null;
-  /** Time of its last sign of life in the database if that is too long ago; null if it answers. */
+  /** Time of its last sign of life if that is too long ago; null if it answers. */
   readonly silentSinceAt: Instant | null;
+  /** The machine of the controller that runs the jobs if it is not this one, which waits meanwhile; else null. */
+  readonly waitsFor: string | null;
   readonly logFile: string;
 }
 

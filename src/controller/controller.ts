@@ -11,7 +11,7 @@ import type { DailyBudget } from '../core/policy/limits.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { createCapacityWatch } from './capacity-watch.ts';
-import { databaseAnswers, leaseRenewInterval, createLease } from './lease.ts';
+import { databaseAnswers, createLease, type LeaseTimes } from './lease.ts';
 import { createLogFollowers, createLogMirror } from './log-mirror.ts';
 import { createObserver, type Observer } from './observe.ts';
 import { createOwnerSpending } from './owner-spending.ts';
@@ -59,6 +59,7 @@ export interface ControllerOptions {
   readonly version: string;
   /** True when the caller holds this machine's controller lock, so that an earlier holder of the lease is dead. */
   readonly holdsLock: boolean;
+  readonly leaseTimes: LeaseTimes;
   /** The hosts. */
   readonly pools: readonly Pool[];
   /** Their budgets limit the jobs of each user. */
@@ -188,7 +189,7 @@ export function createController(options: ControllerOptions): Controller {
 }
 
 async function loadUnfinishedJobs(
-  { store, clock, log }: ControllerOptions,
+  { store, clock, log, leaseTimes }: ControllerOptions,
   { admission, due }: Parts,
   isRunning: () => boolean,
 ): Promise<void> {
@@ -200,7 +201,7 @@ async function loadUnfinishedJobs(
       return;
     } catch (error) {
       if (tries === 0) log.warn(`cannot use the database: ${messageOf(error)}`);
-      await pause(clock, backoff(tries, second, leaseRenewInterval));
+      await pause(clock, backoff(tries, second, leaseTimes.renewal));
     }
   }
 }
@@ -328,7 +329,12 @@ function createDueJobs(store: Store, clock: Clock, schedule: Schedule, queue: Wo
 
 /** One timer serves due jobs, the lease, orphan collection and the idle exit. */
 function createRounds(
-  { clock, log, onRenewal }: Pick<ControllerOptions, 'clock' | 'log' | 'onRenewal'>,
+  {
+    clock,
+    log,
+    leaseTimes: { renewal },
+    onRenewal,
+  }: Pick<ControllerOptions, 'clock' | 'log' | 'leaseTimes' | 'onRenewal'>,
   { lease, schedule, capacityWatch, watch, orphanCollector, admission, queue, due, idleExit }: Parts,
   hooks: {
     readonly isRunning: () => boolean;
@@ -350,7 +356,7 @@ function createRounds(
     cancelTimer();
     // Never later than the renewal interval: only a round notices that the clock was set back.
     const now = clock.now();
-    const latest = now + leaseRenewInterval;
+    const latest = now + renewal;
     const watchAt = capacityWatch.dueAt(now);
     const at = Math.min(renewAt, orphanCollector.dueAt, schedule.firstDueAt, idleExit.exitAt, watchAt, latest);
     cancelTimer = clock.at(at, () => void round());
@@ -380,7 +386,7 @@ function createRounds(
 
   async function renewLease(): Promise<void> {
     try {
-      renewAt = clock.now() + leaseRenewInterval;
+      renewAt = clock.now() + renewal;
       if (!(await lease.renew())) {
         hooks.onLeaseLost();
         return;
@@ -394,7 +400,7 @@ function createRounds(
       renewFailures = 0;
     } catch (error) {
       if (renewFailures === 0) log.warn(`cannot use the database, so no job is managed: ${messageOf(error)}`);
-      renewAt = clock.now() + backoff(renewFailures, second, leaseRenewInterval);
+      renewAt = clock.now() + backoff(renewFailures, second, renewal);
       renewFailures += 1;
     }
   }

@@ -6,9 +6,19 @@ import { second, type Duration, type Instant } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import { backoff, pause } from './timers.ts';
 
-/** The lease expires this long after its last renewal, so two renewals may fail. */
-export const leaseTtl: Duration = 30 * second;
-export const leaseRenewInterval: Duration = 10 * second;
+/** The lease expires `ttl` after its last renewal, so two renewals may fail. */
+export interface LeaseTimes {
+  readonly ttl: Duration;
+  readonly renewal: Duration;
+  /** Between two tries to take it from another controller. */
+  readonly retry: Duration;
+}
+
+/** The lock of the home shows that a controller has died, so only a controller that hangs keeps this lease. */
+export const fileLease: LeaseTimes = { ttl: 30 * second, renewal: 10 * second, retry: 2 * second };
+
+/** A controller on another machine takes over within 10 s, whatever has happened to the first one. */
+export const sharedLease: LeaseTimes = { ttl: 7 * second, renewal: 2 * second, retry: second };
 
 /** The line after a failure. */
 export const databaseAnswers = 'the database answers again';
@@ -16,9 +26,9 @@ export const databaseAnswers = 'the database answers again';
 export type Lease = ReturnType<typeof createLease>;
 
 export function createLease(
-  options: Pick<ControllerOptions, 'store' | 'clock' | 'log' | 'holder' | 'version' | 'holdsLock'>,
+  options: Pick<ControllerOptions, 'store' | 'clock' | 'log' | 'holder' | 'version' | 'holdsLock' | 'leaseTimes'>,
 ) {
-  const { store, clock, log, holder } = options;
+  const { store, clock, log, holder, leaseTimes: times } = options;
   let epoch: number | null = null;
   /** Counted from before the request, so never later than the expiry in the store. */
   let heldUntil: Instant = 0;
@@ -28,12 +38,12 @@ export function createLease(
   async function renewOnce(): Promise<boolean> {
     const now = clock.now();
     const holdsLock = options.holdsLock && epoch === null;
-    const { taken, lease } = await store.takeLease(holder, options.version, now, leaseTtl, holdsLock);
+    const { taken, lease } = await store.takeLease(holder, options.version, now, times.ttl, holdsLock);
     if (!taken) return false;
     // The lease was lost in between, and another controller may have acted.
     if (epoch !== null && lease.epoch !== epoch) return false;
     epoch = lease.epoch;
-    heldUntil = now + leaseTtl;
+    heldUntil = now + times.ttl;
     lastPause = lease.pause;
     return true;
   }
@@ -71,10 +81,10 @@ export function createLease(
           // A controller of another machine may hold it for months.
           if (other !== waitsFor) log.info(`another controller (${other}) holds the lease; waiting`);
           waitsFor = other;
-          await pause(clock, 2 * second);
+          await pause(clock, times.retry);
         } catch (error) {
           log.warn(`cannot use the database: ${messageOf(error)}`);
-          await pause(clock, backoff(failures, second, 30 * second));
+          await pause(clock, backoff(failures, second, times.ttl));
           failures += 1;
         }
       }

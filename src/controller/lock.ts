@@ -1,12 +1,13 @@
 // Lock: at most one controller runs on this machine for a home. The controller holds BEGIN EXCLUSIVE on a SQLite file,
 // which the kernel releases when it dies, so no lock is stale.
 
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StoreError, fileError } from '../app/errors.ts';
 import { fileModeIn, readRegularFile } from '../files/files.ts';
-import type { Instant } from '../core/model/time.ts';
+import { second, type Duration, type Instant } from '../core/model/time.ts';
 
 /** Returns the release function, or undefined when another process holds the lock. */
 export function takeLock(path: string): (() => void) | undefined {
@@ -81,6 +82,15 @@ export interface ControllerFile extends ControllerProgram {
   readonly database: string | null;
 }
 
+export const heartbeatInterval: Duration = 5 * second;
+const maxSilence: Duration = 20 * second;
+
+/** The time of the last sign of life of the running controller if that is too long ago; else null. */
+export function silentSince(home: string, now: Instant): Instant | null {
+  const at = statSync(join(home, 'controller.json'), { throwIfNoEntry: false })?.mtimeMs ?? now;
+  return now - at > maxSilence ? Math.floor(at) : null;
+}
+
 /** Different for every two controllers, also of different machines. */
 export function formatController({ pid, startedAt }: Pick<ControllerFile, 'pid' | 'startedAt'>): string {
   return `${pid} ${startedAt}`;
@@ -115,3 +125,24 @@ function parseControllerFile(value: unknown): ControllerFile | null {
 
 /** The largest distance from 1970 that a Date can represent, in milliseconds. */
 const maxTimestamp = 8.64e15;
+
+/** Different on other machines and in other containers, which may share the database but not this home. */
+export function identityOfLock(home: string): string {
+  let boot = '';
+  try {
+    boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    // Only Linux has it.
+  }
+  return [hostname(), boot, fileIdentity(join(home, 'controller.lock'))].join(' ');
+}
+
+/** Device and inode. An inode is not reused while its file is open. */
+export function fileIdentity(path: string): string {
+  try {
+    const { dev, ino } = statSync(path, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'absent' : 'unknown';
+  }
+}

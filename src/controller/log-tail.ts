@@ -175,8 +175,8 @@ function createCopy({ logFiles, clock }: LogTailOptions, job: Job, output: Outpu
   };
   return {
     async append(chunk: Uint8Array): Promise<void> {
-      await logFiles.append(job, output, chunk);
       const before = length;
+      await logFiles.append(job, output, chunk, before);
       length += chunk.length;
       record(recorder.add(before, length, clock.now()));
     },

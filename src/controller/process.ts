@@ -4,17 +4,25 @@
 // exit and the lock is still free. In every interleaving, one of the two sees the other.
 
 import { randomUUID } from 'node:crypto';
-import { readFileSync, rmSync, statSync } from 'node:fs';
+import { rmSync, utimes } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { makeHome, writeAtomically } from '../files/files.ts';
 import type { WakeUp, WakeUpListener } from '../app/ports.ts';
 import { createController, type ControllerOptions, type ExitReason } from './controller.ts';
-import { formatController, formatProgram, takeLock, type ControllerFile } from './lock.ts';
+import { fileLease, sharedLease } from './lease.ts';
+import {
+  formatController,
+  fileIdentity,
+  formatProgram,
+  heartbeatInterval,
+  identityOfLock,
+  takeLock,
+  type ControllerFile,
+} from './lock.ts';
 import { createCoalescedTask } from './timers.ts';
 
-export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock' | 'holder'> {
+export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock' | 'holder' | 'leaseTimes'> {
   readonly home: string;
   /** Null for a database on a server. */
   readonly databaseFile: string | null;
@@ -98,6 +106,7 @@ function createLockedRun(options: RunControllerOptions) {
     ...options,
     holder: `${pid}-${randomUUID().slice(0, 8)}${options.databaseFile === null ? `@${identityOfLock(home)}` : ''}`,
     holdsLock: true,
+    leaseTimes: options.databaseFile === null ? sharedLease : fileLease,
     onRenewal() {
       check();
       options.onRenewal?.();
@@ -135,8 +144,12 @@ function createLockedRun(options: RunControllerOptions) {
       await opened.poll();
       listener = opened;
       const removeStopListener = options.onStop(requestExit);
-      // The clock's timers do not keep a process alive; this one does, and never fires.
-      const alive = setInterval(() => undefined, 2 ** 31 - 1);
+      // The clock's timers do not keep a process alive; this one does. A controller that waits for the lease or for its
+      // database writes nothing there, so the time of its file shows that it does not hang.
+      const alive = setInterval(() => {
+        const now = new Date(options.clock.now());
+        utimes(file, now, now, () => undefined);
+      }, heartbeatInterval);
       try {
         const described: ControllerFile = { pid, version, schema, startedAt, database };
         writeAtomically(file, `${JSON.stringify(described)}\n`);
@@ -161,25 +174,4 @@ function createIdentityCheck(paths: readonly string[]): () => boolean {
       const now = fileIdentity(path);
       return identity === 'unknown' || identity === 'absent' || now === 'unknown' || now === identity;
     });
-}
-
-/** Different on other machines and in other containers, which may share the database but not this home. */
-function identityOfLock(home: string): string {
-  let boot = '';
-  try {
-    boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-  } catch {
-    // Only Linux has it.
-  }
-  return [hostname(), boot, fileIdentity(join(home, 'controller.lock'))].join(' ');
-}
-
-/** Device and inode. An inode is not reused while its file is open. */
-function fileIdentity(path: string): string {
-  try {
-    const { dev, ino } = statSync(path, { bigint: true });
-    return `${dev}:${ino}`;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'absent' : 'unknown';
-  }
 }

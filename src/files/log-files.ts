@@ -7,12 +7,14 @@ import { randomUUID } from 'node:crypto';
 import {
   appendFileSync,
   closeSync,
+  constants,
   fstatSync,
   openSync,
   readlinkSync,
   renameSync,
   statSync,
   symlinkSync,
+  writeSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import type { Job } from '../core/model/job.ts';
@@ -37,10 +39,10 @@ export function createLogFiles(given: {
   return {
     length: async (job, output) => sizeOf(pathOf(home, job, output)),
 
-    async append(job, output, chunk) {
+    async append(job, output, chunk, at) {
       const path = pathOf(home, job, output);
       await withFileErrors(path, () => {
-        const wasEmpty = appendTo(path, chunk);
+        const wasEmpty = at === undefined ? appendTo(path, chunk) : writeAt(path, chunk, at);
         if (wasEmpty && output.file === 'log')
           updateNewestLink(newestLink(folderOf(home, job), output.worker), path, output.attempt);
       });
@@ -130,13 +132,27 @@ function appendTo(path: string, chunk: Uint8Array): boolean {
   }
 }
 
-function openToAppend(path: string): number {
+/** After the end of a file that was truncated meanwhile, it appends. True if the file was empty. */
+function writeAt(path: string, chunk: Uint8Array, at: number): boolean {
+  const file = openToAppend(path, constants.O_WRONLY | constants.O_CREAT);
   try {
-    return openSync(path, 'a', fileModeIn(dirname(path)));
+    const { size } = fstatSync(file);
+    const begin = Math.min(at, size);
+    for (let written = 0; written < chunk.length;)
+      written += writeSync(file, chunk, written, chunk.length - written, begin + written);
+    return size === 0;
+  } finally {
+    closeSync(file);
+  }
+}
+
+function openToAppend(path: string, flags: string | number = 'a'): number {
+  try {
+    return openSync(path, flags, fileModeIn(dirname(path)));
   } catch (error) {
     if (!isFileMissing(error)) throw error;
     makeFolder(dirname(path));
-    return openSync(path, 'a', fileModeIn(dirname(path)));
+    return openSync(path, flags, fileModeIn(dirname(path)));
   }
 }
 

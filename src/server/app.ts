@@ -151,7 +151,10 @@ export function createApp(parts: AppParts): Hono<Env> {
       expected: (error) => expectedError(error, parts),
     });
     const { id, release } = streams.add(context, route, leave);
-    context.env.outgoing.once('close', release);
+    onClosed(context.env.outgoing, () => {
+      release();
+      leave().catch(() => undefined);
+    });
     context.header('content-type', answerTypes[route.answer]);
     // Otherwise nginx would collect the events.
     context.header('x-accel-buffering', 'no');
@@ -197,6 +200,12 @@ function createStreams(parts: AppParts) {
       return new Map([...found].map(([path, open]) => [path, open.length]));
     },
   };
+}
+
+/** Also if it is closed already, because the reader has left while the first value was awaited: nothing reads the body. */
+function onClosed(outgoing: HttpBindings['outgoing'], call: () => void): void {
+  if (outgoing.destroyed) call();
+  else outgoing.once('close', call);
 }
 
 interface Stream {

@@ -152,7 +152,7 @@ export async function ensureInstallationId(db: Database, given: string | undefin
     on conflict (key) do nothing`.execute(db);
 }
 
-async function findInstallationId(db: Database): Promise<string | undefined> {
+export async function findInstallationId(db: Database): Promise<string | undefined> {
   const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation_id'`.execute(db);
   return rows[0]?.value;
 }

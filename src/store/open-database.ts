@@ -23,6 +23,8 @@ export interface ConnectionOptions {
   readonly busyTimeoutMs?: number;
   /** Accepts a database that was moved, or restored and not taken over. */
   readonly mayBeClosed?: boolean;
+  /** Limit for each statement on a server, in milliseconds; a minute by default. Then the connection is given up. */
+  readonly answerTimeoutMs?: number;
   /** No write waits for the disk, because the contents exist elsewhere too. */
   readonly skipFsync?: boolean;
 }

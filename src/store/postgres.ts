@@ -40,8 +40,11 @@ const connectTimeoutMs = 10 * second;
 /** Time to wait for another program's transaction. */
 const lockTimeoutMs = 30 * second;
 const statementTimeoutMs = 60 * second;
-/** A transaction never waits for anything but the database. */
-const idleInTransactionTimeoutMs = 30 * second;
+/**
+ * A transaction never waits for anything but the database. One of a process that was stopped, or whose connection is cut,
+ * keeps all other writers waiting, also the controller that takes over.
+ */
+const idleInTransactionTimeoutMs = 5 * second;
 /** The server ends a statement at its limit. A server that does not answer then is gone. */
 const answerDelayMs = 10 * second;
 
@@ -54,9 +57,16 @@ const maxStatements = 200;
 /** Opens nothing yet, but throws StoreError for a URL that cannot be used. */
 export function connectPostgres(given: ConnectionOptions & { readonly url: string }): Connections {
   const { url, readOnly = false, installation, busyTimeoutMs = lockTimeoutMs, skipFsync = false } = given;
-  const { mayBeClosed = false } = given;
+  const { mayBeClosed = false, answerTimeoutMs } = given;
   const named: DatabaseName = { name: displayUrl(url), replacement: 'create another database and use its URL' };
-  const config = configOf(url, busyTimeoutMs, skipFsync);
+  const config = {
+    ...configOf(url, busyTimeoutMs, skipFsync),
+    ...(answerTimeoutMs !== undefined && {
+      connectionTimeoutMillis: answerTimeoutMs,
+      statement_timeout: answerTimeoutMs,
+      query_timeout: answerTimeoutMs,
+    }),
+  };
   const pool = createPool(config);
   const db = asDatabase(pool, named.name);
   let version: Promise<number> | undefined;
@@ -103,6 +113,8 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
       const client = await pool.connect();
       try {
         await client.query('begin isolation level repeatable read read only');
+        // It keeps no writer waiting.
+        await client.query('set local idle_in_transaction_session_timeout = 0');
         return await operation(withinTransaction(openSession(client), () => undefined));
       } finally {
         // Ends the transaction too.

@@ -22,7 +22,7 @@ import { createDeliveries } from '../controller/deliveries.ts';
 import { readController } from '../controller/lock.ts';
 import { createNotifier } from '../controller/notifier.ts';
 import { runController } from '../controller/process.ts';
-import type { Instant } from '../core/model/time.ts';
+import { second, type Instant } from '../core/model/time.ts';
 import type { BookingSheet } from '../lab/bookings.ts';
 import type { LabStore } from '../lab/lab-store.ts';
 import { siteOf } from '../lab/site.ts';
@@ -55,6 +55,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   checkOpenFileLimit();
   const database = databaseOf(parts);
   const store = openStore({ ...database, finalRows });
+  // On a server the lease waits for no other statement, and gives up a connection that is cut before the lease expires.
+  const leases = 'url' in database ? openStore({ ...database, answerTimeoutMs: 3 * second }) : store;
   const clock = createClock(() => io.now());
   await expectUsableStore(store);
   // In a copied home every write would be refused.
@@ -82,7 +84,12 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       home,
       databaseFile: 'file' in database ? database.file : null,
       database: await databaseName(database),
-      store,
+      store: {
+        ...store,
+        takeLease: (...wanted) => leases.takeLease(...wanted),
+        releaseLease: (holder) => leases.releaseLease(holder),
+        lease: (now) => leases.lease(now),
+      },
       clock,
       logFiles,
       backendOf: backends.of,
@@ -147,7 +154,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       await stopSharing
     )?.();
     backends.close();
-    await store.close();
+    await Promise.all([store.close(), leases.close()]);
   }
 }
 

@@ -5,8 +5,6 @@ import { JobmanError, StoreError, exitCode } from '../app/errors.ts';
 import type { HeldTpus } from '../app/held-tpus.ts';
 import type { WakeUp } from '../app/ports.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
-import { leaseTtl } from '../controller/lease.ts';
-import type { Instant } from '../core/model/time.ts';
 import type { Settings } from '../app/settings.ts';
 import { schemaVersion } from '../store/database.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
@@ -16,8 +14,10 @@ import { databaseOf, hasDatabase } from './paths.ts';
 import {
   formatController,
   formatProgram,
+  identityOfLock,
   isControllerRunning,
   readController,
+  silentSince,
   type ControllerFile,
   type ControllerProgram,
 } from '../controller/lock.ts';
@@ -39,8 +39,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   const log = join(home, 'controller.log');
 
   async function status(): Promise<ControllerStatus> {
-    const file = readController(home);
-    const other = await otherDatabase(parts);
+    const [file, other] = [readController(home), await otherDatabase(parts)];
     return {
       running: file !== null || isControllerRunning(home),
       pid: file?.pid ?? null,
@@ -48,7 +47,8 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       isOutdated: file !== null && file.schema < schemaVersion,
       startedAt: file?.startedAt ?? null,
       otherDatabase: other,
-      silentSinceAt: file !== null && other === null ? await silenceOf(parts) : null,
+      waitsFor: file === null || other !== null ? null : await leaderElsewhere(parts),
+      silentSinceAt: file === null ? null : silentSince(home, io.now()),
       logFile: log,
     };
   }
@@ -75,13 +75,13 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     if (!isControllerRunning(home)) return { stopped: false };
     const { terminateProcess } = await import('./processes.ts');
     const pid = readController(home)?.pid;
-    const isSilent = (await silenceOf(parts)) !== null;
+    const isSilent = silentSince(home, io.now()) !== null;
     await requestControllerExit(null);
     if (!isSilent && (await hasExitedWithin(home, exitTimeout / 2, pid))) return { stopped: true };
     // A controller without file descriptors cannot read the request; a signal needs none.
     if (pid !== undefined) await terminateProcess(pid);
     if (await hasExitedWithin(home, exitTimeout / 2, pid)) return { stopped: true };
-    if (pid !== undefined && (await silenceOf(parts)) !== null) {
+    if (pid !== undefined && silentSince(home, io.now()) !== null) {
       await terminateProcess(pid, 'KILL');
       if (await hasExitedWithin(home, exitTimeout / 2, pid)) return { stopped: true };
     }
@@ -175,17 +175,16 @@ async function forgetWakeUps(parts: ControllerParts): Promise<void> {
   if ('url' in databaseOf(parts)) (await import('../store/wake-folder.ts')).forget(parts.home);
 }
 
-/** It renews the lease every few seconds. An unusable database is reported by those that need it. */
-async function silenceOf({ io, home }: ControllerParts): Promise<Instant | null> {
+/** An unusable database is reported by those that need it. */
+async function leaderElsewhere({ io, home }: ControllerParts): Promise<string | null> {
   const database = databaseOf({ io, home });
-  if (!hasDatabase(database)) return null;
+  if ('file' in database) return null;
   const { withReadOnlyStore } = await import('../store/store.ts');
-  try {
-    const lease = await withReadOnlyStore(database, (store) => store.lease(io.now()));
-    return lease === undefined || lease.expiresAt > io.now() ? null : lease.expiresAt - leaseTtl;
-  } catch {
-    return null;
-  }
+  const lease = await withReadOnlyStore(database, (store) => store.lease(io.now())).catch(() => undefined);
+  if (lease === undefined || lease.expiresAt < io.now()) return null;
+  // See `holder` in src/controller/process.ts.
+  const [, lock = ''] = /@(.*)$/.exec(lease.holder) ?? [];
+  return lock === identityOfLock(home) ? null : (lock.split(' ')[0] ?? null);
 }
 
 async function readHeldTpus(database: DatabaseAddress): Promise<HeldTpus | null> {

@@ -296,9 +296,20 @@ function upgradeCommand({ launcher }: Services['io']): string | null {
 
 async function controllerOutcomes(services: Services): Promise<readonly Outcome[]> {
   const { io } = services;
-  const { running, pid, version, isOutdated, otherDatabase } = await (await services.controller()).status();
+  const { running, pid, version, isOutdated, otherDatabase, silentSinceAt } = await (
+    await services.controller()
+  ).status();
   const database = databaseOf(services);
-  const facts = { running, pid, version, isOutdated, otherDatabase, ownVersion: io.version, now: io.now() };
+  const facts = {
+    running,
+    pid,
+    version,
+    isOutdated,
+    otherDatabase,
+    silentSinceAt,
+    ownVersion: io.version,
+    now: io.now(),
+  };
   if (!hasDatabase(database))
     return checkController({
       ...facts,

@@ -196,6 +196,7 @@ suite('the controller', () => {
     unfinishedJobs: 2,
     undelivered: 0,
     held: null,
+    silentSinceAt: null,
     leaseExpiresAt: noon + minute,
     now: noon,
   };
@@ -220,8 +221,11 @@ suite('the controller', () => {
     assert.deepEqual(check({ isOutdated: true }), restart);
     // A process that hangs does not answer a request to exit.
     const kill = [['problem', 'kill -KILL 7; jobman controller start']];
-    assert.deepEqual(check({ leaseExpiresAt: noon - second }), kill);
-    assert.deepEqual(check({ leaseExpiresAt: null }), kill);
+    assert.deepEqual(check({ silentSinceAt: noon - minute }), kill);
+    // With a read-only or full database it runs, and will renew its lease.
+    const waits = [['problem', 'jobman controller logs']];
+    assert.deepEqual(check({ leaseExpiresAt: noon - second }), waits);
+    assert.deepEqual(check({ leaseExpiresAt: null }), waits);
     const other = { otherDatabase: 'state.db', leaseExpiresAt: null };
     assert.deepEqual(check(other), [['problem', otherDatabaseRemedy]], 'it works, for another database');
   });

@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import { printedBytes, requestMachine, newMachine } from '../../sim/world.ts';
 import type { MachinePort, Clock, LogFiles, Store } from '../../src/app/ports.ts';
 import { createController } from '../../src/controller/controller.ts';
-import { leaseRenewInterval } from '../../src/controller/lease.ts';
+import { fileLease } from '../../src/controller/lease.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
 import { day, hour, minute, second } from '../../src/core/model/time.ts';
@@ -443,6 +443,7 @@ test('a clock that is set back during a renewal leaves no timer longer than the 
     holder: 'one',
     version: '0.0.0',
     holdsLock: true,
+    leaseTimes: fileLease,
     keptPasses: { days: 7, count: 2_000 },
     grants: [],
     pools: [{ name: 'localhost', slots: 1, gpus: null }],
@@ -455,7 +456,7 @@ test('a clock that is set back during a renewal leaves no timer longer than the 
   fire?.();
   await rounds();
   assert.equal(setBack, 0, 'the lease was not renewed');
-  assert.ok((waits.at(-1) ?? Infinity) <= leaseRenewInterval, `the next round is in ${waits.at(-1)} ms`);
+  assert.ok((waits.at(-1) ?? Infinity) <= fileLease.renewal, `the next round is in ${waits.at(-1)} ms`);
   await controller.stop();
   await real.close();
 });

@@ -10,7 +10,7 @@ import { test, type TestContext } from 'node:test';
 import { createChance } from '../../sim/chance.ts';
 import { createLogCopies } from '../../sim/outputs.ts';
 import type { Backend, Clock, Store, WakeUp } from '../../src/app/ports.ts';
-import { leaseRenewInterval } from '../../src/controller/lease.ts';
+import { fileLease } from '../../src/controller/lease.ts';
 import {
   formatProgram,
   isControllerRunning,
@@ -32,7 +32,7 @@ const clock: Clock = {
 };
 
 /** If the system cannot watch more folders, a wake-up is found at the next renewal of the lease. */
-const byRenewal = { withinMs: 4 * leaseRenewInterval };
+const byRenewal = { withinMs: 4 * fileLease.renewal };
 
 async function newHome(t: TestContext): Promise<string> {
   const home = await mkdtemp(join(tmpdir(), 'jobman-controller-'));

@@ -10,6 +10,7 @@ import { createWorld, type ProgramPlan, type World } from '../../sim/world.ts';
 import type { Meter } from '../../src/app/meter.ts';
 import type { Backend, CapacityPort, Clock, MachinePort, Store } from '../../src/app/ports.ts';
 import { createController, type Controller } from '../../src/controller/controller.ts';
+import { fileLease } from '../../src/controller/lease.ts';
 import { applyCommand, type Verb } from '../../src/core/decide/commands.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
@@ -103,6 +104,7 @@ export async function openSimulatedJob(options: {
       holder,
       version: '0.0.0',
       holdsLock: true,
+      leaseTimes: fileLease,
       keptPasses: { days: 7, count: 2_000 },
       grants: [],
       pools: [{ name: 'localhost', slots: 1, gpus: null }],

@@ -53,6 +53,15 @@ test('the length of a copy is the number of appended bytes, per attempt and work
   );
 });
 
+test('a write at an offset that another controller has written already repeats no byte', async (t) => {
+  const { folder, logFiles } = filesIn(t);
+  const output = { attempt: 1, worker: 0, file: 'log' } as const;
+  await logFiles.append(job, output, bytes('one\ntwo\n'), 0);
+  await logFiles.append(job, output, bytes('two\n'), 4);
+  await logFiles.append(job, output, bytes('three\n'), 8);
+  assert.equal(readFileSync(join(folder, 'logs/attempt_1/command_worker_0.log'), 'utf8'), 'one\ntwo\nthree\n');
+});
+
 test('readEnd returns the last bytes of a copy, or all of a shorter one', async (t) => {
   const { logFiles } = filesIn(t);
   await logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, bytes('0123456789'));

@@ -19,8 +19,10 @@ export async function status(cli: Cli): Promise<number> {
   const other = otherDatabase === null ? '' : ` It ${formatOtherDatabase(otherDatabase)}. ${otherDatabaseRemedy}.`;
   const unusable = now.databaseProblem === null ? '' : ` It waits for the database: ${now.databaseProblem}`;
   const silent = now.silentSinceAt === null ? '' : ` ${formatSilence(now, cli.io.now())}.`;
+  const waits =
+    now.waitsFor === null ? '' : ` It waits: the controller of another home, on ${now.waitsFor}, runs the jobs.`;
   const sentence = now.running
-    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}${unusable}${silent}`
+    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}${waits}${unusable}${silent}`
     : (await isControllerRunning(cli))
       ? 'The controller of this home does not run; that of another home works for the database.'
       : 'The controller does not run; the next command that needs it starts it.';

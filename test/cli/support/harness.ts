@@ -438,6 +438,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
         startedAt: 0,
         otherDatabase: null,
         silentSinceAt: null,
+        waitsFor: null,
         logFile: '/dev/null',
       }),
       start: unavailable('controller'),

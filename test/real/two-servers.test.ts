@@ -1,0 +1,258 @@
+// Two servers on one database, with shared logs and contents. Whichever controls the jobs is killed, stopped or cut off
+// from the database at random instants. The other one takes over within ten seconds; nothing is lost and nothing happens
+// twice. JOBMAN_KILLS is the number of faults, JOBMAN_KILLS_SEED their seed.
+
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createChance } from '../../sim/chance.ts';
+import { eventually } from '../support/eventually.ts';
+import { jobmanCommand } from '../support/jobman.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
+import { requirePostgres } from '../support/postgres.ts';
+
+const faults = Number(process.env['JOBMAN_KILLS'] ?? 12);
+const seed = Number(process.env['JOBMAN_KILLS_SEED'] ?? 1);
+const maxTakeoverMs = 10_000;
+
+/** A socket of PostgreSQL in a folder of its own. A cut connection delivers nothing, and its ends notice nothing. */
+async function openProxy(world: JobWorld, name: string, target: string) {
+  const folder = join(world.folder, name);
+  mkdirSync(folder);
+  const pairs = new Set<readonly [Socket, Socket]>();
+  let isCut = false;
+  const server = createServer((from) => {
+    const to = connect(target);
+    const pair = [from, to] as const;
+    pairs.add(pair);
+    for (const [one, other] of [pair, pair.toReversed() as [Socket, Socket]]) {
+      one.on('data', (bytes) => other.write(bytes));
+      one.on('error', () => undefined);
+      one.on('close', () => {
+        other.destroy();
+        pairs.delete(pair);
+      });
+      if (isCut) one.pause();
+    }
+  });
+  await once(server.listen(join(folder, '.s.PGSQL.5432')), 'listening');
+  const change = (cut: boolean): void => {
+    isCut = cut;
+    for (const one of [...pairs].flat()) {
+      if (cut) one.pause();
+      else one.resume();
+    }
+  };
+  world.atEnd(() => {
+    for (const one of [...pairs].flat()) one.destroy();
+    server.close();
+  });
+  return { folder, change };
+}
+
+interface Server {
+  readonly name: string;
+  readonly url: string;
+  readonly home: string;
+  readonly start: () => Promise<void>;
+  readonly proxy: Awaited<ReturnType<typeof openProxy>>;
+  child: ChildProcess | undefined;
+}
+
+function serverIn(
+  world: JobWorld,
+  given: Pick<Server, 'name' | 'home' | 'proxy'> & { port: number; database: string },
+): Server {
+  const { name, home, proxy, port, database } = given;
+  const server: Server = {
+    name,
+    home,
+    proxy,
+    url: `http://127.0.0.1:${port}`,
+    child: undefined,
+    async start() {
+      const [file, ...args] = jobmanCommand;
+      const child = spawn(file, [...args, 'server', '--listen', `127.0.0.1:${port}`], {
+        cwd: world.folder,
+        env: {
+          ...world.env,
+          JOBMAN_HOME: home,
+          JOBMAN_DATABASE: `postgres://postgres@localhost/${database}?host=${proxy.folder}`,
+        },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      server.child = child;
+      for (const stream of [child.stdout, child.stderr])
+        stream.on('data', (bytes: Buffer) => appendFileSync(join(home, 'server.log'), bytes));
+      const isReady = () =>
+        fetch(`${server.url}/readyz`).then(
+          ({ ok }) => ok,
+          () => false,
+        );
+      assert.ok(await eventually(isReady, { withinMs: 60_000 }), `${name} does not start`);
+    },
+  };
+  world.atEnd(async () => {
+    const { child } = server;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGCONT');
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+  });
+  return server;
+}
+
+const kinds = ['kill', 'stop', 'cut'] as const;
+
+test(`two servers on one database run jobs through ${faults} kills, stops and cuts`, async (t) => {
+  const postgres = await requirePostgres(t);
+  if (postgres === undefined) return;
+  const name = await postgres.createDatabase();
+  const url = postgres.urlOf(name);
+  const target = join(new URL(url).searchParams.get('host') ?? '', '.s.PGSQL.5432');
+  const world = openJobWorld(t, { env: { JOBMAN_DATABASE: url } });
+  const chance = createChance(seed);
+  const lines = 40;
+  // Its lock shows another program of the same job, which the kernel knows.
+  const program = `
+    mkdir -p ~/bucket/alive; exec 9>>~/bucket/alive/$JOBMAN_JOB_ID
+    flock -n 9 || echo "$JOBMAN_JOB_ID" >>~/bucket/collisions
+    echo "$JOBMAN_JOB_ID $JOBMAN_ATTEMPT" >>~/bucket/starts
+    for i in $(seq ${lines}); do echo "line $i"; sleep 0.2; done`;
+  const manifest = world.tpuManifest(program, {
+    name: 'steady',
+    tpu: { accelerator: 'v4-8' },
+    command: { run: program },
+    recovery: 'loop: failures',
+  });
+  // The first job creates the key, the host keys and the folders.
+  const first = await world.create(manifest);
+  await world.waitForFinish(first);
+  const token = (await world.output('token', 'create')).trim();
+  await world.runOk(['controller', 'stop']);
+  const other = join(world.folder, 'other');
+  mkdirSync(other, { mode: 0o700 });
+  for (const shared of ['jobs', 'blobs', 'emulator']) {
+    mkdirSync(join(world.home, shared), { recursive: true });
+    symlinkSync(join(world.home, shared), join(other, shared));
+  }
+  cpSync(join(world.home, 'ssh'), join(other, 'ssh'), { recursive: true, filter: (path) => !path.endsWith('.sock') });
+  const port = 20_000 + (process.pid % 10_000) * 2;
+  const servers = await Promise.all(
+    [world.home, other].map(async (home, index) =>
+      serverIn(world, {
+        name: `server ${index + 1}`,
+        home,
+        port: port + index,
+        database: name,
+        proxy: await openProxy(world, `socket-${index}`, target),
+      }),
+    ),
+  );
+  for (const server of servers) await server.start();
+
+  const lease = async () => {
+    const [row] = await postgres.query('select holder, epoch from lease', name);
+    return { holder: '', epoch: 0, ...(row as { readonly holder: string | null; readonly epoch: number } | undefined) };
+  };
+  const leader = async () => {
+    const { holder } = await lease();
+    return servers.find(({ child }) => holder?.startsWith(`${child?.pid}-`));
+  };
+  const created: string[] = [first];
+  const takeovers: number[] = [];
+  let preempted = 0;
+  const remote = (server: Server) => ({ JOBMAN_SERVER: server.url, JOBMAN_TOKEN: token, JOBMAN_DATABASE: '' });
+  async function create(server: Server): Promise<void> {
+    const { code, stdout, stderr } = await world.jobman(['create', manifest, '--quiet', '--yes'], {
+      env: remote(server),
+    });
+    assert.equal(code, 0, stderr);
+    created.push(stdout.trim());
+  }
+
+  for (let count = 0; count < faults; count += 1) {
+    const leading = (await eventually(leader, { withinMs: maxTakeoverMs })) ?? assert.fail('no server leads');
+    const follower = servers.find((one) => one !== leading) ?? leading;
+    await create(chance.yes(0.5) ? leading : follower);
+    if (chance.yes(0.3) && (await preemptOne(world, remote(follower)))) preempted += 1;
+    await sleep(chance.between(0, 2_000));
+    const kind = kinds[count % kinds.length] ?? 'kill';
+    const victim = chance.yes(0.8) ? leading : follower;
+    const { child } = victim;
+    assert.ok(child?.pid !== undefined);
+    const before = await lease();
+    const wasLeading = before.holder?.startsWith(`${child.pid}-`);
+    const began = performance.now();
+    if (kind === 'kill') child.kill('SIGKILL');
+    else if (kind === 'stop') child.kill('SIGSTOP');
+    else victim.proxy.change(true);
+    // The other one serves and creates meanwhile.
+    const serving = victim === leading ? follower : leading;
+    if (wasLeading) {
+      const taken = await eventually(async () => (await lease()).epoch > before.epoch, {
+        withinMs: 60_000,
+        everyMs: 50,
+      });
+      assert.ok(taken, `no server took over after ${kind}`);
+      takeovers.push(performance.now() - began);
+    }
+    await create(serving);
+    await sleep(chance.between(0, 2_000));
+    if (kind === 'kill') await victim.start();
+    else if (kind === 'stop') child.kill('SIGCONT');
+    else victim.proxy.change(false);
+  }
+
+  const env = remote((await eventually(leader, { withinMs: maxTakeoverMs })) ?? assert.fail('no server leads'));
+  const log = () => servers.map(({ home }) => readFileSync(join(home, 'server.log'), 'utf8').slice(-2_000)).join('\n');
+  for (const id of created) {
+    const waited = await world.jobman(['wait', id], { env, withinMs: 180_000 });
+    assert.equal(waited.code, 0, `${id}: ${waited.stdout}${waited.stderr}\n${log()}`);
+  }
+  t.diagnostic(
+    `${faults} faults, ${takeovers.length} takeovers, the longest after ${Math.round(Math.max(...takeovers))} ms; ${created.length} jobs, ${preempted} preemptions`,
+  );
+  assert.ok(Math.max(...takeovers) <= maxTakeoverMs, `takeovers took ${takeovers.map(Math.round).join(', ')} ms`);
+  assert.equal(new Set(created).size, created.length, 'an id was given twice');
+  assert.ok(!existsSync(world.bucketPath('collisions')), 'two programs of a job ran together');
+  const starts = readFileSync(world.bucketPath('starts'), 'utf8').trim().split('\n');
+  assert.deepEqual(starts.toSorted(), [...new Set(starts)].toSorted(), 'an attempt was started twice');
+
+  let allocations = 0;
+  for (const id of created) {
+    const job = JSON.parse((await world.runOk(['show', id, '--json'], { env })).stdout) as {
+      readonly attempts: readonly { readonly number: number }[];
+      readonly allocations: readonly unknown[];
+    };
+    allocations += job.allocations.length;
+    const expected = Array.from({ length: lines }, (_, index) => `line ${index + 1}\n`).join('');
+    for (const { number } of job.attempts) {
+      const file = world.jobFolder(id, 'logs', `attempt_${number}`, 'command_worker_0.log');
+      const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+      if (number === job.attempts.length) assert.equal(text, expected, `the log of ${id}`);
+      else assert.ok(expected.startsWith(text), `the log of attempt ${number} of ${id}: ${text}`);
+    }
+  }
+  assert.ok(allocations <= created.length + preempted, 'a TPU was requested without need');
+  // All of them are released again, so none was created twice.
+  const left = async () =>
+    JSON.parse(await world.output('emulator', 'status', '--json')) as { readonly tpus: unknown[] };
+  assert.ok(
+    await eventually(async () => (await left()).tpus.length === 0, { withinMs: 60_000 }),
+    JSON.stringify(await left()),
+  );
+});
+
+/** False if no job has a TPU now. */
+async function preemptOne(world: JobWorld, env: Readonly<Record<string, string>>): Promise<boolean> {
+  const { stdout } = await world.runOk(['list', '--json', '--phase', 'running'], { env });
+  const [line = ''] = stdout.split('\n');
+  if (line === '') return false;
+  return (await world.jobman(['emulator', 'preempt', (JSON.parse(line) as { readonly id: string }).id])).code === 0;
+}
