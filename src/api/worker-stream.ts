@@ -98,6 +98,8 @@ export function serveStream(
 }
 
 const leaveMs: Duration = 1_000;
+/** Longer than a program has that is asked to end, and then killed. */
+const stopMs: Duration = 8_000;
 
 /** Two numbers of 16 bits, which is all that a terminal can have. */
 function encodeSize({ columns, rows }: TerminalSize): Uint8Array {
@@ -114,9 +116,11 @@ export function openStream(socket: WebSocket, opening: object, output: StreamOut
   let waiting = 0;
   let onAccepted: (() => void) | undefined;
   let isOver = false;
+  let stopTimer: NodeJS.Timeout | undefined;
   const ended = new Promise<SessionEnd>((resolve) => {
     const finish = (end: SessionEnd): void => {
       isOver = true;
+      clearTimeout(stopTimer);
       onAccepted?.();
       resolve(taking.then(() => end));
       socket.terminate();
@@ -157,7 +161,11 @@ export function openStream(socket: WebSocket, opening: object, output: StreamOut
     },
     end: () => sendLater('end'),
     resize: (size) => sendLater('resize', encodeSize(size)),
-    stop: () => sendLater('stop'),
+    stop() {
+      sendLater('stop');
+      // The other side may hang. When it notices the end of the connection, it ends the program.
+      if (!isOver) stopTimer ??= setTimeout(() => socket.terminate(), stopMs);
+    },
     ended,
   };
 }

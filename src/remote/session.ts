@@ -6,6 +6,7 @@
 // of its input, and `stop`. If that input ends while the program is alive, no client is listening any more, and the
 // watcher ends the program. If the program has ended by itself, background processes that it left are not touched.
 
+import type { ProgramRequest } from '../api/worker-stream.ts';
 import type { Program } from '../app/worker-access.ts';
 import { quote } from '../catalogue/shell.ts';
 import { shellFunctions } from './run-folder.ts';
@@ -88,7 +89,7 @@ function execCommand(program: Program): string {
  * the secrets, which are in no file. `marker` is `<installation>/<job id>`. Exits with 125, as docker does, when there
  * is no such container. With a program for a terminal, it runs that one instead of the shell.
  */
-export function containerEntry(marker: string, terminalProgram: Program | null): string {
+function containerEntry(marker: string, terminalProgram: Program | null): string {
   const text = `container=$(docker ps --quiet --filter ${quote(`label=jobman-run=${marker}`)} | head -n 1)
 if [ -z "$container" ]; then
   if docker info >/dev/null 2>&1; then
@@ -111,7 +112,9 @@ exec sh -c "$text"`;
   return `exec sh -c ${quote(asMember)} sh ${quote(text)}`;
 }
 
-/** The command that replaces the login shell by a program with a terminal; null: on the worker itself. */
-export function terminalEntry(program: Program, container: string | null): string {
-  return container === null ? `exec /bin/sh -c ${quote(execCommand(program))}` : containerEntry(container, program);
+/** The command that replaces the login shell for a request; null for a plain sh on the worker itself. */
+export function entryOf({ program, terminal, environment }: ProgramRequest, container: string): string | null {
+  const terminalProgram = terminal ? program : null;
+  if (environment === 'container') return containerEntry(container, terminalProgram);
+  return terminalProgram === null ? null : `exec /bin/sh -c ${quote(execCommand(terminalProgram))}`;
 }

@@ -10,7 +10,7 @@ import { messageOf } from '../app/errors.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { createOutputBuffer } from './process.ts';
 import { maxDataBytes } from '../api/worker-stream.ts';
-import { containerEntry, sessionScript, stopTimeoutMs, sessionCommands, terminalEntry } from './session.ts';
+import { sessionScript, stopTimeoutMs, sessionCommands } from './session.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
 import { createConnector, onSilence, keyFilesOf, type Connection, type Problem } from './ssh-connection.ts';
 import { createHostKeys } from './ssh-keys.ts';
@@ -43,8 +43,8 @@ export interface SshTarget {
 }
 
 export interface SshTransport extends Transport {
-  /** `container`: the label of the container of the job's command, for a program in it. */
-  session(request: Omit<SessionRequest, 'environment'>, container: string | null): Session;
+  /** `entry` is the command that replaces the login shell; null means a plain sh. With a terminal it is the program. */
+  session(request: Omit<SessionRequest, 'environment'>, entry: string | null): Session;
   /** To a port of the machine's loopback address. An open stream counts as one of the connection's sessions. */
   tunnel(port: number): Promise<Duplex | ChannelRefusal>;
 }
@@ -135,11 +135,10 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     return {
       run: (request) => runScript(target.host, () => openShell(connectionsTo(target)), request),
       stream: (request) => streamScript(target.host, () => openShell(connectionsTo(target)), request),
-      session(request, container) {
+      session(request, entry) {
         const { terminal } = request;
-        const open = (entry?: string) => openShell(connectionsTo(target), entry, terminal ? { terminal } : {});
-        if (terminal) return startTerminal(() => open(terminalEntry(request.program, container)), request);
-        return startSession(() => open(container === null ? undefined : containerEntry(container, null)), request);
+        const open = () => openShell(connectionsTo(target), entry ?? undefined, terminal ? { terminal } : {});
+        return terminal ? startTerminal(open, request) : startSession(open, request);
       },
       tunnel: (port) => openTunnel(connectionsTo(target), port),
     };

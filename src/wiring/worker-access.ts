@@ -26,6 +26,7 @@ import type { Job } from '../core/model/job.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { connectRelay, relaySocket, serveRelay, type RelayOptions } from '../remote/relay.ts';
 import { requireOriginalHome } from '../store/open-database.ts';
+import { entryOf } from '../remote/session.ts';
 import type { SshPool, SshTransport } from '../remote/ssh.ts';
 import { databaseOf } from './paths.ts';
 
@@ -151,7 +152,7 @@ function copiesOver(start: WorkerAccess['start'], cwd: string): Pick<WorkerAcces
 }
 
 function startSession(transport: SshTransport, request: SessionRequest, container: string): Session {
-  return transport.session(request, request.environment === 'container' ? container : null);
+  return transport.session(request, entryOf(request, container));
 }
 
 /** For tickets. Opened at the first use, because most commands need no cloud. */

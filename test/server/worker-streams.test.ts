@@ -11,6 +11,7 @@ import type { AppParts } from '../../src/server/app.ts';
 import { JobmanError, exitCode } from '../../src/app/errors.ts';
 import type { Program, Session, SessionEnd, TerminalSize, WorkerTicket } from '../../src/app/worker-access.ts';
 import { createWorkerStreams } from '../../src/http-client/worker-streams.ts';
+import { entryOf } from '../../src/remote/session.ts';
 import type { Sshd } from '../remote/sshd.ts';
 import { eventually } from '../support/eventually.ts';
 import { sshdTest, transportOn } from '../support/ssh.ts';
@@ -45,7 +46,7 @@ async function openStreams(t: TestContext, sshd: Sshd | null, parts: Partial<App
             taken[at] = (taken[at] ?? 0) + chunk.length;
             return request.onBytes(chunk, stream);
           };
-          return transport.session({ ...request, onBytes }, null);
+          return transport.session({ ...request, onBytes }, entryOf(request, ''));
         },
         tunnel: (port) => transport.tunnel(port),
       };
