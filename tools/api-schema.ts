@@ -1,6 +1,6 @@
 /**
  * The OpenAPI document of the server: the routes of src/api/routes.ts with the types and comments of `Client` in
- * src/app/client.ts. `npm run reference` writes it; the server validates requests with it.
+ * src/app/client.ts and of `LabClient` in src/lab/lab-client.ts. `npm run reference` writes it; the server validates requests with it.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { createGenerator, type Schema } from 'ts-json-schema-generator';
 import { parseSync } from 'vite';
 import { problemType } from '../src/api/problem.ts';
-import { answerTypes, routes, type Operation, type Route } from '../src/api/routes.ts';
+import { answerTypes, apiRoutes, type Route } from '../src/api/routes.ts';
 import { version } from '../src/version.ts';
 import { pythonClient } from './python-client.ts';
 import { isTypeName } from './json-schema.ts';
@@ -17,7 +17,11 @@ const root = join(import.meta.dirname, '..');
 const argumentsFile = 'src/api/arguments.schema.json';
 const openApiFile = 'docs/openapi.json';
 const pythonFile = 'python/jobman/_api.py';
-const clientFile = join(root, 'src/app/client.ts');
+/** The interfaces of the operations; `prefix` begins the names of their operations. */
+const sources = [
+  { file: join(root, 'src/app/client.ts'), name: 'Client', prefix: '' },
+  { file: join(root, 'src/lab/lab-client.ts'), name: 'LabClient', prefix: 'lab.' },
+] as const;
 
 /** A node of the syntax tree, of which only the parts that a method of an interface has are read. */
 interface Syntax {
@@ -28,6 +32,7 @@ interface Syntax {
 }
 
 interface Method {
+  /** The name of its operation. */
   readonly name: string;
   /** The comment above it, for people. */
   readonly about: string;
@@ -36,21 +41,23 @@ interface Method {
   readonly answer: string;
 }
 
-/** The methods of Client, as they are declared. */
-function readMethods(text: string): readonly Method[] {
-  const { program, comments } = parseSync('client.ts', text);
+type Source = (typeof sources)[number];
+
+/** The methods of the interface, as they are declared. */
+function readMethods({ file, name, prefix }: Source, text: string): readonly Method[] {
+  const { program, comments } = parseSync(file, text);
   const declarations = (program.body as unknown as readonly Syntax[]).map((one) => one['declaration'] as Syntax | null);
   const client = declarations.find(
-    (one) => one?.type === 'TSInterfaceDeclaration' && (one['id'] as Syntax)['name'] === 'Client',
+    (one) => one?.type === 'TSInterfaceDeclaration' && (one['id'] as Syntax)['name'] === name,
   );
-  if (client === undefined || client === null) throw new Error('src/app/client.ts declares no Client');
+  if (client === undefined || client === null) throw new Error(`${file} declares no ${name}`);
   const textOf = ({ start, end }: Syntax): string => text.slice(start, end);
   return ((client['body'] as Syntax)['body'] as readonly Syntax[]).map((method) => {
     const comment = comments.find(({ end }) => end < method.start && text.slice(end, method.start).trim() === '');
     const answer = (method['returnType'] as Syntax)['typeAnnotation'] as Syntax;
     const [inner] = (answer['typeArguments'] as Syntax)['params'] as readonly [Syntax];
     return {
-      name: (method['key'] as Syntax)['name'] as string,
+      name: `${prefix}${(method['key'] as Syntax)['name'] as string}`,
       about: (comment?.value ?? '').replaceAll(/^\s*\* ?/gm, '').trim(),
       parameters: (method['params'] as readonly Syntax[]).map((one) => ({
         name: one['name'] as string,
@@ -64,21 +71,21 @@ function readMethods(text: string): readonly Method[] {
 
 /**
  * The generator reads no types out of methods. So it gets a file with an interface of their types, in which the names mean
- * what they mean in client.ts.
+ * what they mean in that file.
  */
-function schemasOf(methods: readonly Method[], text: string): Schema {
-  const absolute = text.replaceAll(/(?<= from ')\.[^']+/g, (path) => join(dirname(clientFile), path));
-  const { program } = parseSync('client.ts', absolute);
+function schemasOf(file: string, methods: readonly Method[], text: string): Schema {
+  const absolute = text.replaceAll(/(?<= from ')\.[^']+/g, (path) => join(dirname(file), path));
+  const { program } = parseSync(file, absolute);
   const statements = program.body as unknown as readonly Syntax[];
   const isExport = (one: Syntax): boolean => one.type === 'ExportNamedDeclaration';
   const exported = statements.filter(isExport).map((one) => ((one['declaration'] as Syntax)['id'] as Syntax)['name']);
   const own = statements.filter((one) => !isExport(one)).map(({ start, end }) => absolute.slice(start, end));
   const operations = methods.map(({ name, parameters, answer }) => {
     const fields = parameters.map((one) => `${one.name}${one.isOptional ? '?' : ''}: ${one.type}`);
-    return `${name}: { arguments: { ${fields.join('; ')} }; answer: ${answer === 'void' ? 'null' : answer} };`;
+    return `'${name}': { arguments: { ${fields.join('; ')} }; answer: ${answer === 'void' ? 'null' : answer} };`;
   });
   const imports = [
-    `import type { ${exported.join(', ')} } from '${clientFile}';`,
+    `import type { ${exported.join(', ')} } from '${file}';`,
     `import type { Problem } from '${join(root, 'src/api/problem.ts')}';`,
   ];
   const folder = mkdtempSync(join(tmpdir(), 'jobman-api-'));
@@ -144,12 +151,16 @@ interface Signature {
 
 type Schemas = Readonly<Record<string, Schema>>;
 
-/** The generated files, by their paths in the repository. Takes about three seconds. */
+/** The generated files, by their paths in the repository. Takes about six seconds. */
 export function apiFiles(): Readonly<Record<string, string>> {
-  const text = readFileSync(clientFile, 'utf8');
-  const methods = readMethods(text).filter(({ name }) => name !== 'close');
-  const { definitions = {}, properties = {} } = schemasOf(methods, text);
-  const all = { ...definitions, ...ownSchemas };
+  const parts = sources.map((source) => {
+    const text = readFileSync(source.file, 'utf8');
+    const declared = readMethods(source, text).filter(({ name }) => name !== 'close');
+    return { methods: declared, ...schemasOf(source.file, declared, text) };
+  });
+  const methods = parts.flatMap((part) => part.methods);
+  const properties = Object.assign({}, ...parts.map((part) => part.properties)) as object;
+  const all = { ...(Object.assign({}, ...parts.map((part) => part.definitions)) as Schemas), ...ownSchemas };
   const named = Object.fromEntries(Object.entries(all).filter(([name]) => isTypeName(name)));
   const { problem: _problem, ...signatures } = properties as unknown as Readonly<Record<string, Signature>>;
   const partsOf = (part: 'arguments' | 'answer', references: string): Schemas =>
@@ -190,7 +201,7 @@ streams and the bodies that are not JSON.`.replaceAll('\n', ' ');
 function openApiDocument({ methods, requests, answers, named }: DocumentParts): string {
   const paths: Record<string, Record<string, object>> = {};
   for (const method of methods) {
-    const route = routes[method.name as Operation];
+    const route = requireRoute(method.name);
     const operation = {
       operationId: method.name,
       ...(method.about === '' ? {} : { description: method.about.replaceAll('\n', ' ') }),
@@ -222,6 +233,12 @@ function openApiDocument({ methods, requests, answers, named }: DocumentParts): 
   const { schemas: types, ...others } = components;
   const rest = Object.entries(others).map(([key, value]) => `    ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`);
   return `{\n${lines.join('')}${formatEntries('paths', paths, '  ')},\n  "components": {\n${rest.join('')}${formatEntries('schemas', types, '    ')}\n  }\n}\n`;
+}
+
+function requireRoute(operation: string): Route {
+  const found = apiRoutes.find(([name]) => name === operation);
+  if (found === undefined) throw new Error(`${operation} has no route`);
+  return found[1];
 }
 
 /** The parameters and the body of a route. */

@@ -2,7 +2,7 @@
  * python/jobman/_api.py: the types and the operations of docs/openapi.json for Python 3.9, with its standard library.
  * `npm run reference` writes it.
  */
-import { routes, type Operation, type Route } from '../src/api/routes.ts';
+import { apiRoutes, type ApiOperation, type Route } from '../src/api/routes.ts';
 
 interface Schema {
   readonly $ref?: string;
@@ -26,7 +26,7 @@ interface Parameter {
 }
 
 interface DocumentOperation {
-  readonly operationId: Operation;
+  readonly operationId: ApiOperation;
   readonly description?: string;
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, Body>> };
@@ -146,8 +146,11 @@ function pythonName(name: string): string {
 /** In the class a method named \`list\` hides the type of that name, but annotations name \`List\`. */
 function method(operation: DocumentOperation, types: string[]): string {
   const { operationId, parameters = [], requestBody, description } = operation;
-  const route = routes[operationId];
-  const typeName = `${operationId.replace(/^./, (letter) => letter.toUpperCase())}Answer`;
+  const [, route] = apiRoutes.find(([name]) => name === operationId) ?? [];
+  if (route === undefined) throw new Error(`${operationId} has no route`);
+  // `lab.users` is `lab_users`.
+  const id = operationId.replace(/\.(.)/, (_, letter: string) => letter.toUpperCase());
+  const typeName = `${id.replace(/^./, (letter) => letter.toUpperCase())}Answer`;
   const typed = (schema: Schema, name: string): string =>
     typeOf(schema, `${typeName}_${name}`, types).replaceAll("'", '');
   const positional: string[] = [];
@@ -188,7 +191,7 @@ function method(operation: DocumentOperation, types: string[]): string {
   const all = ['self', ...positional, ...(named.length === 0 ? [] : ['*', ...named])];
   const doc =
     description === undefined ? '' : `        """${description.replaceAll('\\', '\\\\').replaceAll('"', "'")}"""\n`;
-  return `    def ${pythonName(operationId)}(\n        ${all.join(',\n        ')},\n    ) -> ${answer}:\n${doc}        return self._${route.answer}(${given.join(', ')})\n`;
+  return `    def ${pythonName(id)}(\n        ${all.join(',\n        ')},\n    ) -> ${answer}:\n${doc}        return self._${route.answer}(${given.join(', ')})\n`;
 }
 
 /** An f-string in which each argument is a segment. */

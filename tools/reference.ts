@@ -120,6 +120,12 @@ const tables: Readonly<Record<string, () => readonly string[]>> = {
       .map(({ names: [name] }) => name.split(' ')[0] ?? name);
     return [`- ${[...new Set(names)].map(code).join(', ')}`];
   },
+  'tpu commands of the login machine': () => {
+    const names = tpuProgram.commands
+      .filter(({ needsLoginMachine, takes, hidden }) => hidden !== true && (needsLoginMachine || takes.raw === true))
+      .map(({ names: [name] }) => name);
+    return [`- ${names.map(code).join(', ')}`];
+  },
   'flags of every command': () => flagTable(globalFlags),
   'flags of commands on jobs': () => flagTable(jobFlags),
   evidence: () =>

@@ -2,7 +2,7 @@
  * dist/sdk/index.d.ts: the types of the package as a library, from docs/openapi.json and the schemas of arguments.
  * `npm run build` writes it.
  */
-import { routes, type Operation } from '../src/api/routes.ts';
+import { apiRoutes, type ApiOperation } from '../src/api/routes.ts';
 
 interface Schema {
   readonly $ref?: string;
@@ -85,7 +85,7 @@ interface Document {
 }
 
 interface DocumentOperation {
-  readonly operationId: Operation;
+  readonly operationId: ApiOperation;
   readonly description?: string;
   readonly responses: Readonly<
     Record<string, { readonly content?: Readonly<Record<string, { readonly schema?: Schema }>> }>
@@ -94,7 +94,7 @@ interface DocumentOperation {
 
 interface Arguments {
   readonly $defs: Schemas;
-  readonly operations: Readonly<Record<Operation, Schema>>;
+  readonly operations: Readonly<Record<ApiOperation, Schema>>;
 }
 
 /** The text of the declarations. */
@@ -105,14 +105,18 @@ export function typescriptClient(openApi: string, argumentSchemas: string): stri
   const types = Object.entries({ ...$defs, ...components.schemas })
     .filter(([name]) => !own.includes(name))
     .map(([name, schema]) => `${comment(schema, '')}export type ${name} = ${typeOf(schema, '')};\n`);
-  const methods = Object.values(paths)
-    .flatMap((ofPath) => Object.values(ofPath))
-    .map((operation) => method(operation, operations[operation.operationId]));
-  return `${head}\n${types.join('\n')}\nexport interface Client {\n${methods.join('\n')}\n  close(): Promise<void>;\n}\n`;
+  const all = Object.values(paths).flatMap((ofPath) => Object.values(ofPath));
+  const methods = (isOfLab: boolean): string =>
+    all
+      .filter(({ operationId }) => operationId.startsWith('lab.') === isOfLab)
+      .map((operation) => `${method(operation, operations[operation.operationId])}\n`)
+      .join('');
+  return `${head}\n${types.join('\n')}\n/** A lab that shares TPUs. */\nexport interface Lab {\n${methods(true)}}\n\nexport interface Client {\n${methods(false)}  readonly lab: Lab;\n  close(): Promise<void>;\n}\n`;
 }
 
 function method({ operationId, description, responses }: DocumentOperation, given: Schema): string {
-  const route = routes[operationId];
+  const [, route] = apiRoutes.find(([name]) => name === operationId) ?? [];
+  if (route === undefined) throw new Error(`${operationId} has no route`);
   const { properties = {}, required = [] } = given;
   const parameters = route.arguments.map(([carrier, name]) => {
     const type =
@@ -133,7 +137,7 @@ function method({ operationId, description, responses }: DocumentOperation, give
     events: `AsyncIterable<${value}>`,
   }[route.answer];
   const about = description === undefined ? {} : { description };
-  return `${comment(about, '  ')}  ${operationId}(${parameters.join(', ')}): ${answer};`;
+  return `${comment(about, '  ')}  ${operationId.replace('lab.', '')}(${parameters.join(', ')}): ${answer};`;
 }
 
 function typeOf(schema: Schema, indent: string): string {

@@ -397,6 +397,32 @@ BillingSourceView = TypedDict("BillingSourceView", {
     "table": "str",
 })
 
+Booking = TypedDict("Booking", {
+    # The full name if the registry knows the sheet's name, else the sheet's name.
+    "tpu": "str",
+    "alias": "str",
+    "status": "BookingStatus",
+    # The sheet name of the user; empty if free.
+    "user": "str",
+    "note": "str",
+    # The note of `tpu run`, or the cloud's state.
+    "scriptNote": "str",
+    "owner": "str",
+    "zone": "str",
+})
+
+BookingStatus_1 = TypedDict("BookingStatus_1", {
+    "kind": "Literal[\"free\", \"running\", \"reserved\", \"gone\"]",
+})
+
+BookingStatus_2 = TypedDict("BookingStatus_2", {
+    "kind": "Literal[\"unknown\"]",
+    "text": "str",
+})
+
+# `unknown`: a status that jobman does not understand, kept in `text`.
+BookingStatus = Union['BookingStatus_1', 'BookingStatus_2']
+
 BucketAnswer = TypedDict("BucketAnswer", {
     "statuses": "List[BucketStatus]",
     # A message for the user about a program that was started for the answer; null: none was.
@@ -505,11 +531,76 @@ Change_3 = TypedDict("Change_3", {
 # One of: an event of a job; a hint that views of jobs may have changed, after which a client reads those that it shows again; a log that has grown. A log may be reported again after a cursor.
 Change = Union['Change_1', 'Change_2', 'Change_3']
 
+ChangedBooking = TypedDict("ChangedBooking", {
+    "before": "Booking",
+    "after": "Booking",
+})
+
 # `changed` is false if the user was so already.
 ChangedUser = TypedDict("ChangedUser", {
     "user": "UserView",
     "changed": "bool",
 })
+
+CheckRow = TypedDict("CheckRow", {
+    "window": "Union[float, None]",
+    "job": "str",
+    "attempt": "float",
+    "tag": "Union[str, None]",
+    "stage": "float",
+    # Window numbers of the lineage, its own first: `12 < 11 < 9`.
+    "lineage": "List[float]",
+    "directory": "str",
+    "folder": "str",
+    "tpu": "str",
+    "tpuShort": "str",
+    "status": "CheckStatus",
+    "since": "Instant",
+    # The newest output; empty without a log.
+    "message": "str",
+    # True if the user closed its tmux window. Then no rule follows its end.
+    "windowClosed": "bool",
+})
+
+CheckStatus_1 = TypedDict("CheckStatus_1", {
+    "kind": "Literal[\"succeeded\", \"killed\", \"stopped\"]",
+})
+
+CheckStatus_2 = TypedDict("CheckStatus_2", {
+    "trouble": "Union[str, None]",
+    # The time when the silent program counts as hung and is ended; null if no limit applies.
+    "hangsAt": "Union[Instant, None]",
+    "kind": "Literal[\"starting\"]",
+    "waitReason": "Union[str, None]",
+})
+
+CheckStatus_3 = TypedDict("CheckStatus_3", {
+    "trouble": "Union[str, None]",
+    # The time when the silent program counts as hung and is ended; null if no limit applies.
+    "hangsAt": "Union[Instant, None]",
+    "kind": "Literal[\"running\"]",
+    "phase": "str",
+    # A worker that does not answer, as in `list`; null while all answer.
+    "waitReason": "Union[str, None]",
+})
+
+CheckStatus_4 = TypedDict("CheckStatus_4", {
+    "kind": "Literal[\"error\"]",
+    "error": "str",
+    "detail": "str",
+    "next": "Literal[\"resume\", \"rerun\", None]",
+    # The reason why the next attempt waits, as in `list`; null until that attempt exists.
+    "waitReason": "Union[str, None]",
+})
+
+CheckStatus_5 = TypedDict("CheckStatus_5", {
+    "kind": "Literal[\"resumed\", \"rerunned\"]",
+    "error": "Union[str, None]",
+    "child": "float",
+})
+
+# `resumed`, `rerunned`: another attempt continues the work in window `child`, once it has a window.
+CheckStatus = Union['CheckStatus_1', 'CheckStatus_2', 'CheckStatus_3', 'CheckStatus_4', 'CheckStatus_5']
 
 # The result so far.
 CheckpointReport = TypedDict("CheckpointReport", {
@@ -991,6 +1082,12 @@ DataDisk = TypedDict("DataDisk", {
     "mode": "Literal[\"read-only\", \"read-write\"]",
 })
 
+Delivery = TypedDict("Delivery", {
+    "late": "List[LateChange]",
+    # The time of the next try; null if there is none.
+    "nextAt": "Union[Instant, None]",
+})
+
 # The owner's last request. `running`: the command should run. `stopped`: the program ends and the capacity is kept. `cancelled`: the program ends and the capacity is released. `deleted`: as `cancelled`, and the job leaves the list once its capacity is deleted.
 Desired = Literal["running", "stopped", "cancelled", "deleted"]
 
@@ -1050,7 +1147,40 @@ class DiffSide(_DiffSide, _DiffSide_optional):
 # The SHA-256 of a content, in 64 hexadecimal digits.
 Digest = str
 
+# A working directory as it is now.
+DirectoryFacts = TypedDict("DirectoryFacts", {
+    # Absolute.
+    "path": "str",
+    "exists": "bool",
+    # It has `staging.sh`, which `tpu run` needs.
+    "hasScript": "bool",
+    # The text of `ka.sh`, which may name a TPU; null without it.
+    "tpuScript": "Union[str, None]",
+})
+
 Duration = float
+
+EndRequest_pids_item = TypedDict("EndRequest_pids_item", {
+    "worker": "float",
+    "pid": "float",
+})
+
+EndRequest = TypedDict("EndRequest", {
+    "folders": "List[str]",
+    "pids": "List[EndRequest_pids_item]",
+    "graceMs": "float",
+})
+
+EndResult_unreachable_item = TypedDict("EndResult_unreachable_item", {
+    "worker": "float",
+    "message": "str",
+})
+
+EndResult = TypedDict("EndResult", {
+    "ended": "List[DeviceHolder]",
+    "left": "List[DeviceHolder]",
+    "unreachable": "List[EndResult_unreachable_item]",
+})
 
 _Event_1 = TypedDict("_Event_1", {
     "by": "str",
@@ -1522,6 +1652,24 @@ ForgetAnswer_2 = TypedDict("ForgetAnswer_2", {
 
 ForgetAnswer = Union['ForgetAnswer_1', 'ForgetAnswer_2']
 
+_FoundTpu = TypedDict("_FoundTpu", {
+    # Distinguishes the TPU from an earlier or later one of the same name. Null for a queued resource without a node.
+    "creationTime": "Union[str, None]",
+    # The job that it was created for; null for a TPU of the lab.
+    "job": "Union[str, None]",
+})
+_FoundTpu_optional = TypedDict("_FoundTpu_optional", {
+    "accelerator": "str",
+    "pricing": "Literal[\"ondemand\", \"preemptible\", \"spot\"]",
+    # The owner in its metadata.
+    "owner": "str",
+}, total=False)
+
+
+class FoundTpu(_FoundTpu, _FoundTpu_optional):
+    pass
+
+
 # A number that need not be whole.
 Fraction = float
 
@@ -1580,6 +1728,17 @@ HeldEvents = TypedDict("HeldEvents", {
     "oldestAt": "Instant",
     # Time at which the digest window allows their message; null while they wait for a message that fails.
     "nextAt": "Union[Instant, None]",
+})
+
+HolderScan_unreachable_item = TypedDict("HolderScan_unreachable_item", {
+    "worker": "float",
+    "message": "str",
+})
+
+# Holders on the workers that answered. Nothing is known of `unreachable` workers.
+HolderScan = TypedDict("HolderScan", {
+    "holders": "List[DeviceHolder]",
+    "unreachable": "List[HolderScan_unreachable_item]",
 })
 
 # A home of jobman on a machine. Several may use one database on a server.
@@ -1924,6 +2083,22 @@ JobView = TypedDict("JobView", {
     "hasFiles": "bool",
 })
 
+_KnownTpuState = TypedDict("_KnownTpuState", {
+    "kind": "Literal[\"known\"]",
+    "state": "str",
+    "zone": "str",
+    "workers": "float",
+})
+_KnownTpuState_optional = TypedDict("_KnownTpuState_optional", {
+    # The TPU or its queued resource. Absent if neither exists.
+    "found": "FoundTpu",
+}, total=False)
+
+
+class KnownTpuState(_KnownTpuState, _KnownTpuState_optional):
+    pass
+
+
 LabEntry_job_parent_1 = TypedDict("LabEntry_job_parent_1", {
     "job": "str",
     "attempt": "float",
@@ -1965,6 +2140,46 @@ LabEntry = TypedDict("LabEntry", {
     "booking": "RunBooking",
 })
 
+LabJob_parent_1 = TypedDict("LabJob_parent_1", {
+    "job": "str",
+    "attempt": "float",
+    "startMode": "Literal[\"resume\", \"rerun\"]",
+})
+
+_LabJob = TypedDict("_LabJob", {
+    "job": "str",
+    # Name in the registry; the same as the job's owner.
+    "user": "str",
+    # The working directory when the job was created, and its number; null if a script ran from elsewhere.
+    "directory": "str",
+    "directoryNumber": "Union[float, None]",
+    "tpu": "str",
+    # Arguments of staging.sh after `ka=`, in order: `--config.training.learning_rate=0.01`.
+    "configs": "List[str]",
+    "tag": "Union[str, None]",
+    # False: no rule follows its end (`monitor=False`).
+    "monitor": "bool",
+    "logStage": "bool",
+    # The attempt of another job, on another TPU, that this job resumes or reruns.
+    "parent": "Union[LabJob_parent_1, None]",
+    # The stage of its first attempt: the parent's stage + 1 after a resume, else 0.
+    "baseStage": "float",
+})
+_LabJob_optional = TypedDict("_LabJob_optional", {
+    # Its bookings are in a spreadsheet. Absent: in the table of the database.
+    "spreadsheet": "Literal[True]",
+    # Jobs that its newest start has ended on the TPU. Its script ends what they left there. Absent: none.
+    "replaces": "List[str]",
+    # Programs of no job to whose end the user has agreed. Its newest start ends them before its script. Absent: none.
+    "foreignPrograms": "List[DeviceHolder]",
+}, total=False)
+
+
+# The facts of a `tpu run` that are not in the job's spec.
+class LabJob(_LabJob, _LabJob_optional):
+    pass
+
+
 _LabRestart = TypedDict("_LabRestart", {
     "booking": "RunBooking",
     # Gets a window.
@@ -1984,6 +2199,67 @@ _LabRestart_optional = TypedDict("_LabRestart_optional", {
 class LabRestart(_LabRestart, _LabRestart_optional):
     pass
 
+
+# A persistent TPU that the lab shares. The lab itself decides who may use it.
+LabTpu = TypedDict("LabTpu", {
+    # The full name in the cloud: `kmh-tpuvm-v2-32-1`.
+    "name": "str",
+    # Null: the `tpu.project` of the settings.
+    "project": "Union[str, None]",
+    # Null until a user or an observation provides it.
+    "zone": "Union[str, None]",
+    # `v2-32`, `v5litepod-16`.
+    "accelerator": "str",
+    "pricing": "Literal[\"ondemand\", \"preemptible\", \"spot\"]",
+    # Null: the accelerator's default.
+    "runtimeVersion": "Union[str, None]",
+})
+
+# A user of the registry. Such a user owns each job of `tpu`, even if another user typed the command.
+LabUser = TypedDict("LabUser", {
+    # Unique, and not ambiguous on a command line (names.ts). Letters of any language are allowed.
+    "name": "str",
+    # Permanent; the lowest free number at creation. `id=3` names the user on a command line.
+    "id": "float",
+    "role": "Role",
+    # The tmux session of the user's windows; unique.
+    "session": "str",
+    "sheetName": "str",
+    # Login names on this machine that belong to this user; empty for users of a shared login.
+    "logins": "List[str]",
+    # Absolute folders by number, 1 to 100. `run` uses 1 by default.
+    "directories": "Dict[str, str]",
+    # Short names for config keys: `lr` for `config.training.learning_rate`.
+    "aliases": "Dict[str, str]",
+    "settings": "UserSettings",
+    # From 1. The next window gets this number unless it is taken.
+    "nextWindow": "float",
+    "createdAt": "Instant",
+    # The number of the newest event that `tpu news` has shown; 0 before the first.
+    "newsSeen": "float",
+})
+
+LabWindow = TypedDict("LabWindow", {
+    "user": "str",
+    # Unique among the user's uncleared windows. Not reused while a listed window refers to it.
+    "window": "float",
+    "job": "str",
+    "attempt": "float",
+    # The time when the script began and got the number.
+    "openedAt": "Instant",
+    "report": "Union[WindowReport, None]",
+    "finishedAt": "Union[Instant, None]",
+    # The time when the user closed its tmux window and left the rest of the session open.
+    "closedAt": "Union[Instant, None]",
+    "clearedAt": "Union[Instant, None]",
+})
+
+# A stored change that the sheet does not have.
+LateChange = TypedDict("LateChange", {
+    "tpu": "str",
+    # A sentence with the reason.
+    "message": "str",
+})
 
 _LimitsSpec = TypedDict("_LimitsSpec", {
     # Longest run of the command in one attempt. Null: no limit.
@@ -2195,6 +2471,22 @@ MetricsView = TypedDict("MetricsView", {
     "dashboards": "DashboardLinks",
 })
 
+# The values that are chosen for a new user.
+NewLabUser = TypedDict("NewLabUser", {
+    # Unique, and not ambiguous on a command line (names.ts). Letters of any language are allowed.
+    "name": "str",
+    # The tmux session of the user's windows; unique.
+    "session": "str",
+    "sheetName": "str",
+    # Login names on this machine that belong to this user; empty for users of a shared login.
+    "logins": "List[str]",
+    # Absolute folders by number, 1 to 100. `run` uses 1 by default.
+    "directories": "Dict[str, str]",
+    # Null: the lowest free one.
+    "id": "Union[float, None]",
+    "timeZone": "str",
+})
+
 _NewUser = TypedDict("_NewUser", {
     "name": "UserName",
 })
@@ -2209,6 +2501,165 @@ _NewUser_optional = TypedDict("_NewUser_optional", {
 class NewUser(_NewUser, _NewUser_optional):
     pass
 
+
+_NewsEvent_event_1 = TypedDict("_NewsEvent_event_1", {
+    "by": "str",
+    "kind": "Literal[\"created\"]",
+    "at": "Instant",
+})
+_NewsEvent_event_1_optional = TypedDict("_NewsEvent_event_1_optional", {
+    "overrides": "List[Override]",
+}, total=False)
+
+
+class NewsEvent_event_1(_NewsEvent_event_1, _NewsEvent_event_1_optional):
+    pass
+
+
+_NewsEvent_event_2 = TypedDict("_NewsEvent_event_2", {
+    "verb": "str",
+    "by": "str",
+    "desired": "Desired",
+    "kind": "Literal[\"command_received\"]",
+    "at": "Instant",
+})
+_NewsEvent_event_2_optional = TypedDict("_NewsEvent_event_2_optional", {
+    "startMode": "Literal[\"fresh\", \"resume\", \"rerun\"]",
+    # With stop: there was no ready capacity to keep.
+    "keepsNothing": "Literal[True]",
+    # With resume: the new copy of the working directory.
+    "workdirCopy": "float",
+    # The blob with the list of the files of that copy.
+    "workdirTree": "Digest",
+    # With resume and rerun: US dollars that replace `job.budget`.
+    "budgetUsd": "float",
+}, total=False)
+
+
+class NewsEvent_event_2(_NewsEvent_event_2, _NewsEvent_event_2_optional):
+    pass
+
+
+_NewsEvent_event_3 = TypedDict("_NewsEvent_event_3", {
+    # Counts resumes: 0 for a start from the beginning.
+    "stage": "float",
+    # `resume` sets JOBMAN_RESUME_FROM.
+    "startMode": "Literal[\"fresh\", \"resume\", \"rerun\"]",
+    # False if a recovery rule made it. Budgets and backoffs count from the newest attempt with true.
+    "startedByOwner": "bool",
+    # Its allocation, by ordinal. It may change until the command starts.
+    "allocation": "float",
+    # Backoff: no request for capacity and no start of the command before this time.
+    "notBeforeAt": "Instant",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_created\"]",
+    "at": "Instant",
+})
+_NewsEvent_event_3_optional = TypedDict("_NewsEvent_event_3_optional", {
+    # As in the start request.
+    "commandOnly": "Literal[True]",
+    # The copy of the working directory that it runs. Absent if the job has none.
+    "workdirCopy": "float",
+}, total=False)
+
+
+class NewsEvent_event_3(_NewsEvent_event_3, _NewsEvent_event_3_optional):
+    pass
+
+
+_NewsEvent_event_4 = TypedDict("_NewsEvent_event_4", {
+    "error": "CloudError",
+    "allocation": "float",
+    "kind": "Literal[\"allocation_refused\"]",
+    "at": "Instant",
+})
+_NewsEvent_event_4_optional = TypedDict("_NewsEvent_event_4_optional", {
+    "nextAt": "Instant",
+}, total=False)
+
+
+class NewsEvent_event_4(_NewsEvent_event_4, _NewsEvent_event_4_optional):
+    pass
+
+
+_NewsEvent_event_5 = TypedDict("_NewsEvent_event_5", {
+    "message": "str",
+    "allocation": "float",
+    "kind": "Literal[\"allocation_released\"]",
+    "at": "Instant",
+})
+_NewsEvent_event_5_optional = TypedDict("_NewsEvent_event_5_optional", {
+    # A finished job kept it until this budget was used up.
+    "budget": "Spending",
+}, total=False)
+
+
+class NewsEvent_event_5(_NewsEvent_event_5, _NewsEvent_event_5_optional):
+    pass
+
+
+NewsEvent_event_6 = TypedDict("NewsEvent_event_6", {
+    "worker": "float",
+    "step": "str",
+    "tries": "float",
+    "message": "str",
+    "allocation": "float",
+    "attempt": "float",
+    "kind": "Literal[\"step_failed\"]",
+    "at": "Instant",
+})
+
+NewsEvent_event_7 = TypedDict("NewsEvent_event_7", {
+    "workers": "List[WorkerId]",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_started\"]",
+    "at": "Instant",
+})
+
+_NewsEvent_event_8 = TypedDict("_NewsEvent_event_8", {
+    "reason": "Reason",
+    "evidence": "Evidence",
+    "attempt": "float",
+    "kind": "Literal[\"attempt_ending\"]",
+    "at": "Instant",
+})
+_NewsEvent_event_8_optional = TypedDict("_NewsEvent_event_8_optional", {
+    "programEndedAt": "Instant",
+}, total=False)
+
+
+class NewsEvent_event_8(_NewsEvent_event_8, _NewsEvent_event_8_optional):
+    pass
+
+
+NewsEvent_event_9 = TypedDict("NewsEvent_event_9", {
+    "verdict": "Literal[\"succeeded\", \"failed\", \"stopped\", \"cancelled\"]",
+    "reason": "Reason",
+    "kind": "Literal[\"finished\"]",
+    "at": "Instant",
+})
+
+NewsEvent_event_10 = TypedDict("NewsEvent_event_10", {
+    "kind": "Literal[\"removed\"]",
+    "at": "Instant",
+})
+
+NewsEvent = TypedDict("NewsEvent", {
+    # Grows with every stored event of any job.
+    "number": "float",
+    "job": "str",
+    "event": "Union[NewsEvent_event_1, NewsEvent_event_2, NewsEvent_event_3, NewsEvent_event_4, NewsEvent_event_5, NewsEvent_event_6, NewsEvent_event_7, NewsEvent_event_8, NewsEvent_event_9, NewsEvent_event_10]",
+})
+
+NfsShare = TypedDict("NfsShare", {
+    # `10.0.0.2:/kmh_nfs_ssd`.
+    "source": "str",
+    "target": "str",
+    # Zones whose TPUs mount it, with `*` as in shells; empty: all.
+    "zones": "List[str]",
+    # Options of mount(8); empty: `vers=3`.
+    "options": "str",
+})
 
 # A reported event.
 NoticeView = TypedDict("NoticeView", {
@@ -2909,6 +3360,36 @@ SecretView = TypedDict("SecretView", {
     "usedBy": "List[str]",
 })
 
+# The booking on which the user has decided; null: none.
+SeenBooking = TypedDict("SeenBooking", {
+    "status": "BookingStatus",
+    # The sheet name of the user; empty if free.
+    "user": "str",
+    "note": "str",
+    # The note of `tpu run`, or the cloud's state.
+    "scriptNote": "str",
+})
+
+ServerSite = TypedDict("ServerSite", {
+    "zones": "List[str]",
+    "condaEnvironment": "Union[str, None]",
+    "python": "Union[str, None]",
+    "wandbKeyFile": "Union[str, None]",
+    "remoteUser": "Union[str, None]",
+    "privateKey": "Union[str, None]",
+    "namePrefix": "str",
+    "stageLimit": "float",
+    "hangGraceMs": "Duration",
+    # NFS shares that every TPU of a zone mounts, in order.
+    "shares": "List[NfsShare]",
+    # The spreadsheet with the bookings; null: the table of the database.
+    "spreadsheet": "Union[Spreadsheet, None]",
+    # The Google Cloud project of its TPUs; null if the settings name none.
+    "project": "Union[str, None]",
+    # The name of the booking sheet in messages.
+    "sheetName": "str",
+})
+
 _SetupStep = TypedDict("_SetupStep", {
     "name": "str",
     "key": "str",
@@ -2929,6 +3410,13 @@ _SetupStep_optional = TypedDict("_SetupStep_optional", {
 class SetupStep(_SetupStep, _SetupStep_optional):
     pass
 
+
+SheetContents = TypedDict("SheetContents", {
+    "bookings": "List[Booking]",
+    # A sentence for each unreadable row.
+    "problems": "List[str]",
+    "late": "List[LateChange]",
+})
 
 # One slice of an allocation: charged while `ready`. `preempted`: the cloud has taken it.
 SliceState = Literal["ready", "preempted", "other"]
@@ -2972,6 +3460,16 @@ _Spending_optional = TypedDict("_Spending_optional", {
 class Spending(_Spending, _Spending_optional):
     pass
 
+
+Spreadsheet = TypedDict("Spreadsheet", {
+    "id": "str",
+    # Null: the first tab.
+    "tab": "Union[str, None]",
+    # Absolute path of a local file with a service account key in Google's JSON format.
+    "credentials": "str",
+    # Replaces Google's address in tests.
+    "endpoint": "Union[str, None]",
+})
 
 StepFile_1 = TypedDict("StepFile_1", {
     "kind": "Literal[\"secret\"]",
@@ -3138,6 +3636,40 @@ _TpuAlternative_optional = TypedDict("_TpuAlternative_optional", {
 class TpuAlternative(_TpuAlternative, _TpuAlternative_optional):
     pass
 
+
+TpuChange_1 = TypedDict("TpuChange_1", {
+    "kind": "Literal[\"register\"]",
+    "facts": "TpuFacts",
+})
+
+TpuChange_2 = TypedDict("TpuChange_2", {
+    "kind": "Literal[\"observe_zone\"]",
+    "zone": "str",
+})
+
+TpuChange_3 = TypedDict("TpuChange_3", {
+    "kind": "Literal[\"set_pricing\"]",
+    "pricing": "Literal[\"ondemand\", \"preemptible\", \"spot\"]",
+})
+
+TpuChange_4 = TypedDict("TpuChange_4", {
+    "kind": "Literal[\"add\"]",
+    "tpu": "LabTpu",
+})
+
+TpuChange = Union['TpuChange_1', 'TpuChange_2', 'TpuChange_3', 'TpuChange_4']
+
+TpuFacts = TypedDict("TpuFacts", {
+    # Null: the `tpu.project` of the settings.
+    "project": "Union[str, None]",
+    # Null until a user or an observation provides it.
+    "zone": "Union[str, None]",
+    # `v2-32`, `v5litepod-16`.
+    "accelerator": "str",
+    "pricing": "Literal[\"ondemand\", \"preemptible\", \"spot\"]",
+    # Null: the accelerator's default.
+    "runtimeVersion": "Union[str, None]",
+}, total=False)
 
 TpuList = TypedDict("TpuList", {
     "rows": "List[TpuRow]",
@@ -3319,6 +3851,14 @@ class TpuSpec(_TpuSpec, _TpuSpec_optional):
     pass
 
 
+TpuState_2 = TypedDict("TpuState_2", {
+    "kind": "Literal[\"unknown\"]",
+    "message": "str",
+})
+
+# `state` is Google's state in lower case, or `absent`. `unknown`: the cloud did not answer.
+TpuState = Union['KnownTpuState', 'TpuState_2']
+
 Uint8Array = str
 
 _UncheckedLocation = TypedDict("_UncheckedLocation", {
@@ -3420,6 +3960,80 @@ UsageRow = TypedDict("UsageRow", {
 # - waiting: requested and not ready, or under repair; not charged - setup: ready, and the command of the attempt does not run yet - useful: the command runs, and its work is kept, as far as jobman knows (`workKeptUntil`) - lost: the command ran, and its work was lost - idle: ready, but no attempt uses it: backoff, ending, releasing, superseded, orphan - kept: ready after the job has finished
 Use = Literal["waiting", "setup", "useful", "lost", "idle", "kept"]
 
+UserChange_1_values = TypedDict("UserChange_1_values", {
+    # The tmux session of the user's windows; unique.
+    "session": "str",
+    # Login names on this machine that belong to this user; empty for users of a shared login.
+    "logins": "List[str]",
+    # From 1. The next window gets this number unless it is taken.
+    "nextWindow": "float",
+}, total=False)
+
+UserChange_1 = TypedDict("UserChange_1", {
+    "kind": "Literal[\"set\"]",
+    "values": "UserChange_1_values",
+})
+
+UserChange_2 = TypedDict("UserChange_2", {
+    "kind": "Literal[\"set_directory\"]",
+    "number": "float",
+    "folder": "str",
+})
+
+UserChange_3 = TypedDict("UserChange_3", {
+    "kind": "Literal[\"remove_directory\"]",
+    "number": "float",
+})
+
+UserChange_4 = TypedDict("UserChange_4", {
+    "kind": "Literal[\"swap_directories\"]",
+    "one": "float",
+    "other": "float",
+})
+
+UserChange_5 = TypedDict("UserChange_5", {
+    "kind": "Literal[\"set_setting\"]",
+    "key": "str",
+    "text": "str",
+})
+
+UserChange_6 = TypedDict("UserChange_6", {
+    "kind": "Literal[\"reset_setting\"]",
+    "key": "Union[str, None]",
+})
+
+UserChange_7 = TypedDict("UserChange_7", {
+    "kind": "Literal[\"set_config_alias\"]",
+    "alias": "str",
+    "key": "str",
+})
+
+UserChange_8 = TypedDict("UserChange_8", {
+    "kind": "Literal[\"remove_config_alias\"]",
+    "alias": "str",
+})
+
+UserChange_9 = TypedDict("UserChange_9", {
+    "kind": "Literal[\"see_news\"]",
+    "upTo": "float",
+})
+
+UserChange_10_from = TypedDict("UserChange_10_from", {
+    # Absolute folders by number, 1 to 100. `run` uses 1 by default.
+    "directories": "Dict[str, str]",
+    # Short names for config keys: `lr` for `config.training.learning_rate`.
+    "aliases": "Dict[str, str]",
+    # From 1. The next window gets this number unless it is taken.
+    "nextWindow": "float",
+})
+
+UserChange_10 = TypedDict("UserChange_10", {
+    "kind": "Literal[\"fill\"]",
+    "from": "UserChange_10_from",
+})
+
+UserChange = Union['UserChange_1', 'UserChange_2', 'UserChange_3', 'UserChange_4', 'UserChange_5', 'UserChange_6', 'UserChange_7', 'UserChange_8', 'UserChange_9', 'UserChange_10']
+
 # Over all jobs of one user. Null: no limit.
 UserLimits = TypedDict("UserLimits", {
     # That the TPUs of the jobs may have at once. Persistent TPUs do not count.
@@ -3436,6 +4050,20 @@ UserLimits = TypedDict("UserLimits", {
 
 # The name of a registered user, or the login of an unregistered one.
 UserName = str
+
+UserSettings = TypedDict("UserSettings", {
+    "monitor_after_run": "bool",
+    "monitor_upd_time": "float",
+    "monitor_length": "float",
+    "monitor_dir": "bool",
+    "monitor_tpu": "bool",
+    "monitor_verbose": "bool",
+    "show_length": "float",
+    "time_zone": "str",
+    "monitor_columns": "str",
+    # Settings of the older program that have no meaning here.
+    "extra_settings": "Dict[str, Any]",
+})
 
 # A registered user.
 UserView = TypedDict("UserView", {
@@ -3487,6 +4115,30 @@ Why = TypedDict("Why", {
     "situation": "Union[Why_situation_1, None]",
 })
 
+# Without `cleared`: windows on the list. `of listed jobs` adds the cleared windows of their jobs.
+WindowQuery = TypedDict("WindowQuery", {
+    "user": "str",
+    "jobs": "List[str]",
+    "cleared": "Literal[True, \"of listed jobs\"]",
+}, total=False)
+
+# The arguments of `tpu upd-log SESSION:WINDOW`.
+WindowReport = TypedDict("WindowReport", {
+    # Absolute. Contains `output.log`.
+    "logFolder": "str",
+    # The frozen copy of the code that the attempt runs; absolute.
+    "stageFolder": "str",
+    "tpu": "str",
+    # As the script wrote it: `20250420_011026`.
+    "startTime": "str",
+    "at": "Instant",
+})
+
+WindowWithJob = TypedDict("WindowWithJob", {
+    "window": "LabWindow",
+    "job": "LabJob",
+})
+
 WorkdirCopyView_git_1 = TypedDict("WorkdirCopyView_git_1", {
     # Null before the first commit.
     "commit": "Union[str, None]",
@@ -3533,6 +4185,21 @@ WorkerActivity = TypedDict("WorkerActivity", {
     "logAt": "Union[Instant, None]",
     "lastLine": "Union[str, None]",
 })
+
+WorkerAnswer_1 = TypedDict("WorkerAnswer_1", {
+    "kind": "Literal[\"ended\"]",
+    "worker": "float",
+    "code": "float",
+    "output": "str",
+})
+
+WorkerAnswer_2 = TypedDict("WorkerAnswer_2", {
+    "kind": "Literal[\"no_answer\"]",
+    "worker": "float",
+    "message": "str",
+})
+
+WorkerAnswer = Union['WorkerAnswer_1', 'WorkerAnswer_2']
 
 WorkerFigures = TypedDict("WorkerFigures", {
     "cpuPercent": "Union[float, None]",
@@ -3581,6 +4248,24 @@ _WorkerLogin_optional = TypedDict("_WorkerLogin_optional", {
 
 # The login to one worker over SSH, without secrets.
 class WorkerLogin(_WorkerLogin, _WorkerLogin_optional):
+    pass
+
+
+_WorkerScript = TypedDict("_WorkerScript", {
+    # For /bin/sh.
+    "script": "str",
+    # 15 minutes at most.
+    "timeoutMs": "Duration",
+})
+_WorkerScript_optional = TypedDict("_WorkerScript_optional", {
+    # By environment variable. They appear in no command line and no file that stays.
+    "secrets": "Dict[str, str]",
+    # All without it.
+    "workers": "List[float]",
+}, total=False)
+
+
+class WorkerScript(_WorkerScript, _WorkerScript_optional):
     pass
 
 
@@ -3696,6 +4381,52 @@ ImageAnswer_value = TypedDict("ImageAnswer_value", {
     "staleReason": "Union[str, None]",
     "server": "str",
 })
+
+LabChangeUserAnswer_value = TypedDict("LabChangeUserAnswer_value", {
+    "before": "LabUser",
+    "after": "LabUser",
+})
+
+LabCheckFolderAnswer_value = TypedDict("LabCheckFolderAnswer_value", {
+    "hasScript": "bool",
+})
+
+LabOpenWindowAnswer_value = TypedDict("LabOpenWindowAnswer_value", {
+    "session": "str",
+    "window": "LabWindow",
+    "job": "LabJob",
+})
+
+LabClearWindowsAnswer_windows_item = TypedDict("LabClearWindowsAnswer_windows_item", {
+    "job": "str",
+    "attempt": "float",
+})
+
+_LabChangeBookingAnswer_command_1 = TypedDict("_LabChangeBookingAnswer_command_1", {
+    "kind": "Literal[\"book\"]",
+    "user": "str",
+})
+_LabChangeBookingAnswer_command_1_optional = TypedDict("_LabChangeBookingAnswer_command_1_optional", {
+    "scriptNote": "str",
+    "seen": "Union[SeenBooking, None]",
+}, total=False)
+
+
+class LabChangeBookingAnswer_command_1(_LabChangeBookingAnswer_command_1, _LabChangeBookingAnswer_command_1_optional):
+    pass
+
+
+_LabChangeBookingAnswer_command_2 = TypedDict("_LabChangeBookingAnswer_command_2", {
+    "kind": "Literal[\"release\"]",
+})
+_LabChangeBookingAnswer_command_2_optional = TypedDict("_LabChangeBookingAnswer_command_2_optional", {
+    "seen": "Union[SeenBooking, None]",
+}, total=False)
+
+
+class LabChangeBookingAnswer_command_2(_LabChangeBookingAnswer_command_2, _LabChangeBookingAnswer_command_2_optional):
+    pass
+
 
 
 class Operations(Connection):
@@ -4367,3 +5098,212 @@ class Operations(Connection):
     ) -> Union[str, None]:
         """Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null."""
         return self._json('POST', '/v1/controller/wake')
+
+    def lab_site(
+        self,
+    ) -> ServerSite:
+        """The settings of the lab. Of a file of the server only its presence is shown."""
+        return self._json('GET', '/v1/lab')
+
+    def lab_users(
+        self,
+    ) -> List[LabUser]:
+        return self._json('GET', '/v1/lab/users')
+
+    def lab_add_user(
+        self,
+        user: NewLabUser,
+    ) -> LabUser:
+        return self._json('POST', '/v1/lab/users', json=user)
+
+    def lab_change_user(
+        self,
+        name: str,
+        change: UserChange,
+    ) -> LabChangeUserAnswer_value:
+        return self._json('PATCH', f'/v1/lab/users/{self._segment(name)}', json=change)
+
+    def lab_remove_user(
+        self,
+        name: str,
+    ) -> None:
+        """Removes the user from the registry; jobs and windows stay."""
+        return self._json('DELETE', f'/v1/lab/users/{self._segment(name)}')
+
+    def lab_check_folder(
+        self,
+        path: str,
+    ) -> LabCheckFolderAnswer_value:
+        """A folder of the machine of the server. Throws JobmanError (3) without it."""
+        return self._json('POST', '/v1/lab/folders/check', json={'path': path})
+
+    def lab_directory(
+        self,
+        user: str,
+        number: float,
+    ) -> DirectoryFacts:
+        """A working directory of a user."""
+        return self._json('GET', f'/v1/lab/users/{self._segment(user)}/directories/{self._segment(number)}')
+
+    def lab_tpus(
+        self,
+    ) -> List[LabTpu]:
+        return self._json('GET', '/v1/lab/tpus')
+
+    def lab_tpu_aliases(
+        self,
+    ) -> Dict[str, str]:
+        """Full names by alias."""
+        return self._json('GET', '/v1/lab/tpu-aliases')
+
+    def lab_change_tpu(
+        self,
+        name: str,
+        change: TpuChange,
+        *,
+        alias: Optional[str] = None,
+    ) -> Union[LabTpu, None]:
+        """`alias` becomes a name of the TPU too."""
+        return self._json('PATCH', f'/v1/lab/tpus/{self._segment(name)}', json={'change': change, 'alias': alias})
+
+    def lab_remove_tpu(
+        self,
+        name: str,
+    ) -> None:
+        return self._json('DELETE', f'/v1/lab/tpus/{self._segment(name)}')
+
+    def lab_set_tpu_alias(
+        self,
+        alias: str,
+        name: Union[str, None],
+    ) -> None:
+        """Null removes the alias."""
+        return self._json('PUT', f'/v1/lab/tpu-aliases/{self._segment(alias)}', json={'name': name})
+
+    def lab_describe_tpu(
+        self,
+        name: str,
+    ) -> TpuState:
+        """The state of a TPU of the lab in the cloud."""
+        return self._json('GET', f'/v1/lab/tpus/{self._segment(name)}/state')
+
+    def lab_run_on_workers(
+        self,
+        name: str,
+        script: WorkerScript,
+    ) -> List[WorkerAnswer]:
+        return self._json('POST', f'/v1/lab/tpus/{self._segment(name)}/scripts', json=script)
+
+    def lab_holders(
+        self,
+        name: str,
+    ) -> HolderScan:
+        """Programs that hold the chips of a TPU."""
+        return self._json('GET', f'/v1/lab/tpus/{self._segment(name)}/holders')
+
+    def lab_end_programs(
+        self,
+        name: str,
+        programs: EndRequest,
+    ) -> EndResult:
+        return self._json('POST', f'/v1/lab/tpus/{self._segment(name)}/ends', json=programs)
+
+    def lab_jobs(
+        self,
+        *,
+        user: Optional[str] = None,
+    ) -> List[LabJob]:
+        """Of one user, or all."""
+        return self._json('GET', '/v1/lab/jobs', query={'user': user})
+
+    def lab_tag_job(
+        self,
+        job: str,
+        tag: str,
+    ) -> None:
+        return self._json('PUT', f'/v1/lab/jobs/{self._segment(job)}/tag', json={'tag': tag})
+
+    def lab_windows(
+        self,
+        query: WindowQuery,
+    ) -> List[WindowWithJob]:
+        return self._json('POST', '/v1/lab/windows/search', json=query)
+
+    def lab_open_window(
+        self,
+        job: str,
+        attempt: float,
+    ) -> LabOpenWindowAnswer_value:
+        """The attempt's window, or a new one with the user's next number."""
+        return self._json('PUT', f'/v1/lab/jobs/{self._segment(job)}/windows/{self._segment(attempt)}')
+
+    def lab_clear_windows(
+        self,
+        windows: List[LabClearWindowsAnswer_windows_item],
+    ) -> None:
+        return self._json('POST', '/v1/lab/windows/clear', json={'windows': windows})
+
+    def lab_tmux_windows(
+        self,
+        session: str,
+    ) -> Union[List[float], None]:
+        """Numbers of the windows of jobs in the tmux session; null if the session does not exist."""
+        return self._json('GET', f'/v1/lab/sessions/{self._segment(session)}/windows')
+
+    def lab_close_tmux_window(
+        self,
+        session: str,
+        window: float,
+    ) -> bool:
+        """False if the window does not exist or is not one of a job."""
+        return self._json('DELETE', f'/v1/lab/sessions/{self._segment(session)}/windows/{self._segment(window)}')
+
+    def lab_check_rows(
+        self,
+        user: str,
+    ) -> List[CheckRow]:
+        """The rows of `tpu check`."""
+        return self._json('GET', f'/v1/lab/users/{self._segment(user)}/attempts')
+
+    def lab_news(
+        self,
+        user: str,
+        after: float,
+    ) -> List[NewsEvent]:
+        """Events of the user's jobs after the given number (0: all), oldest first."""
+        return self._json('GET', f'/v1/lab/users/{self._segment(user)}/news', query={'after': after})
+
+    def lab_check_now(
+        self,
+        jobs: List[str],
+    ) -> Union[str, None]:
+        """Lets the controller check the jobs now. Returns a message for the user, or null."""
+        return self._json('POST', '/v1/lab/checks', json={'jobs': jobs})
+
+    def lab_bookings(
+        self,
+    ) -> SheetContents:
+        """Of the booking sheet."""
+        return self._json('GET', '/v1/lab/bookings')
+
+    def lab_change_booking(
+        self,
+        tpu: str,
+        command: Union[LabChangeBookingAnswer_command_1, LabChangeBookingAnswer_command_2],
+    ) -> Union[ChangedBooking, None]:
+        """Null: the sheet has no row for the TPU."""
+        return self._json('PUT', f'/v1/lab/bookings/{self._segment(tpu)}', json=command)
+
+    def lab_observe_booking(
+        self,
+        tpu: str,
+        exists: bool,
+    ) -> Delivery:
+        """Records whether the TPU exists."""
+        return self._json('PUT', f'/v1/lab/bookings/{self._segment(tpu)}/existence', json={'exists': exists})
+
+    def lab_deliver_bookings(
+        self,
+    ) -> Delivery:
+        """Writes the stored changes of a spreadsheet that are due."""
+        return self._json('POST', '/v1/lab/bookings/deliveries')

@@ -2,6 +2,7 @@
 // table. The types of arguments and answers are those of Client; openapi.json has their schemas.
 
 import type { Client } from '../app/client.ts';
+import type { LabClient } from '../lab/lab-client.ts';
 
 /** The operations of the API: everything that Client offers, except `close`, which frees the connections of a client. */
 export type Operation = Exclude<keyof Client, 'close'>;
@@ -150,3 +151,48 @@ export const routes: { readonly [Method in Operation]: Route } = {
   hideArchivedJob: json('change POST /v1/archive/{uid}/hide', 'path uid', 'body options'),
   removeArchivedJob: json('change DELETE /v1/archive/{uid}', 'path uid', 'fields options'),
 };
+
+/** The lab, whose operations the document and the schemas call `lab.users` and so on. */
+const labRoutes: { readonly [Method in keyof LabClient]: Route } = {
+  site: json('GET /v1/lab'),
+  users: json('GET /v1/lab/users'),
+  addUser: json('change POST /v1/lab/users', 'body user'),
+  changeUser: json('change PATCH /v1/lab/users/{name}', 'path name', 'body change'),
+  removeUser: json('change DELETE /v1/lab/users/{name}', 'path name'),
+  directory: json('GET /v1/lab/users/{user}/directories/{number}', 'path user', 'path number'),
+  checkRows: json('GET /v1/lab/users/{user}/attempts', 'path user'),
+  news: json('GET /v1/lab/users/{user}/news', 'path user', 'query after'),
+  checkFolder: json('read POST /v1/lab/folders/check', 'member path'),
+
+  tpus: json('GET /v1/lab/tpus'),
+  tpuAliases: json('GET /v1/lab/tpu-aliases'),
+  changeTpu: json('change PATCH /v1/lab/tpus/{name}', 'path name', 'member change', 'member alias'),
+  removeTpu: json('change DELETE /v1/lab/tpus/{name}', 'path name'),
+  setTpuAlias: json('change PUT /v1/lab/tpu-aliases/{alias}', 'path alias', 'member name'),
+  describeTpu: json('GET /v1/lab/tpus/{name}/state', 'path name'),
+  holders: json('GET /v1/lab/tpus/{name}/holders', 'path name'),
+  runOnWorkers: json('change POST /v1/lab/tpus/{name}/scripts', 'path name', 'body script'),
+  endPrograms: json('change POST /v1/lab/tpus/{name}/ends', 'path name', 'body programs'),
+
+  jobs: json('GET /v1/lab/jobs', 'query user'),
+  tagJob: json('change PUT /v1/lab/jobs/{job}/tag', 'path job', 'member tag'),
+  windows: json('read POST /v1/lab/windows/search', 'body query'),
+  openWindow: json('change PUT /v1/lab/jobs/{job}/windows/{attempt}', 'path job', 'path attempt'),
+  clearWindows: json('change POST /v1/lab/windows/clear', 'member windows'),
+  tmuxWindows: json('GET /v1/lab/sessions/{session}/windows', 'path session'),
+  closeTmuxWindow: json('change DELETE /v1/lab/sessions/{session}/windows/{window}', 'path session', 'path window'),
+  checkNow: json('read POST /v1/lab/checks', 'member jobs'),
+
+  bookings: json('GET /v1/lab/bookings'),
+  changeBooking: json('change PUT /v1/lab/bookings/{tpu}', 'path tpu', 'body command'),
+  observeBooking: json('change PUT /v1/lab/bookings/{tpu}/existence', 'path tpu', 'member exists'),
+  deliverBookings: json('read POST /v1/lab/bookings/deliveries'),
+};
+
+export type ApiOperation = Operation | `lab.${keyof LabClient}`;
+
+/** Both tables by the names of the document. */
+export const apiRoutes = Object.entries({
+  ...routes,
+  ...Object.fromEntries(Object.entries(labRoutes).map(([method, route]) => [`lab.${method}`, route])),
+}) as readonly (readonly [ApiOperation, Route])[];

@@ -10,7 +10,6 @@ import type { ClientParts, RequestEnd, WhoAmI } from './store-client.ts';
 
 type Parts = Pick<ClientParts, 'store' | 'access' | 'now' | 'isChange'>;
 
-/** Never rejects because of the database: the request is refused all the more. */
 export async function recordRefusal(
   parts: Parts,
   whoAmI: WhoAmI,
@@ -18,12 +17,29 @@ export async function recordRefusal(
   args: readonly unknown[],
   end: RequestEnd,
 ): Promise<void> {
-  const refusal = 'error' in end ? refusalOf(end.error, await parts.isChange(method)) : refusedAnswer(end.answer);
+  const object = (actor: Actor) => objectOf(parts, actor, method, args);
+  await recordRequestEnd(parts, whoAmI, { route: method, operation: operationOf(method, args), object }, end);
+}
+
+/** Never rejects because of the database: the request is refused all the more. */
+export async function recordRequestEnd(
+  parts: Omit<Parts, 'store'>,
+  whoAmI: WhoAmI,
+  request: {
+    /** As for `isChange`. */
+    readonly route: string;
+    readonly operation: string;
+    readonly object: (actor: Actor) => Promise<AuditObject | null> | AuditObject | null;
+  },
+  end: RequestEnd,
+): Promise<void> {
+  const refusal =
+    'error' in end ? refusalOf(end.error, await parts.isChange(request.route)) : refusedAnswer(end.answer);
   if (refusal === null) return;
   try {
     const actor = await whoAmI();
-    const object = await objectOf(parts, actor, method, args);
-    await parts.access.record(auditEntry(actor, parts.now(), operationOf(method, args), object, refusal));
+    const object = await request.object(actor);
+    await parts.access.record(auditEntry(actor, parts.now(), request.operation, object, refusal));
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
   }

@@ -61,7 +61,7 @@ export interface ClientParts {
   readonly secrets: (rows?: SecretRows) => Promise<SecretStore>;
   readonly now: () => Instant;
   /** As in the routes of the API: the failure of a change is recorded. */
-  readonly isChange: (method: keyof Client) => Promise<boolean>;
+  readonly isChange: (operation: string) => Promise<boolean>;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   readonly grants: () => Promise<readonly Grant[]>;
   /** Starts what the cloud of a new job needs on this machine: the TPU emulator. */
@@ -628,15 +628,15 @@ function createAccess(
   };
 }
 
-type Report = (method: keyof Client, args: readonly unknown[], end: RequestEnd) => Promise<void>;
+type Report<Methods> = (method: keyof Methods & string, args: readonly unknown[], end: RequestEnd) => Promise<void>;
 
 /** A request that was not done: it has thrown, or its answer may be a refusal. */
 export type RequestEnd = { readonly error: unknown } | { readonly answer: unknown };
 
 /** Every method reports its failures and the answers that may be refusals. */
-function withRefusalsRecorded(client: Client, report: Report): Client {
+export function withRefusalsRecorded<Methods extends object>(client: Methods, report: Report<Methods>): Methods {
   const methods = Object.entries(client) as unknown as readonly (readonly [
-    keyof Client,
+    keyof Methods & string,
     (...args: readonly unknown[]) => Promise<unknown> | AsyncIterable<unknown>,
   ])[];
   const recorded = methods.map(([name, method]) => [
@@ -660,7 +660,7 @@ function withRefusalsRecorded(client: Client, report: Report): Client {
       };
     },
   ]);
-  return Object.fromEntries(recorded) as unknown as Client;
+  return Object.fromEntries(recorded) as unknown as Methods;
 }
 
 function mayBeRefusal(answer: unknown): boolean {

@@ -4,6 +4,7 @@ import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import { escapeLine } from '../app/format.ts';
 import { timesAsText } from '../app/json.ts';
 import { isIdRef } from '../app/refs.ts';
+import { formatServer, type ServerInUse } from '../app/server-in-use.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
 import { withoutStderr } from './output.ts';
 import type { ErrorOutput, Output } from './outputs.ts';
@@ -90,6 +91,15 @@ export function createCli(services: Services, flags: GlobalFlags, argsAfterDash:
     },
     printStderr: (line) => io.stderr.write(`${wrapForStream(line, io.stderr)}\n`),
     printJsonError: (error) => services.io.stderr.write(`${JSON.stringify(error)}\n`),
+  };
+}
+
+/** Says once where a change goes, to people who did not name the server on the line. */
+export function noteServer(cli: Cli): (server: ServerInUse) => void {
+  let isDone = !cli.io.stdout.isTerminal || !cli.io.stderr.isTerminal;
+  return (server) => {
+    if (!isDone && server.chosenBy !== '--server') cli.note(`On the server ${formatServer(server)}:`);
+    isDone = true;
   };
 }
 

@@ -1,8 +1,8 @@
 import { JobmanError } from '../app/errors.ts';
-import { formatServer, notOnServerError, type ServerInUse } from '../app/server-in-use.ts';
+import { notOnServerError } from '../app/server-in-use.ts';
 import type { Services } from '../app/services.ts';
 import type { JobmanCommand } from './command.ts';
-import { reportError, createCli, refuseJson, wantsJson, type Cli, type GlobalFlags } from './context.ts';
+import { createCli, noteServer, refuseJson, reportError, wantsJson, type GlobalFlags } from './context.ts';
 import { findCommand, printHelp } from './find-command.ts';
 import { globalFlags } from './flags.ts';
 import { scan } from './scan.ts';
@@ -41,15 +41,6 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
 async function requireThisMachine({ usesHome, names }: JobmanCommand, services: Services): Promise<void> {
   const server = usesHome === undefined ? null : await services.server();
   if (server !== null) throw notOnServerError(`\`jobman ${names[0]}\``, server);
-}
-
-/** Says once where a change goes, to people who did not name the server on the line. */
-function noteServer(cli: Cli): (server: ServerInUse) => void {
-  let isDone = !cli.io.stdout.isTerminal || !cli.io.stderr.isTerminal;
-  return (server) => {
-    if (!isDone && server.chosenBy !== '--server') cli.note(`On the server ${formatServer(server)}:`);
-    isDone = true;
-  };
 }
 
 function scanArguments(command: JobmanCommand, args: readonly string[]): ReturnType<typeof scan> {

@@ -1,7 +1,7 @@
 // HTTP client: the Client of a jobman server. Each method is its row in the table of routes.
 
 import { fromProblem, problemType } from '../api/problem.ts';
-import { answerTypes, routes, type Operation, type Route } from '../api/routes.ts';
+import { answerTypes, apiRoutes, type Operation, type Route } from '../api/routes.ts';
 import {
   blobsPerBody,
   decodeEvent,
@@ -14,6 +14,7 @@ import {
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
 import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
+import type { LabClient } from '../lab/lab-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
@@ -89,8 +90,12 @@ type ReadValues = AsyncGenerator<{ readonly value: unknown; readonly cursor: str
 
 type Values = readonly unknown[];
 
+export interface ServerClient extends Client {
+  readonly lab: LabClient;
+}
+
 /** Connects with the first call. */
-export function createServerClient(parts: HttpClientParts): Client {
+export function createServerClient(parts: HttpClientParts): ServerClient {
   const { server, token, ca = null, env, beforeChange, tokenRemedy } = parts;
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
   const send = waitingForRestarts(http, server, parts.onSignal);
@@ -169,7 +174,7 @@ export function createServerClient(parts: HttpClientParts): Client {
     }
   }
 
-  const methods = Object.entries(routes).map(([operation, route]) => {
+  const methods = apiRoutes.map(([operation, route]) => {
     const method = (...values: Values): unknown => {
       if (route.changes) beforeChange?.();
       if (route.answer === 'events' || route.answer === 'chunks')
@@ -186,11 +191,19 @@ export function createServerClient(parts: HttpClientParts): Client {
         ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs]))
         : call(route, values);
     };
-    return [operation, method];
+    return [operation, method] as const;
   });
   // Each method has the parameters and the answer that the table has for it; the contract suite proves it.
-  const client = Object.fromEntries(methods) as Pick<Client, Operation>;
-  return { ...client, close: async () => http.close() };
+  const of = (isOfLab: boolean) =>
+    Object.fromEntries(
+      methods.flatMap(([name, method]) => {
+        const [own = '', ofLab] = name.split('.').toReversed();
+        return (ofLab !== undefined) === isOfLab ? [[own, method]] : [];
+      }),
+    ) as unknown;
+  const client = of(false) as Pick<Client, Operation>;
+  const lab = of(true) as LabClient;
+  return { ...client, lab, close: async () => http.close() };
 }
 
 /**

@@ -2,9 +2,8 @@
 // 20 runs it too, so it uses nothing newer.
 
 import { usageError } from '../app/errors.ts';
-import type { Client } from '../app/client.ts';
 import { isLoopback } from '../http/client.ts';
-import { createServerClient, type HttpClientParts } from './client.ts';
+import { createServerClient, type HttpClientParts, type ServerClient } from './client.ts';
 import { createFrom, type CreateFrom } from './create-from.ts';
 
 export { JobmanError } from '../app/errors.ts';
@@ -12,7 +11,7 @@ export { JobmanError } from '../app/errors.ts';
 type ConnectOptions = Pick<HttpClientParts, 'server' | 'token' | 'ca'> & Partial<Pick<HttpClientParts, 'env'>>;
 
 /** Throws JobmanError (2) for an address that is none, or that would send the token in clear text. */
-export function connect({ server, token, ca = null, env = {} }: ConnectOptions): Client & CreateFrom {
+export function connect({ server, token, ca = null, env = {} }: ConnectOptions): ServerClient & CreateFrom {
   const protocol = URL.canParse(server) ? new URL(server).protocol : '';
   if (!['https:', 'http:'].includes(protocol))
     throw usageError(`${server} is not the address of a server, such as https://jobman.example.org.`);

@@ -88,7 +88,7 @@ export interface Delivery {
   readonly nextAt: Instant | null;
 }
 
-interface ChangedBooking {
+export interface ChangedBooking {
   readonly before: Booking;
   readonly after: Booking;
 }

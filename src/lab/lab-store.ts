@@ -16,7 +16,7 @@ import type { BookingRow } from './bookings.ts';
 export type { LabJob } from '../app/lab-job.ts';
 
 /** Without `cleared`: windows on the list. `of listed jobs` adds the cleared windows of their jobs. */
-interface WindowQuery {
+export interface WindowQuery {
   readonly user?: string;
   readonly jobs?: readonly string[];
   readonly cleared?: true | 'of listed jobs';

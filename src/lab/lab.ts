@@ -1,30 +1,52 @@
 // The parts of the `tpu` command in addition to jobs. `wiring/lab.ts` builds them; each part loads on first use.
 
 import type { Client } from '../app/client.ts';
-import type { JobFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
+import type { Instant } from '../core/model/time.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { OldJobFolder } from './import-job-folders.ts';
+import type { CheckRow } from './check-rows.ts';
 import type { LabStore } from './lab-store.ts';
 import type { Site } from './site.ts';
 import type { TpuOperations } from './tpu-operations.ts';
 import type { BookingSheet } from './bookings.ts';
+import type { LabUser } from './users.ts';
 
 export interface Lab {
+  /** True if the lab is that of a server: its folders and windows are not on this machine. */
+  readonly isOnServer: boolean;
   readonly store: LabStore;
-  readonly files: JobFiles;
   /** Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
+  /** The Google Cloud project of its TPUs; null if the settings name none. */
+  project(): Promise<string | null>;
+  /** Throws JobmanError (3) if no folder has this absolute path. */
+  checkFolder(path: string): Promise<Pick<DirectoryFacts, 'hasScript'>>;
+  /** Throws JobmanError: (2) for an invalid number, (3) if the number has no folder. */
+  directory(user: string, number: number): Promise<DirectoryFacts>;
+  /** The rows of `tpu check`. */
+  checkRows(user: LabUser, now: Instant): Promise<readonly CheckRow[]>;
   sheet(): Promise<BookingSheet>;
   /** Close them after use. */
   tpus(note?: (line: string) => void): Promise<TpuOperations>;
   tmuxWindows(): Promise<TmuxWindows>;
   /** Lets the controller check the jobs now, and starts it if needed. Returns a message for the user, or null. */
-  checkNow(jobs: readonly string[]): Promise<string | null>;
+  checkNow(jobs: readonly string[], client: Pick<Client, 'wake'>): Promise<string | null>;
   /** Throws the StoreError of a copied home whose original still exists: both control the same TPUs. */
   assertOriginalHome(): Promise<void>;
   /** Closes the database. Callers close the other parts. */
   close(): Promise<void>;
+}
+
+/** A working directory as it is now. */
+export interface DirectoryFacts {
+  /** Absolute. */
+  readonly path: string;
+  readonly exists: boolean;
+  /** It has `staging.sh`, which `tpu run` needs. */
+  readonly hasScript: boolean;
+  /** The text of `ka.sh`, which may name a TPU; null without it. */
+  readonly tpuScript: string | null;
 }
 
 export interface LabServices extends Services {

@@ -1,9 +1,19 @@
 // Facts of one lab: zones, shared disks and Python. All of them are in the `lab` section of the settings.
 
 import { resolveSettingPath, type LabSettings } from '../app/settings.ts';
+import type { Duration } from '../core/model/time.ts';
 
 /** The settings with absolute local paths and complete shares. */
-export interface Site extends Omit<LabSettings, 'shares' | 'spreadsheet'> {
+export interface Site {
+  readonly zones: readonly string[];
+  readonly condaEnvironment: string | null;
+  readonly python: string | null;
+  readonly wandbKeyFile: string | null;
+  readonly remoteUser: string | null;
+  readonly privateKey: string | null;
+  readonly namePrefix: string;
+  readonly stageLimit: number;
+  readonly hangGraceMs: Duration;
   /** NFS shares that every TPU of a zone mounts, in order. */
   readonly shares: readonly NfsShare[];
   /** The spreadsheet with the bookings; null: the table of the database. */

@@ -89,7 +89,7 @@ export async function moveRun(
 ): Promise<StartedRun> {
   const { job: parent, user: _user, ...same } = labJob;
   const newest = view.attempts.at(-1)?.attempt ?? 1;
-  const job = (await parts.lab.store.jobStates(user.name, [parent])).find(({ id }) => id === parent);
+  const attempts = view.attempts.map((one) => ({ ...one, startedByOwner: one.startedBy === 'owner' }));
   return startRun(parts, {
     user,
     spec: retargetSpec(view.spec, to.context, labJob),
@@ -98,7 +98,7 @@ export async function moveRun(
       ...same,
       tpu: to.tpu,
       parent: { job: parent, attempt: newest, startMode },
-      baseStage: startMode === 'resume' && job !== undefined ? stageOf(labJob, job, newest) + 1 : 0,
+      baseStage: startMode === 'resume' ? stageOf(labJob, { attempts }, newest) + 1 : 0,
     },
     claim: isFinishedPhase(view.phase) ? claim : { ...claim, replaces: [...claim.replaces, parent] },
     notes: null,

@@ -35,15 +35,24 @@ const table = {
     'letters of "wdtsv", each at most once, or "default"',
     'Columns of `check` and `monitor`, in order; "default": the settings above.',
   ),
-};
+} satisfies { readonly [Key in UserSettingKey]: Setting<UserSettings[Key]> };
 
-type UserSettingKey = keyof typeof table;
+type UserSettingKey = Exclude<keyof UserSettings, 'extra_settings'>;
 type Value = boolean | number | string;
 
-/** `extra_settings` keeps settings of the older program that have no meaning here. */
-export type UserSettings = { readonly [Key in UserSettingKey]: (typeof table)[Key]['defaultValue'] } & {
+export interface UserSettings {
+  readonly monitor_after_run: boolean;
+  readonly monitor_upd_time: number;
+  readonly monitor_length: number;
+  readonly monitor_dir: boolean;
+  readonly monitor_tpu: boolean;
+  readonly monitor_verbose: boolean;
+  readonly show_length: number;
+  readonly time_zone: string;
+  readonly monitor_columns: string;
+  /** Settings of the older program that have no meaning here. */
   readonly extra_settings: Readonly<Record<string, unknown>>;
-};
+}
 
 export interface UserSetting extends Setting<Value> {
   readonly key: UserSettingKey;

@@ -5,8 +5,9 @@ import { escapeLine, formatChoices } from '../app/format.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Role } from '../core/model/user.ts';
+import { defaultAliases } from './names.ts';
 import type { UserChange } from './service.ts';
-import { withoutSetting, withSetting, type UserSettings } from './user-settings.ts';
+import { defaultUserSettings, withoutSetting, withSetting, type UserSettings } from './user-settings.ts';
 
 /** A user of the registry. Such a user owns each job of `tpu`, even if another user typed the command. */
 export interface LabUser {
@@ -30,6 +31,29 @@ export interface LabUser {
   readonly createdAt: Instant;
   /** The number of the newest event that `tpu news` has shown; 0 before the first. */
   readonly newsSeen: number;
+}
+
+/** The values that are chosen for a new user. */
+export interface NewLabUser extends Pick<LabUser, 'name' | 'session' | 'sheetName' | 'logins' | 'directories'> {
+  /** Null: the lowest free one. */
+  readonly id: number | null;
+  readonly timeZone: string;
+}
+
+/** Throws JobmanError (2) for an unknown time zone. */
+export function newLabUser(
+  { timeZone, ...chosen }: NewLabUser,
+  now: Instant,
+): Omit<LabUser, 'id'> & Pick<NewLabUser, 'id'> {
+  return {
+    ...chosen,
+    role: 'member',
+    aliases: defaultAliases,
+    settings: withSetting(defaultUserSettings, 'time_zone', timeZone),
+    nextWindow: 1,
+    createdAt: now,
+    newsSeen: 0,
+  };
 }
 
 const maxDirectory = 100;

@@ -6,12 +6,13 @@ import { Hono, type Context, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { problemType, toProblem } from '../api/problem.ts';
-import { answerTypes, routes, type Operation, type Route } from '../api/routes.ts';
+import { answerTypes, apiRoutes, type ApiOperation, type Route } from '../api/routes.ts';
 import { encodeLogPart, streamHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, LogPart } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
 import type { Actor } from '../core/model/user.ts';
+import type { LabClient } from '../lab/lab-client.ts';
 import type { Duration } from '../core/model/time.ts';
 import { readArguments } from './arguments.ts';
 import { bodyLimits, BodyTooLarge, readBody } from './body.ts';
@@ -27,6 +28,8 @@ export interface AppParts {
   authenticate(token: string): Promise<Actor | null>;
   /** Cheap: it is called for each request. */
   clientOf(actor: Actor): Client | Promise<Client>;
+  /** As well. */
+  labOf(actor: Actor): LabClient | Promise<LabClient>;
   /** Addresses and networks. If there are any, requests come through these proxies only. */
   readonly trustedProxies?: readonly string[];
   readonly limits?: ServerLimits;
@@ -99,7 +102,7 @@ export function createApp(parts: AppParts): Hono<Env> {
     return context.body(await metrics.text(streams.countByPath()), 200, { 'content-type': metricsType });
   });
 
-  for (const [operation, route] of Object.entries(routes) as [Operation, Route][])
+  for (const [operation, route] of apiRoutes)
     app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => perform(operation, route, context));
 
   app.delete('/v1/streams/:id', async (context) => {
@@ -115,19 +118,21 @@ export function createApp(parts: AppParts): Hono<Env> {
       streams.add(context, { path: workerStreamPath }, async (reason) => leave(reason)).release,
   });
 
-  async function perform(operation: Operation, route: Route, context: Context<Env>): Promise<Response> {
+  async function perform(operation: ApiOperation, route: Route, context: Context<Env>): Promise<Response> {
     const held = limits.holdBody();
     context.env.outgoing.once('close', held.release);
-    const values = await readArguments(operation, {
+    const values = await readArguments(operation, route, {
       segment: (name) => context.req.param(name) ?? '',
       parameters: parametersOf(route, context),
       body: () => readBody(context.env.incoming, limitOf(route), held.grow),
     });
     const key = context.req.header('idempotency-key');
     if (operation === 'create' && key !== undefined) addKey(values, key);
-    const client = await parts.clientOf(context.get('actor'));
+    const [name, ofLab] = operation.split('.').toReversed();
+    const actor = context.get('actor');
+    const client = await (ofLab === undefined ? parts.clientOf(actor) : parts.labOf(actor));
     // The arguments have passed the schema of the method's parameters.
-    const method = client[operation] as unknown as (...given: readonly unknown[]) => unknown;
+    const method = client[name as keyof typeof client] as unknown as (...given: readonly unknown[]) => unknown;
     if (route.answer === 'events' || route.answer === 'chunks')
       context.env.outgoing.once('close', limits.openStream(context.get('actor').user));
     const answer = method.apply(client, [...values]);

@@ -2,7 +2,7 @@
 
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import schemas from '../api/arguments.schema.json' with { type: 'json' };
-import { routes, type Operation } from '../api/routes.ts';
+import type { ApiOperation, Route } from '../api/routes.ts';
 import { decodeBlobs, decodeSegment } from '../api/wire.ts';
 import { usageError } from '../app/errors.ts';
 
@@ -20,7 +20,7 @@ interface Schema {
 
 const { $defs, operations } = schemas as unknown as {
   readonly $defs: Readonly<Record<string, Schema>>;
-  readonly operations: Readonly<Record<Operation, Schema>>;
+  readonly operations: Readonly<Record<ApiOperation, Schema>>;
 };
 
 export interface RawRequest {
@@ -33,12 +33,16 @@ export interface RawRequest {
 }
 
 /** Reads the arguments in the order of the method's parameters. Throws JobmanError (2) for what the types forbid. */
-export async function readArguments(operation: Operation, request: RawRequest): Promise<readonly unknown[]> {
+export async function readArguments(
+  operation: ApiOperation,
+  route: Route,
+  request: RawRequest,
+): Promise<readonly unknown[]> {
   const { properties = {}, required = [] } = operations[operation];
   const parameters = readParameters(request.parameters);
   const values: Record<string, unknown> = {};
   let members: Readonly<Record<string, unknown>> | undefined;
-  for (const [carrier, name] of routes[operation].arguments) {
+  for (const [carrier, name] of route.arguments) {
     const schema = resolve(properties[name] ?? {});
     const isRequired = required.includes(name);
     if (carrier === 'path') values[name] = readText(decodeSegment(request.segment(name)), schema);
@@ -52,10 +56,10 @@ export async function readArguments(operation: Operation, request: RawRequest): 
       values[name] = members[name];
     }
   }
-  const names = routes[operation].arguments.map(([, name]) => name);
+  const names = route.arguments.map(([, name]) => name);
   const unknown = parameters.rest() ?? Object.keys(members ?? {}).find((name) => !names.includes(name));
   if (unknown !== undefined) throw usageError(`There is no parameter ${JSON.stringify(unknown)} here.`);
-  check(operation, values);
+  check(operation, route, values);
   return names.map((name) => values[name]);
 }
 
@@ -138,20 +142,18 @@ function membersOf(body: unknown): Readonly<Record<string, unknown>> {
 
 // Only the first mistake: with all of them, a body could be made whose check takes very long.
 const ajv = new Ajv2020({ strict: false, validateSchema: false, validateFormats: false });
-const validators = new Map<Operation, ValidateFunction>();
+const validators = new Map<ApiOperation, ValidateFunction>();
 
-function check(operation: Operation, values: Readonly<Record<string, unknown>>): void {
-  const validate = validators.get(operation) ?? compile(operation);
+function check(operation: ApiOperation, route: Route, values: Readonly<Record<string, unknown>>): void {
+  const validate = validators.get(operation) ?? compile(operation, route);
   validators.set(operation, validate);
   const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
   if (!validate(given)) throw usageError(describe(validate.errors?.[0]));
 }
 
-function compile(operation: Operation): ValidateFunction {
+function compile(operation: ApiOperation, route: Route): ValidateFunction {
   const { properties = {}, ...schema } = operations[operation];
-  const bytes = routes[operation].arguments.flatMap(([carrier, name]) =>
-    /^(?:bytes|blobs)$/.test(carrier) ? [name] : [],
-  );
+  const bytes = route.arguments.flatMap(([carrier, name]) => (/^(?:bytes|blobs)$/.test(carrier) ? [name] : []));
   // Bytes were read as such, and are no JSON.
   const inJson = Object.fromEntries(
     Object.entries(properties).map(([name, one]) => [name, bytes.includes(name) ? {} : one]),

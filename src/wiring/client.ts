@@ -24,6 +24,7 @@ import { hasJobFiles, databaseOf } from './paths.ts';
 /** The parts that all clients of this home share. Opens nothing yet. */
 export function createClientParts(services: Services): {
   readonly parts: ClientParts;
+  readonly labStore: JobmanStore['lab'];
   readonly close: () => Promise<void>;
 } {
   const { io, home } = services;
@@ -66,9 +67,9 @@ export function createClientParts(services: Services): {
       return createSecretStore(home, { rows, keys: secretKeys({ io, home, settings }) });
     },
     now: () => io.now(),
-    async isChange(method) {
-      const { routes } = await import('../api/routes.ts');
-      return method !== 'close' && routes[method].changes;
+    async isChange(operation) {
+      const { apiRoutes } = await import('../api/routes.ts');
+      return apiRoutes.some(([name, { changes }]) => name === operation && changes);
     },
     pricePerHour: (spec) => hourlyPrice(services, spec),
     async jobFolders() {
@@ -100,6 +101,7 @@ export function createClientParts(services: Services): {
   };
   return {
     parts,
+    labStore: store.lab,
     async close() {
       await closeMeter();
       await store.close();

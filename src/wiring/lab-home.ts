@@ -19,12 +19,51 @@ import {
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { exitCode, JobmanError, messageOf, fileError } from '../app/errors.ts';
+import { escapeLine } from '../app/format.ts';
 import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../files/job-folder.ts';
-import { fileModeIn, isGroupShared, makeFolder, sharedFolderMode, withRegularFile } from '../files/files.ts';
+import {
+  fileModeIn,
+  isGroupShared,
+  makeFolder,
+  readRegularFile,
+  sharedFolderMode,
+  withRegularFile,
+} from '../files/files.ts';
 import { isControllerRunning } from '../controller/lock.ts';
 import { classifyLog } from '../lab/import-job-folders.ts';
-import { type LabHome, sharedMode, type WrongMode } from '../lab/lab.ts';
+import { type Lab, type LabHome, sharedMode, type WrongMode } from '../lab/lab.ts';
+import type { LabStore } from '../lab/lab-store.ts';
+import { directoryOf } from '../lab/users.ts';
 import { runProcess } from '../remote/process.ts';
+
+/** The working directories of this machine. */
+export function createDirectories(store: Pick<LabStore, 'users'>): Pick<Lab, 'directory' | 'checkFolder'> {
+  return {
+    async directory(name, number) {
+      const user = (await store.users()).find((one) => one.name === name);
+      if (user === undefined) throw new JobmanError(`There is no user ${JSON.stringify(name)}.`, exitCode.notFound);
+      const path = directoryOf(user, number);
+      const script = withoutFailure(() => readRegularFile(join(path, 'ka.sh'), maxScriptBytes).toString('utf8'));
+      return { path, exists: existsSync(path), hasScript: existsSync(join(path, scriptFile)), tpuScript: script };
+    },
+    async checkFolder(path) {
+      if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true)
+        return { hasScript: existsSync(join(path, scriptFile)) };
+      throw new JobmanError(`There is no folder ${escapeLine(path)}. Nothing was changed.`, exitCode.notFound);
+    },
+  };
+}
+
+const scriptFile = 'staging.sh';
+const maxScriptBytes = 1024 * 1024;
+
+function withoutFailure<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
+}
 
 export function createLabHome(home: string): LabHome {
   return {

@@ -1,7 +1,6 @@
 // The server that a command uses, chosen by flag, environment or current context, and its Client.
 
 import { userEnvVariable } from '../app/actor.ts';
-import type { Client } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import {
@@ -14,7 +13,7 @@ import {
 } from '../app/server-in-use.ts';
 import type { UserName } from '../core/model/user.ts';
 import { readContexts } from '../files/contexts-file.ts';
-import { createServerClient, type HttpClientParts } from '../http-client/client.ts';
+import { createServerClient, type HttpClientParts, type ServerClient } from '../http-client/client.ts';
 import { isLoopback } from '../http/client.ts';
 import { contextsFile } from './paths.ts';
 
@@ -84,7 +83,7 @@ export function openServerClient(
   server: ServerInUse,
   user: UserName | null,
   beforeChange: () => void,
-): Client {
+): ServerClient {
   const onSignal = (call: () => void) => io.onSignal(call);
   if (user !== null)
     throw usageError(

@@ -2,6 +2,8 @@
 
 import { resolve } from 'node:path';
 import { clientFor } from '../app/store-client.ts';
+import { labClientFor } from '../lab/lab-client.ts';
+import type { Actor } from '../core/model/user.ts';
 import { createAuthenticate, type TokenView } from '../app/tokens.ts';
 import { JobmanError, exitCode, messageOf, usageError } from '../app/errors.ts';
 import { createMeter } from '../app/meter.ts';
@@ -17,6 +19,7 @@ import { databaseOf } from './paths.ts';
 import { secretKeys } from './secrets.ts';
 import { loadAllocation } from './worker-access.ts';
 import { createLogger, fingerprintOf } from './controller-process.ts';
+import { openLab } from './lab.ts';
 import { createLoginRoutes } from './login.ts';
 
 interface ServerOptions extends ServerFlags {
@@ -56,6 +59,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
         const { store: current, workerRoutes } = await clients.parts();
         return (await workerRoutes()).connect(await loadAllocation(current, job), worker);
       },
+      labOf: async (actor) => clients.labOf(actor),
       ready: async () => void (await (await clients.parts()).store.changeCount()),
       login,
       reportBug: (line) => log.error(line),
@@ -108,13 +112,24 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
     }
   }
   let renewal = Promise.resolve();
+  async function newest() {
+    const now = fingerprintOf(files);
+    if (now !== seen) renewal = renewal.then(renew);
+    seen = now;
+    await renewal;
+    return opened;
+  }
   return {
-    async parts() {
-      const now = fingerprintOf(files);
-      if (now !== seen) renewal = renewal.then(renew);
-      seen = now;
-      await renewal;
-      return opened.parts;
+    parts: async () => (await newest()).parts,
+    async labOf(actor: Actor) {
+      const { parts, labStore } = await newest();
+      const notify = (...[wakeUp]: Parameters<typeof parts.store.notify>) => parts.store.notify(wakeUp);
+      const lab = openLab(current, { store: labStore, notify, close: async () => undefined });
+      return labClientFor(
+        clientFor(async () => actor, parts),
+        lab,
+        parts,
+      );
     },
     settings: () => current.settings(),
     close: () => opened.close(),

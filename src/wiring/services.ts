@@ -11,6 +11,7 @@ import { notOnServerError, serverVariable, thisMachine, type ServerInUse } from 
 import type { Io, ServerChoice } from '../app/services.ts';
 import type { Settings, SettingsFiles, SettingsLayer } from '../app/settings.ts';
 import type { UserName } from '../core/model/user.ts';
+import type { ServerClient } from '../http-client/client.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
 import { contextsFile, mayHaveCurrentContext, submittedMarker, homeOf, templateFile } from './paths.ts';
 
@@ -79,7 +80,7 @@ export function createServices(io: Io): LabServices {
     clusterSubmissions: () =>
       import('./cluster-submissions.ts').then(({ createClusterSubmissions }) => createClusterSubmissions(services)),
 
-    lab: () => (lab ??= import('./lab.ts').then(({ openLab }) => openLab(services))),
+    lab: () => (lab ??= openLab(services)),
 
     labHome: () => import('./lab-home.ts').then(({ createLabHome }) => createLabHome(home)),
 
@@ -131,6 +132,12 @@ export function createServices(io: Io): LabServices {
   return { ...services, ...partsOfThisMachine(services) };
 }
 
+async function openLab(services: LabServices): Promise<Lab> {
+  if ((await services.server()) === null) return (await import('./lab.ts')).openLab(services);
+  const [{ createServerLab }, client] = await Promise.all([import('../lab/server-lab.ts'), services.client()]);
+  return createServerLab((client as ServerClient).lab);
+}
+
 /** A command for a server must not change or show this machine instead. */
 function partsOfThisMachine(services: LabServices): Partial<LabServices> {
   const local =
@@ -151,7 +158,6 @@ function partsOfThisMachine(services: LabServices): Partial<LabServices> {
     doctor: local('`jobman doctor`', (onChange) => services.doctor(onChange)),
     cluster: local(cluster, (options) => services.cluster(options)),
     namedSecret: local(cluster, (secret) => services.namedSecret(secret)),
-    lab: local('`tpu`', () => services.lab()),
     labHome: local('`tpu`', () => services.labHome()),
     isClusterConfigured: async () => (await services.server()) === null && services.isClusterConfigured(),
     async clusterSubmissions() {

@@ -1,7 +1,6 @@
 // Every command with text that tries to control the terminal: in arguments, in the record, in what clouds, clusters, workers and
 // kubeconfigs say, in manifests. No control character comes out, except line ends, tabs and the styles of the program itself.
 
-import { createJobFiles } from '../../src/files/job-files.ts';
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +35,7 @@ import {
   jobView,
   fakeLog,
 } from './support/harness.ts';
-import { aTpu } from './tpu/lab-world.ts';
+import { aLab, aTpu } from './tpu/lab-world.ts';
 import { aLabJob, aUser } from '../support/lab-builders.ts';
 import { aTicket, localSpec, usageRow } from '../support/builders.ts';
 import { root } from '../support/root.ts';
@@ -270,18 +269,15 @@ async function hostileLab(parts: Partial<Lab>): Promise<Lab> {
     startTime: evil,
     at: 0,
   });
-  return {
-    store: record,
-    files: createJobFiles('/nowhere'),
+  return aLab(record, {
     site: refusal,
     sheet: refusal,
     tpus: refusal,
     tmuxWindows: refusal,
     checkNow: async () => evil,
     assertOriginalHome: async () => undefined,
-    close: async () => undefined,
     ...parts,
-  };
+  });
 }
 
 /** True when the text came out, in whatever form. */

@@ -5,7 +5,7 @@ import { after, before } from 'node:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { answerTypes, routes, type Operation } from '../../src/api/routes.ts';
+import { answerTypes, apiRoutes, type ApiOperation } from '../../src/api/routes.ts';
 import type { Client } from '../../src/app/client.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { createServerClient } from '../../src/http-client/client.ts';
@@ -33,6 +33,7 @@ export function serveClients(bugs: string[] = []) {
         },
         clientOf: (actor) => withCheckedAnswers(clients.get(actor) ?? assert.fail('an actor without a client')),
         connectWorker: () => assert.fail('no operation of a client opens a stream'),
+        labOf: () => Promise.reject(new Error('these tests have no lab')),
         ready: () => Promise.resolve(),
         metrics: emptyMetrics(),
         limits: { ...defaultLimits, requestsPerSecond: 0 },
@@ -82,8 +83,8 @@ const ajv = new Ajv2020({ strict: false });
 const validators = new Map<string, ValidateFunction>();
 
 /** Fails for a JSON answer that is not as the document says. */
-function checkAnswer(operation: Operation, value: unknown): void {
-  const { path, method, answer } = routes[operation];
+function checkAnswer(operation: ApiOperation, value: unknown): void {
+  const [, { path, method, answer }] = apiRoutes.find(([name]) => name === operation) ?? assert.fail(operation);
   const schema = paths[path]?.[method.toLowerCase()]?.responses['200']?.content?.[answerTypes[answer]]?.schema;
   if (schema === undefined || value instanceof Uint8Array) return;
   const validate = validators.get(operation) ?? ajv.compile({ ...schema, components });
@@ -92,16 +93,18 @@ function checkAnswer(operation: Operation, value: unknown): void {
   assert.ok(isRight, `${operation}: ${JSON.stringify(validate.errors)} ${JSON.stringify(value)}`);
 }
 
-function withCheckedAnswers(client: Client): Client {
+/** `prefix` begins the names of its operations. */
+export function withCheckedAnswers<Methods extends object>(client: Methods, prefix = ''): Methods {
   return new Proxy(client, {
     get(target, name) {
       const method = Reflect.get(target, name) as Method | undefined;
       if (method === undefined) return undefined;
       return (...values: readonly unknown[]) => {
         const answer = method(...values);
-        if (!(answer instanceof Promise)) return checked(name as Operation, answer as AsyncIterable<unknown>);
+        const operation = `${prefix}${String(name)}` as ApiOperation;
+        if (!(answer instanceof Promise)) return checked(operation, answer as AsyncIterable<unknown>);
         return answer.then((value: unknown) => {
-          checkAnswer(name as Operation, value);
+          checkAnswer(operation, value);
           return value;
         });
       };
@@ -109,7 +112,7 @@ function withCheckedAnswers(client: Client): Client {
   });
 }
 
-function checked(operation: Operation, values: AsyncIterable<unknown>): AsyncIterable<unknown> {
+function checked(operation: ApiOperation, values: AsyncIterable<unknown>): AsyncIterable<unknown> {
   const iterator = values[Symbol.asyncIterator]();
   return {
     [Symbol.asyncIterator]: () => ({

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import schemas from '../../src/api/arguments.schema.json' with { type: 'json' };
-import { routes, type Operation } from '../../src/api/routes.ts';
+import { apiRoutes } from '../../src/api/routes.ts';
 import { apiFiles } from '../../tools/api-schema.ts';
 import { root } from '../support/root.ts';
 
@@ -14,10 +14,10 @@ test('the generated files are up to date', () => {
 });
 
 test('each parameter of a method travels somewhere, and no two operations have the same route', () => {
-  const targets = Object.values(routes).map(({ method, path }) => `${method} ${path.replaceAll(/\{\w+\}/g, '{}')}`);
+  const targets = apiRoutes.map(([, { method, path }]) => `${method} ${path.replaceAll(/\{\w+\}/g, '{}')}`);
   assert.equal(new Set(targets).size, targets.length);
-  for (const [operation, { path, arguments: carriers }] of Object.entries(routes)) {
-    const { properties = {} } = schemas.operations[operation as Operation] as { readonly properties?: object };
+  for (const [operation, { path, arguments: carriers }] of apiRoutes) {
+    const { properties = {} } = schemas.operations[operation] as { readonly properties?: object };
     assert.deepEqual(
       carriers.map(([, name]) => name),
       Object.keys(properties),

@@ -140,8 +140,12 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.equal(await run(0, ['__complete', 'context', 'use', '']), `local\tthis machine\nlab\t${url}\n`);
     assert.match(await run(0, ['__complete', '--server', 'lab', 'show', '']), /^000001\t/);
     assert.equal(await run(0, ['__complete', '--server', 'l']), `local\tthis machine\nlab\t${url}\n`);
-    for (const args of [['doctor'], ['login'], ['tpu', 'check']])
+    for (const args of [['doctor'], ['login'], ['tpu', 'attach']])
       assert.match(await run(2, args), /the server in use is lab \([^]*--server local[^]*jobman context use local/);
+    assert.match(await run(0, ['tpu', 'add-user', 'ada']), /Added user ada/);
+    assert.match(await run(0, ['tpu', '--server', 'lab', 'list-users']), /^ 0 +ada /m);
+    assert.match(await run(0, ['tpu', 'list-users'], { env: local }), /There are no users yet/);
+    assert.match(await run(2, ['tpu', 'list'], { env: { TPU_USER: 'ada' } }), /the token decides who you are: unset/);
     // A service that was installed before the login.
     await run(0, ['controller', 'run', '--idle-exit', '1ms']);
 

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { CreateRequest } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { routes } from '../../src/api/routes.ts';
+import { apiRoutes } from '../../src/api/routes.ts';
 import { bodyLimits } from '../../src/server/body.ts';
 import { defaultLimits } from '../../src/server/limits.ts';
 import { localSpec } from '../support/builders.ts';
@@ -17,7 +17,7 @@ const problemOf = ({ text }: Answer) => JSON.parse(text) as Readonly<Record<stri
 
 suite('a request', () => {
   const show = async () => ({ id: '000001' });
-  const paths = Object.values(routes).map(({ method, path }) => [method, path.replaceAll(/\{\w+\}/g, '1')] as const);
+  const paths = apiRoutes.map(([, { method, path }]) => [method, path.replaceAll(/\{\w+\}/g, '1')] as const);
 
   test('without a token that counts is refused on every path, before anything is read', async (t) => {
     const limits = { ...defaultLimits, wrongTokensPerMinute: 100_000 };

@@ -1,7 +1,7 @@
 /** The parts of a client over a store and a home, without clouds and machines, which a test brings itself. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { routes } from '../../src/api/routes.ts';
+import { apiRoutes } from '../../src/api/routes.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
 import type { ClientParts } from '../../src/app/store-client.ts';
 import { createArchivedLogs } from '../../src/files/archived-logs.ts';
@@ -27,7 +27,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
       secretProblems: async () => new Map(),
       openSecrets: async () => [],
     }),
-    isChange: async (method) => method !== 'close' && routes[method].changes,
+    isChange: async (operation) => apiRoutes.some(([name, { changes }]) => name === operation && changes),
     clusters: store.clusters,
     archivedLogs: async () => createArchivedLogs(home),
     files: createJobFiles(home),

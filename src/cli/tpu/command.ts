@@ -40,6 +40,8 @@ export interface TpuRow extends Omit<Command, 'load'> {
   readonly args: readonly TpuArgument[];
   readonly takes: Takes;
   readonly changes: boolean;
+  /** It reads or changes what only the login machine has, such as terminals and files of the home. */
+  readonly needsLoginMachine: boolean;
 }
 
 export interface TpuCommand extends TpuRow {
@@ -54,7 +56,17 @@ export function tpuCommand(
   definition: Definition,
 ): Omit<TpuCommand, 'group'> {
   const { args = [], takes = {} } = definition;
-  return { names, summary, args, flags: {}, takes, changes: true, usage: usageOf(takes, args), ...definition };
+  return {
+    names,
+    summary,
+    args,
+    flags: {},
+    takes,
+    changes: true,
+    needsLoginMachine: false,
+    usage: usageOf(takes, args),
+    ...definition,
+  };
 }
 
 export function tpuQuery(
@@ -126,6 +138,8 @@ export interface TpuCli extends Cli {
   readonly lab: Lab;
   /** The value of --user, else of TPU_USER: the name of a user, which resolve-user.ts checks. */
   readonly requestedUser: string | null;
+  /** The user of the token of the server in use; null on this machine. */
+  readonly tokenUser: string | null;
   /** Command names and keys. A new name must differ from all of them. */
   readonly reserved: { readonly verbs: ReadonlySet<string>; readonly keys: ReadonlySet<string> };
   /** Keys that the command itself takes, so that they are not configs. */

@@ -89,7 +89,7 @@ async function argumentProposals(
 
 function typingUser({ io }: LabServices, users: readonly LabUser[]): LabUser | undefined {
   try {
-    return defaultUser({ io, requestedUser: requestedInEnv(io) }, users) ?? undefined;
+    return defaultUser({ io, tokenUser: null, requestedUser: requestedInEnv(io) }, users) ?? undefined;
   } catch {
     // TPU_USER names no user. The command itself reports it.
     return undefined;

@@ -38,13 +38,13 @@ type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'ha
 export async function tpuSpecContext({
   io,
   lab,
-  services,
 }: TpuCli): Promise<(tpu: LabTpu, claim: Pick<TpuClaim, 'zone' | 'creates'>) => TpuSpecContext> {
-  const [site, { tpu: cloud }] = await Promise.all([lab.site(), services.settings()]);
+  const [site, project] = await Promise.all([lab.site(), lab.project()]);
   const { stageLimit, hangGraceMs } = site;
-  const env = scriptEnvironment(io.env);
+  // On a server the script has the environment of its controller.
+  const env = lab.isOnServer ? {} : scriptEnvironment(io.env);
   return (tpu, { zone, creates }) => {
-    const ready = persistentTpuSpec(tpu, site, { project: cloud.project, foundZone: zone });
+    const ready = persistentTpuSpec(tpu, site, { project, foundZone: zone });
     const spreadsheet = site.spreadsheet !== null;
     const { work, owner } = creates ?? {};
     const capacity = work === undefined ? ready : withOperation(ready, work, { spreadsheet, owner });

@@ -1,9 +1,10 @@
 // Finds and runs the command of a line.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { formatServer, localRemedies, thisMachine } from '../../app/server-in-use.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabStore } from '../../lab/lab-store.ts';
-import { reportError, createCli, refuseJson, wantsJson } from '../context.ts';
+import { createCli, noteServer, refuseJson, reportError, wantsJson } from '../context.ts';
 import { commandHelp, programHelp } from '../help.ts';
 import { helpColumns } from '../find-command.ts';
 import { inColumns } from '../render/aligned.ts';
@@ -61,14 +62,22 @@ function escapeError({ message, code, lines, errorCode, problems, reasons }: Job
 
 async function runCommand(typed: readonly string[], flags: TpuGlobals, services: LabServices): Promise<number> {
   const { row, verb, rest } = commandFor(typed);
+  const ownCli = createCli(services, flags);
+  // A script and its hooks run on the machine of their controller, whatever server its login uses.
+  services.useServer({
+    named: row.takes.raw === true ? thisMachine : flags.server,
+    beforeChange: noteServer(ownCli),
+  });
+  const tokenUser = await userOfServer(row, flags, services);
   const lab = await services.lab();
   try {
     const args = parseArguments(row, verb, rest, await readKnownNames(lab.store, row));
     const cli: TpuCli = {
-      ...createCli(services, flags),
+      ...ownCli,
       services,
       lab,
       requestedUser: flags.user ?? requestedInEnv(services.io),
+      tokenUser,
       reserved: {
         verbs: new Set([...table.flatMap(({ names }) => names), ...removedCommands, 'help']),
         keys: new Set(table.flatMap(acceptedKeys)),
@@ -90,6 +99,23 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
   } finally {
     await lab.close();
   }
+}
+
+/** Null without a server. Throws JobmanError (2) for what does not work through one. */
+async function userOfServer(
+  { names: [name], needsLoginMachine }: TpuCommand,
+  flags: TpuGlobals,
+  services: LabServices,
+): Promise<string | null> {
+  const server = await services.server();
+  if (server === null) return null;
+  if (needsLoginMachine)
+    throw usageError(
+      `\`tpu ${name}\` needs the login machine of the lab, and the server in use is ${formatServer(server)}. Nothing was changed.`,
+      localRemedies(server.chosenBy),
+    );
+  if (flags.user !== undefined) throw usageError('On a server, the token decides who you are: leave out --user.');
+  return (await (await services.client()).whoAmI()).user;
 }
 
 function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<TpuCommand>> {

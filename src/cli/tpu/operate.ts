@@ -118,8 +118,8 @@ async function beginOperation(
   tpu: LabTpu,
   { operation, zone, found, prepares }: OperationRequest,
 ): Promise<string> {
-  const [site, { tpu: cloud }] = await Promise.all([cli.lab.site(), cli.services.settings()]);
-  const capacity = persistentTpuSpec(tpu, site, { project: cloud.project, foundZone: zone === '' ? null : zone });
+  const [site, project] = await Promise.all([cli.lab.site(), cli.lab.project()]);
+  const capacity = persistentTpuSpec(tpu, site, { project, foundZone: zone === '' ? null : zone });
   const key = prepares ? wandbKeyIn(cli.io.env) : null;
   const steps = prepares ? siteSteps(site, capacity.zone, key !== null) : [];
   const of = { steps, spreadsheet: site.spreadsheet !== null, owner: found?.owner };

@@ -37,7 +37,7 @@ export async function resolveActingUser(cli: TpuCli, args: ParsedArguments, what
 export async function resolveActingEffect(cli: TpuCli, args: ParsedArguments, what: string): Promise<ActingEffect> {
   const users = await cli.lab.store.users();
   const user = await chooseUser(cli, args, users);
-  const actor = currentUser(cli, users, user.name)?.name ?? cli.io.user;
+  const actor = currentUser(cli, users, user.name)?.name ?? cli.tokenUser ?? cli.io.user;
   return { user, actor, effect: actor === user.name ? null : `You are ${actor}; this would ${what} for ${user.name}` };
 }
 
@@ -49,7 +49,7 @@ interface ActingEffect {
   readonly effect: string | null;
 }
 
-type Caller = Pick<TpuCli, 'io' | 'requestedUser'>;
+type Caller = Pick<TpuCli, 'io' | 'requestedUser' | 'tokenUser'>;
 
 /** The value of TPU_USER; null if it is not set. */
 export function requestedInEnv({ env }: Pick<Io, 'env'>): string | null {
@@ -57,13 +57,17 @@ export function requestedInEnv({ env }: Pick<Io, 'env'>): string | null {
   return name === '' ? null : (name ?? null);
 }
 
-/** The client of the user who types. On a shared login that is the user on the line, unless the caller names another. */
-export function clientNaming({ services, requestedUser }: TpuCli, named: UserName | null): Promise<Client> {
-  return services.clientAs(requestedUser ?? named);
+/**
+ * The client of the user who types: on a server that of the token, on a shared login the user on the line, unless the caller
+ * names another.
+ */
+export function clientNaming({ services, requestedUser, tokenUser }: TpuCli, named: UserName | null): Promise<Client> {
+  return services.clientAs(requestedUser ?? (tokenUser === null ? named : null));
 }
 
 /** The user who types, if known; as `clientNaming`. Throws JobmanError (3) if --user or TPU_USER names no user. */
 export function currentUser(cli: Caller, users: readonly LabUser[], named: UserName | null = null): LabUser | null {
+  if (cli.tokenUser !== null) return users.find(({ name }) => name === cli.tokenUser) ?? null;
   const requested = findRequested(cli, users)?.name ?? named;
   const { user } = resolveActor({ login: cli.io.user, isHomeOwner: false }, requested, users);
   return users.find(({ name }) => name === user) ?? null;
@@ -99,6 +103,12 @@ function namedUser(users: readonly LabUser[], args: ParsedArguments): LabUser | 
 async function askForUser(cli: TpuCli, users: readonly LabUser[]): Promise<LabUser> {
   if (users.length === 0) throw new JobmanError('There are no users yet. `tpu add-user` adds one.', exitCode.notFound);
   const names = users.map(({ name }) => name);
+  if (cli.tokenUser !== null)
+    throw new JobmanError(
+      `${cli.tokenUser} is no user of the lab. Name the user that you mean. ${formatChoices(names)}`,
+      exitCode.usage,
+      [`An admin adds ${cli.tokenUser}: tpu add-user ${cli.tokenUser}`],
+    );
   if (!canAsk(cli))
     throw new JobmanError(
       `Which user? Give a name, or set --user or ${userEnvVariable}. ${formatChoices(names)}`,

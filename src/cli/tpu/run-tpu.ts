@@ -8,6 +8,8 @@ export async function runTpu(argv: readonly string[], services: LabServices): Pr
   const [first, ...rest] = argv;
   const asksHelp = rest.includes('-h') || rest.includes('--help');
   if ((first === 'upd-log' || first === 'finish-job') && !asksHelp) {
+    // The script runs on the machine of its controller, whatever server its login uses.
+    services.useServer({ named: 'local' });
     const { runReportCommand } = await import('./commands/window-reports.ts');
     return runReportCommand(first, rest, services);
   }

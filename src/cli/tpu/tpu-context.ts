@@ -1,11 +1,11 @@
 // Shared parts of the commands that change or examine a TPU itself. The first Ctrl-C ends them with a message about
 // what remains; the second ends the program.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { pluralize, capitalize, escapeLine } from '../../app/format.ts';
 import { second } from '../../core/model/time.ts';
 import { restartOf, type Operation } from '../../lab/operation.ts';
-import { siteSetups, wandbKey, wandbSetup, wandbVariable } from '../../lab/site-setup.ts';
+import { siteSetups, wandbKey, wandbKeyIn, wandbSetup, wandbVariable } from '../../lab/site-setup.ts';
 import { formatUsage } from '../../lab/tpu-usage.ts';
 import type { Site } from '../../lab/site.ts';
 import type { KnownTpuState, TpuState, WorkerAnswer } from '../../lab/tpu-operations.ts';
@@ -66,6 +66,20 @@ export async function readConcerns(context: TpuContext, hasWorkers: boolean): Pr
   return [...formatUsage(usage, tpu.name), ...workerWarnings];
 }
 
+/** True if the lab or the environment has a key. Throws JobmanError (2) if its file is unreadable. */
+export async function hasWandbKey({ lab, io }: TpuCli, site: Site): Promise<boolean> {
+  if (lab.isOnServer) return site.wandbKeyFile !== null || wandbKeyIn(io.env) !== null;
+  return (await wandbKey(site, io.env)) !== null;
+}
+
+/** As `wandbKey`. The key in the settings of a server stays there. */
+export async function readWandbKey({ lab, io }: TpuCli, site: Site): Promise<string | null> {
+  if (!lab.isOnServer || site.wandbKeyFile === null || wandbKeyIn(io.env) !== null) return wandbKey(site, io.env);
+  throw usageError(`The W&B key of the lab does not leave the server. Set ${wandbVariable} to your own.`, [
+    'tpu mount-disk TPU    logs in with the key of the lab',
+  ]);
+}
+
 /** Logs in to W&B on all workers, and reports the workers where that failed. */
 export async function logInToWandb(
   { cli, tpu, tpus, signal, report }: Pick<TpuContext, 'cli' | 'tpu' | 'tpus' | 'signal' | 'report'>,
@@ -97,7 +111,7 @@ export async function prepareWorkers(
   { zone }: KnownTpuState,
 ): Promise<PreparedTpu> {
   const { cli, tpu, site } = context;
-  if (siteSetups(site, zone, (await wandbKey(site, cli.io.env)) !== null).length === 0) {
+  if (siteSetups(site, zone, await hasWandbKey(cli, site)).length === 0) {
     await cli.lab.store.changeTpu(tpu.name, { kind: 'observe_zone', zone });
     await observeExistence(context, true);
     return { zone, isPrepared: true };

@@ -3,7 +3,6 @@
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatChoices, formatList } from '../../app/format.ts';
-import { type CheckRow, readCheckRows } from '../../lab/check-rows.ts';
 import type { UserJobs } from '../../lab/lineage.ts';
 import type { LabUser } from '../../lab/users.ts';
 import type { WindowWithJob } from '../../lab/lab-store.ts';
@@ -22,11 +21,6 @@ export async function readUserWindows(cli: TpuCli, client: Client, user: Pick<La
   ]);
   const phases = new Map(rows.map(({ id, phase }) => [id, phase]));
   return { jobs, windows, phaseOf: (job) => phases.get(job) ?? null };
-}
-
-export async function readRows({ lab, io }: TpuCli, user: LabUser): Promise<readonly CheckRow[]> {
-  const { namePrefix } = await lab.site();
-  return readCheckRows({ store: lab.store, files: lab.files, namePrefix }, user, io.now());
 }
 
 /** The listed window with the number, else the last cleared one. Throws JobmanError (3) if there is none. */

@@ -9,11 +9,12 @@ import { createGoogleSheet } from '../../../src/sheet/google-sheet.ts';
 import { createSheetsApi } from '../../../src/sheet/sheets-api.ts';
 import { aUser } from '../../support/lab-builders.ts';
 import { openSheetServer, sheetId } from '../../sheet/server.ts';
-import { aTpu, openLabWorld } from './lab-world.ts';
+import { labs, aTpu, openLabWorld } from './lab-world.ts';
+import { onBoth } from './serve-lab.ts';
 
 const terminal = { columns: 100, rows: 30 };
 
-async function openLab() {
+async function openLabIn(openLabWorld: (typeof labs)[number]['openLabWorld']) {
   const sheets: { of: LabStore | null } = { of: null };
   const world = openLabWorld({ sheet: async () => createLocalSheet(sheets.of as LabStore, () => 7) });
   sheets.of = world.labStore;
@@ -34,7 +35,9 @@ async function addUsersAndTpus(labStore: LabStore): Promise<void> {
   }
 }
 
-suite('bookings in the database', () => {
+onBoth('bookings in the database', labs, ({ openLabWorld: open }) => {
+  const openLab = () => openLabIn(open);
+
   test('find groups TPUs by status and selects types', async () => {
     const { tpu } = await openLab();
     assert.equal((await tpu(['book', 'v2-32-6', 'xibo', 'ssn=until_monday'])).code, 0);
@@ -118,7 +121,7 @@ suite('bookings in the database', () => {
 });
 
 test('a pattern that a shell expanded gets a hint to use quotes', async () => {
-  const { tpu } = await openLab();
+  const { tpu } = await openLabIn(openLabWorld);
   for (const files of [['vit'], ['vit', 'v2.txt']]) {
     const { code, err } = await tpu(['find', ...files]);
     assert.equal(code, 2);

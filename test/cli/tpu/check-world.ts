@@ -3,7 +3,6 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { createJobFiles } from '../../../src/files/job-files.ts';
 import { attemptFile, jobFolder } from '../../../src/files/job-folder.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
@@ -43,7 +42,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
   await labStore.addUser(aUser('ada', user));
   let tpus = 0;
   const site = siteOf({ ...defaultSettings(1).lab, namePrefix: 'kmh-tpuvm-' }, { home, userHome: folder });
-  const lab = aLab(labStore, { site: async () => site, files: createJobFiles(home) });
+  const lab = aLab(labStore, { site: async () => site, home });
   async function becomes(id: string, changes: (job: Job) => Job): Promise<void> {
     const stored = await store.load(id);
     if (stored === undefined) throw new Error(`there is no job ${id}`);

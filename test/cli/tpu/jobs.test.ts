@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { defaultSettings } from '../../../src/app/settings.ts';
 import type { TpuSpec } from '../../../src/core/model/spec.ts';
 import { aReport } from '../../support/lab-builders.ts';
 import { readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../../support/builders.ts';
@@ -15,9 +14,11 @@ import { hour } from '../../../src/core/model/time.ts';
 import { now, type CliHarnessOptions } from '../support/harness.ts';
 import type { BookingCommand } from '../../../src/lab/service.ts';
 import { createSheetOutbox } from '../../../src/lab/sheet-outbox.ts';
+import type { Scope } from '../../support/world.ts';
 import { createConfirmed } from '../../support/create-confirmed.ts';
-import { openLabJobWorld, terminal, type LabJobWorld } from './lab-job-world.ts';
+import { openLabJobWorld, openServerLabJobWorld, terminal, type LabJobWorld } from './lab-job-world.ts';
 import { aTpu } from './lab-world.ts';
+import { onBoth } from './serve-lab.ts';
 
 /** A job of the lab on the TPU of job `id`, which `tpu run` refuses. Its specification names another TPU. */
 async function addJobOn({ store, labStore }: LabJobWorld, id: string, owner: string) {
@@ -30,6 +31,8 @@ async function addJobOn({ store, labStore }: LabJobWorld, id: string, owner: str
   const [window] = await labStore.windows({ jobs: [added.job.id] });
   return { id: added.job.id, window: window?.window.window };
 }
+
+const labs = [(scope: Scope) => openLabJobWorld(scope), openServerLabJobWorld] as const;
 
 const six = 'kmh-tpuvm-v2-32-6';
 const seven = 'kmh-tpuvm-v2-32-7';
@@ -51,7 +54,7 @@ async function booked({ labStore }: LabJobWorld, tpu: string): Promise<string> {
   return row === undefined ? 'free' : `${row.status} ${row.user} ${row.scriptNote}`.trim();
 }
 
-suite('run', () => {
+onBoth('run', labs, (openLabJobWorld) => {
   test('creates a job on a persistent TPU with its booking and window', async (t) => {
     const world = await openLabJobWorld(t);
     const { id, window } = await world.run('v2-32-6', 'xibo', 'lr=0.01', 'tag=deep', 'ssn=until_monday', '--log-stage');
@@ -142,21 +145,6 @@ suite('run', () => {
     assert.match(refused.err, new RegExp(`Job ${id} \\(vit\\) of ada is queued on v2-32-6`));
     assert.equal((await world.tpu(['run', 'v2-32-6', 'xibo', '--yes'])).code, 0);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
-  });
-
-  test('a job that takes the TPU after it was checked is a conflict', async (t) => {
-    const world = await openLabJobWorld(t);
-    const own = { project: 'lab', zone: 'us-central2-b', name: six, ownership: 'persistent' };
-    const capacity = { ...tpuSpec().capacity, ...own } as TpuSpec;
-    const defaults = defaultSettings(2);
-    const settings = async () => {
-      await createConfirmed(world.client, { spec: tpuSpec({ capacity }), manifest: '', onBehalfOf: 'ada' });
-      return { ...defaults, tpu: { ...defaults.tpu, project: 'lab' } };
-    };
-    const { code, err } = await world.tpu(['run', 'v2-32-6', 'xibo', '-f'], { services: { settings } });
-    assert.equal(code, exitCode.conflict, err);
-    assert.match(err, /Nothing was started\. .* of ada, .*\n.*Run the command again to take the TPU/);
-    assert.equal(await jobCount(world), 1);
   });
 
   test('-f takes the TPU and -apply creates it without a question', async (t) => {
@@ -314,7 +302,7 @@ suite('run', () => {
   });
 });
 
-suite('kill', () => {
+onBoth('kill', labs, (openLabJobWorld) => {
   test('ends the job, shows other programs on the TPU, and ends them only after a confirmation', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
@@ -409,7 +397,7 @@ suite('kill', () => {
   });
 });
 
-suite('resume and rerun', () => {
+onBoth('resume and rerun', labs, (openLabJobWorld) => {
   test('on the same TPU the job gets another attempt with a new window', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
@@ -550,7 +538,7 @@ suite('the end of a script', () => {
   });
 });
 
-suite('the list', () => {
+onBoth('the list', labs, (openLabJobWorld) => {
   async function listed({ labStore }: LabJobWorld): Promise<number[]> {
     return (await labStore.windows({ user: 'xibo' })).map(({ window }) => window.window);
   }
@@ -652,6 +640,23 @@ suite('the list', () => {
       [['accept-exit', 'lyy']],
     );
   });
+});
+
+suite('on this machine', () => {
+  test('a job that takes the TPU after it was checked is a conflict', async (t) => {
+    const world = await openLabJobWorld(t);
+    const own = { project: 'lab', zone: 'us-central2-b', name: six, ownership: 'persistent' };
+    const capacity = { ...tpuSpec().capacity, ...own } as TpuSpec;
+    // It is read after the check.
+    world.project = async () => {
+      await createConfirmed(world.client, { spec: tpuSpec({ capacity }), manifest: '', onBehalfOf: 'ada' });
+      return 'lab';
+    };
+    const { code, err } = await world.tpu(['run', 'v2-32-6', 'xibo', '-f']);
+    assert.equal(code, exitCode.conflict, err);
+    assert.match(err, /Nothing was started\. .* of ada, .*\n.*Run the command again to take the TPU/);
+    assert.equal(await jobCount(world), 1);
+  });
 
   test('attach opens a window on a terminal', async (t) => {
     const world = await openLabJobWorld(t);
@@ -666,7 +671,7 @@ suite('the list', () => {
   });
 });
 
-suite('delete', () => {
+onBoth('delete', labs, (openLabJobWorld) => {
   test('always asks, lists the users of the TPU, and changes nothing without a confirmation', async (t) => {
     const world = await openLabJobWorld(t);
     await world.run('v2-32-6', 'xibo');
@@ -711,7 +716,7 @@ test('mount-disk without shares names the setting and changes nothing', async (t
   assert.deepEqual(world.actions, []);
 });
 
-suite('a TPU with an unfinished job', () => {
+onBoth('a TPU with an unfinished job', labs, (openLabJobWorld) => {
   test('is not released, and find does not list it as free', async (t) => {
     const world = await openLabJobWorld(t);
     await world.run('v2-32-6', 'xibo');

@@ -6,6 +6,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../../../src/app/client.ts';
 import { clientFor } from '../../../src/app/store-client.ts';
+import { createServerLab } from '../../../src/lab/server-lab.ts';
+import type { Lab } from '../../../src/lab/lab.ts';
+import { serveLab } from './serve-lab.ts';
 import type { Store } from '../../../src/app/ports.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
@@ -44,6 +47,7 @@ export interface LabJobWorld {
   /** Our tmux windows by session. */
   readonly windows: Map<string, number[]>;
   site: Site;
+  project: () => Promise<string>;
   /** The booking sheet; by default the table of the database. */
   sheet: () => Promise<BookingSheet>;
   readonly tpu: RunCli;
@@ -59,7 +63,12 @@ const site = {
   namePrefix: 'kmh-tpuvm-',
 };
 
-export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
+/** As `openLabJobWorld`, with the client and the lab of a server. */
+export function openServerLabJobWorld(scope: Scope): Promise<LabJobWorld> {
+  return openLabJobWorld(scope, serveLab);
+}
+
+export async function openLabJobWorld(scope: Scope, serve?: typeof serveLab): Promise<LabJobWorld> {
   const { folder, home } = openWorld(scope);
   mkdirSync(home, { recursive: true });
   const store = openStore({ file: ':memory:' });
@@ -72,7 +81,9 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
       return null;
     },
   });
-  const clientOf = (actor: Actor): Client => overJson(clientFor(async () => actor, parts));
+  let labHere: Lab | undefined;
+  const served = await serve?.(scope, parts, () => labHere ?? assert.fail('no command has begun'));
+  const clientOf = (actor: Actor): Client => served?.(actor) ?? overJson(clientFor(async () => actor, parts));
   const client = clientOf(aMember('alice'));
   const tpuStates = new Map<string, TpuState>();
   const holders = new Map<string, DeviceHolder[]>();
@@ -90,10 +101,12 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     windows,
     actions,
     site,
+    project: async () => 'lab',
     sheet: async () => createLocalSheet(labStore, () => now),
     async tpu(argv, options = {}) {
       const lab = aLab(labStore, {
         site: async () => world.site,
+        project: () => world.project(),
         sheet: () => world.sheet(),
         tpus: async () => operations,
         tmuxWindows: async () => ({
@@ -119,7 +132,12 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
         ...options,
         services: { home, client: async () => client, settings: async () => settings, ...options.services },
       });
-      return runCli(runTpu, lab, argv, harness, clientOf);
+      labHere = lab;
+      const isHook = argv[0]?.startsWith('__') === true;
+      // This machine has its folders and windows too.
+      const used =
+        served === undefined || isHook ? lab : { ...createServerLab(served(aMember('alice')).lab), isOnServer: false };
+      return runCli(runTpu, used, argv, harness, clientOf);
     },
     async run(...argv) {
       const result = await world.tpu(['run', ...argv]);

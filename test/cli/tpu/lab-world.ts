@@ -1,8 +1,10 @@
 // A lab for tests of the `tpu` command: a real store in memory with some users and TPUs, and the CLI test harness. Tests
 // pass in the parts of tmux, the cloud and the sheet that they need.
 
+import { after } from 'node:test';
 import { createJobFiles } from '../../../src/files/job-files.ts';
-import { createLabHome } from '../../../src/wiring/lab-home.ts';
+import { createDirectories, createLabHome } from '../../../src/wiring/lab-home.ts';
+import { readCheckRows } from '../../../src/lab/check-rows.ts';
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import { clientFor } from '../../../src/app/store-client.ts';
 import { clientParts } from '../../support/client-parts.ts';
@@ -15,7 +17,10 @@ import { defaultSettings } from '../../../src/app/settings.ts';
 import { siteOf } from '../../../src/lab/site.ts';
 import type { WindowWithJob, LabJob, LabStore } from '../../../src/lab/lab-store.ts';
 import { aLabJob, aTpu, aUser, noon } from '../../support/lab-builders.ts';
-import { localSpec } from '../../support/builders.ts';
+import { aMember, localSpec } from '../../support/builders.ts';
+import type { Scope } from '../../support/world.ts';
+import { createServerLab } from '../../../src/lab/server-lab.ts';
+import { serveLab } from './serve-lab.ts';
 import { createCliHarness, type CliHarness, type CliHarnessOptions } from '../support/harness.ts';
 
 export { aTpu };
@@ -44,11 +49,19 @@ export interface CliResult {
 export const unavailable = (what: string) => (): Promise<never> =>
   Promise.reject(new Error(`this test has no ${what}`));
 
+type LabParts = Partial<Lab> & { readonly home?: string };
+
 /** A lab with this store. Parts that are not given throw. */
-export function aLab(labStore: LabStore, parts: Partial<Lab> = {}): Lab {
-  return {
+export function aLab(labStore: LabStore, { home = '/nowhere', ...parts }: LabParts = {}): Lab {
+  const lab: Lab = {
+    isOnServer: false,
     store: labStore,
-    files: createJobFiles('/nowhere'),
+    project: async () => null,
+    ...createDirectories(labStore),
+    async checkRows(user, now) {
+      const { namePrefix } = await lab.site();
+      return readCheckRows({ store: labStore, files: createJobFiles(home), namePrefix }, user, now);
+    },
     site: async () => siteOf(defaultSettings(1).lab, { home: '/', userHome: '/' }),
     sheet: unavailable('booking sheet'),
     tpus: unavailable('TPU operations'),
@@ -59,6 +72,7 @@ export function aLab(labStore: LabStore, parts: Partial<Lab> = {}): Lab {
     close: async () => undefined,
     ...parts,
   };
+  return lab;
 }
 
 export async function runCli(
@@ -99,8 +113,8 @@ export function servicesOf(
   };
 }
 
-/** A lab in memory. It needs no closing. */
-export function openLabWorld(parts: Partial<Lab> = {}, home?: string): LabWorld {
+/** A lab in memory. It needs no closing. With `scope`, the lab of a server, whose every user is an admin. */
+export function openLabWorld(parts: Partial<Lab> = {}, home?: string, scope?: Scope): LabWorld {
   const store = openStore({ file: ':memory:' });
   const { lab: labStore } = store;
   const checkedJobs: string[] = [];
@@ -118,6 +132,11 @@ export function openLabWorld(parts: Partial<Lab> = {}, home?: string): LabWorld 
     const own = clientFor(async () => actor, storeParts);
     return { ...client, whoAmI: async () => actor, checkLabCommand: (command) => own.checkLabCommand(command) };
   };
+  const used = scope === undefined ? Promise.resolve(lab) : openServed(scope);
+  async function openServed(of: Scope): Promise<Lab> {
+    const open = await serveLab(of, storeParts, () => lab);
+    return { ...createServerLab(open(aMember('alice', { role: 'admin' })).lab), isOnServer: false };
+  }
   return {
     store,
     labStore,
@@ -127,14 +146,14 @@ export function openLabWorld(parts: Partial<Lab> = {}, home?: string): LabWorld 
       await labStore.addJob(aLabJob(job.id, user, changes));
       return labStore.openWindow(job.id, 1, noon);
     },
-    tpu: (argv, options) => runCli(runTpu, lab, argv, harnessFor(options), clientOf, home),
+    tpu: async (argv, options) => runCli(runTpu, await used, argv, harnessFor(options), clientOf, home),
     jobman: (argv, options) => runCli(run, lab, argv, harnessFor(options)),
   };
 }
 
 /** A lab with the users xibo (0) and lyy (1) and the TPUs v2-32-6 and v2-32-p1. */
-export async function openSampleLab(parts: Partial<Lab> = {}): Promise<LabWorld> {
-  const world = openLabWorld(parts);
+export async function openSampleLab(parts: Partial<Lab> = {}, scope?: Scope): Promise<LabWorld> {
+  const world = openLabWorld(parts, undefined, scope);
   const { labStore } = world;
   await labStore.addUser(aUser('xibo'));
   await labStore.addUser(aUser('lyy'));
@@ -147,3 +166,12 @@ export async function openSampleLab(parts: Partial<Lab> = {}): Promise<LabWorld>
   }
   return world;
 }
+
+/** For tests of both: the lab of this machine, and that of a server. */
+export const labs = [
+  { openLabWorld, openSampleLab },
+  {
+    openLabWorld: (parts?: Partial<Lab>, home?: string) => openLabWorld(parts, home, { after }),
+    openSampleLab: (parts?: Partial<Lab>) => openSampleLab(parts, { after }),
+  },
+] as const;

@@ -8,7 +8,8 @@ import { after, before, suite, test } from 'node:test';
 import { defaultAliases } from '../../../src/lab/names.ts';
 import { defaultUserSettings } from '../../../src/lab/user-settings.ts';
 import { aUser } from '../../support/lab-builders.ts';
-import { openLabWorld, openSampleLab, jsonLines } from './lab-world.ts';
+import { labs, openSampleLab, jsonLines } from './lab-world.ts';
+import { onBoth } from './serve-lab.ts';
 
 const terminal = { columns: 100, rows: 30 };
 let folder = '';
@@ -19,7 +20,7 @@ before(() => {
 });
 after(() => rmSync(folder, { recursive: true, force: true }));
 
-suite('add-user', () => {
+onBoth('add-user', labs, ({ openLabWorld, openSampleLab }) => {
   test('asks for each value on a terminal and proposes defaults', async () => {
     const { labStore, tpu } = openLabWorld();
     const { code, out, err } = await tpu(['add-user'], { terminal, input: ['xibo', '', 'Xi', '', 'cn', folder, ''] });
@@ -132,7 +133,7 @@ test('set-logins moves a login', async () => {
   );
 });
 
-suite('del-user and list-users', () => {
+onBoth('del-user and list-users', labs, ({ openSampleLab }) => {
   test('del-user needs a confirmation', async () => {
     const { labStore, tpu } = await openSampleLab();
     assert.equal((await tpu(['del-user', 'lyy'])).code, 4);
@@ -156,7 +157,7 @@ suite('del-user and list-users', () => {
   });
 });
 
-suite('working directories', () => {
+onBoth('working directories', labs, ({ openSampleLab }) => {
   test('set, list, swap, print and remove', async () => {
     const { labStore, tpu } = await openSampleLab();
     const here = { cwd: folder };
@@ -194,7 +195,7 @@ suite('working directories', () => {
   });
 });
 
-suite('config aliases', () => {
+onBoth('config aliases', labs, ({ openSampleLab }) => {
   test('add in either order, change, list, remove', async () => {
     const { labStore, tpu } = await openSampleLab();
     assert.match(
@@ -219,7 +220,7 @@ suite('config aliases', () => {
   });
 });
 
-suite('settings', () => {
+onBoth('settings', labs, ({ openSampleLab }) => {
   test('set, show, reset', async () => {
     const { labStore, tpu } = await openSampleLab();
     assert.match(

@@ -42,6 +42,7 @@ export async function openServer(
       authenticate: async (text) => (text.startsWith('token-of-') ? { ...ada, user: text.slice(9) } : null),
       clientOf: () => client as Client,
       connectWorker: () => Promise.reject(new JobmanError('This server has no workers.', exitCode.unreachable)),
+      labOf: () => Promise.reject(new Error('this test has no lab')),
       ready: () => Promise.resolve(),
       metrics: emptyMetrics(),
       limits: { ...defaultLimits, requestsPerSecond: 0 },

@@ -15,12 +15,11 @@ import { columnsOf } from '../../screen.ts';
 import type { TpuHandler, TpuCli } from '../command.ts';
 import { currentUser, resolveUser } from '../resolve-user.ts';
 import { columnsFor, rowJson, rowLines } from '../screen/rows.ts';
-import { readRows } from '../user-windows.ts';
 
 export const check: TpuHandler = async (cli, args) => {
   const { io, screen } = cli;
   const user = await resolveUser(cli, args);
-  const rows = await readRows(cli, user);
+  const rows = await cli.lab.checkRows(user, io.now());
   if (cli.json) {
     cli.printJsonLines(rows.map(rowJson));
     await restartIfKilled(cli, createWaker(cli), rows.some(isUnderWay));

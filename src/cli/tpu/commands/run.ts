@@ -2,8 +2,6 @@
 // is the next attempt of the job; on another TPU it is the first attempt of a new job that names this one as its
 // parent.
 
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
@@ -11,7 +9,8 @@ import { escapeLine, formatStatus } from '../../../app/format.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { formatUsage, readBookings } from '../../../lab/tpu-usage.ts';
 import { parseName } from '../../../lab/names.ts';
-import { directoryOf, type LabUser } from '../../../lab/users.ts';
+import type { DirectoryFacts } from '../../../lab/lab.ts';
+import type { LabUser } from '../../../lab/users.ts';
 import type { LabJob } from '../../../lab/lab-store.ts';
 import {
   configArguments,
@@ -47,12 +46,14 @@ const defaultDirectory = 1;
 export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const { user, effect } = await resolveActingEffect(cli, args, 'run a job');
   const number = args.numbers['dir'] ?? defaultDirectory;
-  const directory = codeDirectory(user, number);
+  const facts = await cli.lab.directory(user.name, number);
+  requireCode(facts, user, number);
+  const { path: directory } = facts;
   const { tag: tagArgument } = args.keys;
   const tag = tagArgument === undefined ? null : parseName('tag', tagArgument, await namesInUse(cli));
   const configs = configArguments(args.configs, user.aliases, cli.ownKeys);
   return withTpus(cli, user, async (parts) => {
-    const tpu = args.tpu ?? (await chooseTpu(cli, args, user, directory, parts));
+    const tpu = args.tpu ?? (await chooseTpu(cli, args, user, facts, parts));
     const notes = await readNotes(cli, args, noNotesMessage);
     const agreed = { apply: args.flags.has('apply'), force: args.flags.has('f') };
     const claim = await claimTpu(cli, parts, { tpu, user, ...agreed, otherEffects: effect === null ? [] : [effect] });
@@ -94,13 +95,11 @@ function startParts({ lab, io }: TpuCli, { client }: ClaimContext): StartParts {
   return { client, lab, now: () => io.now() };
 }
 
-function codeDirectory(user: LabUser, number: number): string {
-  const directory = directoryOf(user, number);
-  if (existsSync(join(directory, 'staging.sh'))) return directory;
+function requireCode({ path, exists, hasScript }: DirectoryFacts, user: LabUser, number: number): void {
+  if (hasScript) return;
   const label = `Working directory ${number} of ${user.name}`;
-  if (existsSync(directory))
-    throw new JobmanError(`${label} has no staging.sh, which \`tpu run\` needs: ${directory}`, exitCode.notFound);
-  throw new JobmanError(`${label} does not exist: ${directory}`, exitCode.notFound, [
+  if (exists) throw new JobmanError(`${label} has no staging.sh, which \`tpu run\` needs: ${path}`, exitCode.notFound);
+  throw new JobmanError(`${label} does not exist: ${path}`, exitCode.notFound, [
     `tpu set-cur ${number} ${user.name}    replaces it with the current folder`,
   ]);
 }
@@ -109,12 +108,12 @@ async function chooseTpu(
   cli: TpuCli,
   args: ParsedArguments,
   user: LabUser,
-  directory: string,
+  { path, tpuScript }: DirectoryFacts,
   parts: ClaimContext,
 ): Promise<LabTpu> {
   if (args.types.length > 0 || args.flags.has('auto')) return findFreeTpu(cli, args.types, user, parts);
-  const file = join(directory, 'ka.sh');
-  const text = await readFile(file, 'utf8').catch(() => '');
+  const file = join(path, 'ka.sh');
+  const text = tpuScript ?? '';
   const scriptTpu = tpuInScript(text, file);
   const missing = text === '' ? `${file} does not exist` : `${file} does not set VM_NAME to a plain name`;
   if (scriptTpu === null && !canAsk(cli))

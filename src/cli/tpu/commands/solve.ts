@@ -15,7 +15,6 @@ import {
 } from '../../../lab/solve.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { reapplyOf, requireOperable } from '../../../lab/operation.ts';
-import { wandbKey } from '../../../lab/site-setup.ts';
 import type { KnownTpuState } from '../../../lab/tpu-operations.ts';
 import { confirm } from '../../prompt.ts';
 import { escapeLine, pluralize } from '../../../app/format.ts';
@@ -24,7 +23,9 @@ import {
   withTpuContext,
   confirmUse,
   hasFailed,
+  hasWandbKey,
   logInToWandb,
+  readWandbKey,
   requireKnown,
   requireRestartable,
   type TpuContext,
@@ -36,11 +37,11 @@ const maxWait = 10 * minute;
 export const solve: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
     const { tpu } = context;
-    const key = await wandbKey(context.site, cli.io.env);
+    const hasKey = await hasWandbKey(cli, context.site);
     const tried = new Set<string>();
     const until = performance.now() + maxWait;
     for (;;) {
-      const facts = await diagnose(context, key !== null);
+      const facts = await diagnose(context, hasKey);
       const state = requireKnown(tpu, facts.state);
       const wrong = findProblems(facts);
       if (args.flags.has('dry-run')) return printDiagnosis(cli, tpu, wrong);
@@ -50,7 +51,7 @@ export const solve: TpuHandler = (cli, args) =>
       const line = `${next.name}: ${escapeLine(next.message)}`;
       if (cli.json) context.report(line);
       else cli.print(line);
-      const isDone = await repair(context, next, { key, state });
+      const isDone = await repair(context, next, state);
       if (!isDone) context.report(`${next.name}: not repaired`);
     }
   });
@@ -75,11 +76,7 @@ function isWorthTrying({ name, repair: { kind } }: TpuProblem, tried: ReadonlySe
   return !tried.has(name);
 }
 
-async function repair(
-  context: TpuContext,
-  problem: TpuProblem,
-  { key, state }: { readonly key: string | null; readonly state: KnownTpuState },
-): Promise<boolean> {
+async function repair(context: TpuContext, problem: TpuProblem, state: KnownTpuState): Promise<boolean> {
   const { cli, tpu, tpus, signal, report } = context;
   const { repair: step, workers } = problem;
   const { zone } = state;
@@ -117,10 +114,12 @@ async function repair(
         }
         return !answers.some(hasFailed);
       }
-      case 'login':
+      case 'login': {
+        const key = await readWandbKey(cli, context.site);
         if (key === null) return false;
         report(step.description);
-        return logInToWandb(context, key);
+        return await logInToWandb(context, key);
+      }
       case 'end': {
         if (!(await confirm(cli, `${problem.message}. End these processes?`, `${problem.message}.`))) return false;
         const pids = step.holders.map(({ worker, pid }) => ({ worker, pid }));

@@ -9,7 +9,7 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capitalize, pluralize, escapeLine } from '../../../app/format.ts';
 import { formatUsage } from '../../../lab/tpu-usage.ts';
 import { requireOperable, reapplyOf } from '../../../lab/operation.ts';
-import { siteSetups, wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
+import { siteSetups, wandbVariable } from '../../../lab/site-setup.ts';
 import { checkPython, findProblems, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
 import { formatBooking } from '../../../lab/bookings.ts';
 import type { EnvironmentClass } from '../../../lab/worker-facts.ts';
@@ -20,7 +20,9 @@ import {
   type TpuContext,
   readConcerns,
   confirmUse,
+  hasWandbKey,
   logInToWandb,
+  readWandbKey,
   requireKnown,
   requireRestartable,
   prepareWorkers,
@@ -34,7 +36,7 @@ import { printTable } from '../terminal.ts';
 export const describe: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
     const { tpu, tpus, site, signal } = context;
-    const hasKey = (await wandbKey(site, cli.io.env)) !== null;
+    const hasKey = await hasWandbKey(cli, site);
     const now = () => cli.io.now();
     const facts = await gatherFacts(tpus, tpu, { site, hasKey, now, signal });
     const state = requireKnown(tpu, facts.state);
@@ -250,7 +252,7 @@ export const mountDisk: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
     const { tpu, site } = context;
     const operation = { name: 'mount-disk', work: { kind: 'prepare' } } as const;
-    const hasKey = (await wandbKey(site, cli.io.env)) !== null;
+    const hasKey = await hasWandbKey(cli, site);
     const { zone, isPrepared } = await attachOr(context, operation.work, async () => {
       const state = await readyState(context);
       if (siteSetups(site, state.zone, hasKey).length === 0)
@@ -270,7 +272,7 @@ export const mountDisk: TpuHandler = (cli, args) =>
 
 export const setWandb: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
-    const key = await wandbKey(context.site, cli.io.env);
+    const key = await readWandbKey(cli, context.site);
     if (key === null)
       throw new JobmanError('There is no W&B key.', exitCode.usage, [
         `jobman settings set lab.wandbKeyFile ~/.wandb-key    sets the file with the key; or set ${wandbVariable}`,

@@ -1,15 +1,14 @@
 // Users who share the TPUs, with their working directories (numbered folders that they run code from), settings, window
 // numbers and config aliases (short names for config keys).
 
-import { existsSync, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { auditEntry, type AuditEntry } from '../../../app/audit.ts';
 import { exitCode, JobmanError, usageError } from '../../../app/errors.ts';
 import { pluralize, escapeLine } from '../../../app/format.ts';
 import { normalizeName } from '../../../app/user-names.ts';
-import { defaultAliases, parseName } from '../../../lab/names.ts';
+import { parseName } from '../../../lab/names.ts';
 import type { UserChange } from '../../../lab/service.ts';
-import { directoryOf, type LabUser, lowestFreeId } from '../../../lab/users.ts';
+import { type LabUser, lowestFreeId, newLabUser } from '../../../lab/users.ts';
 import { defaultUserSettings, formatSetting, userSetting, userSettings } from '../../../lab/user-settings.ts';
 import { askUntilValid, canAsk, confirm } from '../../prompt.ts';
 import { inColumns } from '../../render/aligned.ts';
@@ -63,29 +62,17 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
   });
   // Without a terminal the user cannot confirm the current folder.
   const currentFolder = isAsking ? cli.io.cwd : '-';
-  const folder = await read('Working directory 1 (- for none yet)', keys['dir'], currentFolder, (text) =>
-    text === '-' ? null : parseFolder(cli, text),
+  const folder = await read('Working directory 1 (- for none yet)', keys['dir'], currentFolder, async (text) =>
+    text === '-' ? null : (await resolveFolder(cli, text)).folder,
   );
   const loginsQuestion = "The user's own login names, separated by commas (- for none)";
   // In a shared home, a user without logins could be acted for from every login without a question.
-  const sameNamed = await (await cli.services.labHome()).loginsNamed(name);
+  const sameNamed = cli.lab.isOnServer ? null : await (await cli.services.labHome()).loginsNamed(name);
   const logins = await read(loginsQuestion, keys['login'], sameNamed?.[0] ?? '-', parseLogins);
   const audit = await auditOf(cli, 'tpu add-user', name, { logins });
-  const user = {
-    name,
-    id,
-    role: 'member',
-    session,
-    sheetName,
-    logins,
-    directories: folder === null ? {} : { 1: folder },
-    aliases: defaultAliases,
-    settings: { ...defaultUserSettings, time_zone: zone },
-    nextWindow: 1,
-    createdAt: cli.io.now(),
-    newsSeen: 0,
-  } as const;
-  const added = await store.addUser(user, audit);
+  const directories: LabUser['directories'] = folder === null ? {} : { 1: folder };
+  const chosen = { name, id, session, sheetName, logins, directories, timeZone: zone };
+  const added = await store.addUser(newLabUser(chosen, cli.io.now()), audit);
   const own = keys['login'] === undefined && logins.length > 0 ? `, login ${logins.join(', ')}` : '';
   cli.printSentence(escapeLine(`Added user ${added.name} (id ${added.id}, tmux session ${added.session}${own}).`));
   if (sameNamed !== null && added.logins.length === 0)
@@ -188,7 +175,7 @@ export const setDir: TpuHandler = (cli, args) =>
   setDirectory(cli, args, requiredNumber(args, 'dir'), requiredText(args, 'path'));
 
 async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, path: string): Promise<number> {
-  const folder = parseFolder(cli, path);
+  const { folder, hasScript } = await resolveFolder(cli, path);
   const code = await changeUser(
     cli,
     args,
@@ -198,38 +185,46 @@ async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, 
       `Working directory ${number} of ${name} is ${folder}.${before === folder ? '' : ` It was ${before}.`}`,
     ],
   );
-  if (!existsSync(join(folder, 'staging.sh'))) cli.note('note: It has no staging.sh, which `tpu run` needs.');
+  if (!hasScript) cli.note('note: It has no staging.sh, which `tpu run` needs.');
   return code;
 }
 
 /** The absolute path of an existing folder. Not every shell expands `~` after `dir=`. */
-function parseFolder({ io }: TpuCli, path: string): string {
+async function resolveFolder(
+  { io, lab }: TpuCli,
+  path: string,
+): Promise<{ readonly folder: string; readonly hasScript: boolean }> {
   const folder = resolve(
     io.cwd,
     path.replace(/^~(?=\/|$)/, () => io.userHome),
   );
-  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return folder;
-  throw new JobmanError(`There is no folder ${escapeLine(folder)}. Nothing was changed.`, exitCode.notFound);
+  return { folder, ...(await lab.checkFolder(folder)) };
 }
 
 export async function getDir(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const user = await resolveUser(cli, args);
   const dir = requiredNumber(args, 'dir');
-  const path = directoryOf(user, dir);
-  if (cli.json) cli.printJson({ user: user.name, dir, path, gone: !existsSync(path) });
+  const { path, exists } = await cli.lab.directory(user.name, dir);
+  if (cli.json) cli.printJson({ user: user.name, dir, path, gone: !exists });
   else cli.print(path);
   return exitCode.ok;
 }
 
 export async function listDirs(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const { name: user, directories } = await resolveUser(cli, args);
-  const remark = (dir: string, path: string): string =>
-    existsSync(path) ? (dir === '1' ? 'default' : '') : 'does not exist';
-  return printList(cli, Object.entries(directories), {
-    json: ([dir, path]) => ({ user, dir: Number(dir), path, gone: !existsSync(path) }),
+  const numbers = Object.keys(directories);
+  const rows = await Promise.all(
+    numbers.map(async (dir) => ({ dir, ...(await cli.lab.directory(user, Number(dir))) })),
+  );
+  return printList(cli, rows, {
+    json: ({ dir, path, exists }) => ({ user, dir: Number(dir), path, gone: !exists }),
     emptyMessage: `${user} has no working directories. \`tpu set-cur 1 ${user}\` adds the current folder.`,
     headings: ['DIR', 'PATH', ''],
-    cells: ([dir, path]) => [dir, escapeLine(path), remark(dir, path)],
+    cells: ({ dir, path, exists }) => [
+      dir,
+      escapeLine(path),
+      exists ? (dir === '1' ? 'default' : '') : 'does not exist',
+    ],
     sides: { 0: 'right' },
   });
 }

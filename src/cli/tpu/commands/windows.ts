@@ -11,7 +11,7 @@ import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { refuseJson } from '../../context.ts';
 import { requiredText, type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { clientNaming, resolveActingUser, resolveUser, resolveUsers } from '../resolve-user.ts';
-import { findWindow, formatWindows, readRows } from '../user-windows.ts';
+import { findWindow, formatWindows } from '../user-windows.ts';
 
 export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const users = await resolveUsers(cli, args);
@@ -29,7 +29,7 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
   // Only a job whose program has ended without a decision accepts this.
   const judged: string[] = [];
   for (const { id } of live) if ((await client.sendCommand(id, 'accept-exit', {})).ok) judged.push(id);
-  const notice = await cli.lab.checkNow(ids);
+  const notice = await cli.lab.checkNow(ids, client);
   for (const user of users) {
     const troubles = await readTroubles(cli, user);
     const theirs = live
@@ -71,7 +71,7 @@ function printChecked(
 }
 
 async function readTroubles(cli: TpuCli, user: LabUser): Promise<ReadonlyMap<string, Trouble>> {
-  const rows = await readRows(cli, user);
+  const rows = await cli.lab.checkRows(user, cli.io.now());
   return new Map(rows.flatMap(({ status, job }) => [[job, troubleOf(status)] as const]).filter(hasTrouble));
 }
 

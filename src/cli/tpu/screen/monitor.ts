@@ -13,7 +13,6 @@ import { createRowTracker, watchUntilExit, type LiveScreen } from '../../watch/l
 import type { TpuCli } from '../command.ts';
 import { timeFormatter, formatTimeZone } from '../../../lab/local-time.ts';
 import { timesAsText } from '../../../app/json.ts';
-import { readRows } from '../user-windows.ts';
 import { type ColumnLetter, columnsFor, isColumn, rowJson, rowLines, toggleColumn } from './rows.ts';
 
 export interface MonitorOptions {
@@ -50,7 +49,7 @@ function windowScreen(cli: TpuCli, { user, letters }: MonitorOptions, hasKeys: b
       if (now - checkedAt < every) return false;
       checkedAt = now;
       try {
-        rows = await readRows(cli, user);
+        rows = await cli.lab.checkRows(user, now);
         // Restarts a controller that was killed, as by a reboot. A missing controller is reported next to the rows.
         trouble = await checkController(rows.some(isUnderWay));
         seen.update(rows, now);
@@ -141,7 +140,7 @@ function rowPrinter(cli: TpuCli, { user, letters }: MonitorOptions): () => Promi
   let hasHeading = false;
   return async () => {
     const now = io.now();
-    const rows = await readRows(cli, user);
+    const rows = await cli.lab.checkRows(user, now);
     if (rows.length === 0 && !seen.isBegun)
       cli.note(escapeLine(`${user.name} has no windows yet. Waiting for one; press Ctrl-C to quit.`));
     const changed = seen.update(rows, now);

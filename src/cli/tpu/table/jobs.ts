@@ -120,6 +120,7 @@ export const jobCommands = grouped('Jobs', [
     load: async () => (await import('../commands/check.ts')).news,
   }),
   tpuQuery(['attach'], "Open a window of the user's tmux session", {
+    needsLoginMachine: true,
     examples: [['tpu attach 101 ada', 'window 101 of ada']],
     takes: { user: true, windows: 'optional' },
     load: async () => (await import('../commands/windows.ts')).attach,

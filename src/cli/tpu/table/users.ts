@@ -160,12 +160,14 @@ export const labCommands = grouped('Lab', [
     load: async () => (await import('../commands/users.ts')).listUsers,
   }),
   tpuCommand(['init-lab'], 'Share $JOBMAN_HOME with a group of logins', {
+    needsLoginMachine: true,
     usage: 'group=name',
     examples: [['tpu init-lab group=lab', 'once, when you set up the lab']],
     takes: { keys: { group: stringFlag('System group', 'name', '--group', '-g') } },
     load: async () => (await import('../commands/lab.ts')).initLab,
   }),
   tpuCommand(['import'], 'Import users, TPUs and jobs of the older `tpu` program', {
+    needsLoginMachine: true,
     usage: '<data.json> [--apply]',
     about: 'Without --apply it only shows what it would import, what it would skip, and why.',
     examples: [['tpu import data.json', 'changes nothing']],
@@ -174,6 +176,7 @@ export const labCommands = grouped('Lab', [
     load: async () => (await import('../commands/lab.ts')).importData,
   }),
   tpuQuery(['doctor'], 'Check the lab for inconsistencies, and show how to repair them', {
+    needsLoginMachine: true,
     examples: [['tpu doctor', 'changes nothing']],
     load: async () => (await import('../commands/lab.ts')).doctor,
   }),

@@ -1,0 +1,91 @@
+// The rights of the owner of a token in a lab, for every front end.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Actor } from '../../src/core/model/user.ts';
+import { labClientFor, type LabClient } from '../../src/lab/lab-client.ts';
+import type { TpuOperations } from '../../src/lab/tpu-operations.ts';
+import { openStore } from '../../src/store/store.ts';
+import { aLab, unavailable } from '../cli/tpu/lab-world.ts';
+import { clientParts } from '../support/client-parts.ts';
+import { aMember } from '../support/builders.ts';
+import { aTpu, aUser, noon } from '../support/lab-builders.ts';
+
+type Call = (lab: LabClient) => Promise<unknown>;
+
+async function openLabOf(job: string | null = null) {
+  const store = openStore({ file: ':memory:' });
+  await store.lab.addUser(aUser('ada'));
+  await store.lab.changeTpu('kmh-v2-8-1', { kind: 'add', tpu: aTpu('kmh-v2-8-1') });
+  const parts = clientParts('/nowhere', store, { now: () => noon });
+  const found = { creationTime: null, job };
+  const tpus: Partial<TpuOperations> = {
+    describe: async () => ({ kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 1, found }),
+    holders: async () => ({ holders: [], unreachable: [] }),
+    close: () => undefined,
+  };
+  const lab = aLab(store.lab, {
+    tpus: async () => tpus as TpuOperations,
+    tmuxWindows: unavailable('tmux'),
+  });
+  const of = (role: Actor['role'], user = 'ada') => {
+    const actor = aMember(user, { role, via: 'token', logins: [], token: { id: '1', name: 'laptop' } });
+    return labClientFor({ whoAmI: async () => actor, wake: async () => null }, lab, parts);
+  };
+  return { store, of };
+}
+
+const forMembers: readonly Call[] = [
+  (lab) => lab.changeUser('ada', { kind: 'set_setting', key: 'time_zone', text: 'cn' }),
+  (lab) => lab.changeTpu('kmh-v2-8-2', { kind: 'register', facts: {} }),
+  (lab) => lab.setTpuAlias('v2-8-2', 'kmh-v2-8-2'),
+  (lab) => lab.removeTpu('kmh-v2-8-2'),
+  (lab) => lab.holders('kmh-v2-8-1'),
+];
+const forAdmins: readonly Call[] = [
+  (lab) => lab.checkFolder('/tmp'),
+  (lab) => lab.changeUser('ada', { kind: 'set_directory', number: 1, folder: '/tmp' }),
+  (lab) => lab.changeUser('ada', { kind: 'set', values: { logins: ['root'] } }),
+  (lab) => lab.removeUser('ada'),
+];
+
+test('a viewer changes nothing, and a member neither users nor folders; each refusal is in the audit log', async () => {
+  const { store, of } = await openLabOf();
+  for (const call of [...forMembers, ...forAdmins])
+    await assert.rejects(call(of('viewer')), { errorCode: 'forbidden' }, String(call));
+  for (const call of forAdmins) await assert.rejects(call(of('member')), { errorCode: 'forbidden' }, String(call));
+  for (const call of forMembers) await call(of('member'));
+  const rows = await store.access.audit({ actors: null, limit: 50, denied: true });
+  assert.equal(rows.length, forMembers.length + 2 * forAdmins.length);
+  assert.deepEqual(rows.at(-1)?.object, { kind: 'user', id: 'ada' });
+  assert.equal(rows.at(-1)?.operation, 'lab change-user');
+  for (const call of forAdmins) await call(of('admin'));
+});
+
+test('a viewer sees the output of their own jobs only', async () => {
+  const { of } = await openLabOf();
+  await assert.rejects(of('viewer', 'eve').checkRows('ada'), { errorCode: 'forbidden' });
+  await assert.rejects(of('viewer', 'eve').news('ada', 0), { errorCode: 'forbidden' });
+  assert.deepEqual(await of('viewer').checkRows('ada'), []);
+  assert.deepEqual(await of('member', 'eve').checkRows('ada'), []);
+});
+
+test('a script runs on no TPU that belongs to a job', async () => {
+  const { of } = await openLabOf('000007');
+  await assert.rejects(of('admin').runOnWorkers('kmh-v2-8-1', { script: 'id', timeoutMs: 1 }), {
+    message: /belongs to job 000007; it is not a TPU of the lab/,
+  });
+});
+
+test('names that a line of tpu refuses are refused here too', async () => {
+  const { of } = await openLabOf();
+  const calls: readonly Call[] = [
+    (lab) => lab.changeTpu('../x', { kind: 'register', facts: { accelerator: 'v2-8' } }),
+    (lab) => lab.setTpuAlias('../x', 'kmh-v2-8-1'),
+    (lab) => lab.tagJob('000001', 'a\u001b[2J'),
+    (lab) => lab.changeUser('ada', { kind: 'set_directory', number: 1, folder: 'x' }),
+    (lab) => lab.changeUser('ada', { kind: 'set', values: { nextWindow: 0 } }),
+    (lab) => lab.addUser({ ...aUser('../x'), id: null, timeZone: 'local' }),
+  ];
+  for (const call of calls) await assert.rejects(call(of('admin')), { code: 2 }, String(call));
+});
