@@ -1,11 +1,12 @@
 // Whole logins of a person: `jobman login` as a process, `jobman server` with a real identity provider, and a browser.
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { Browser } from '../oidc/support/browser.ts';
 import { clientSecret, startProvider } from '../oidc/support/provider.ts';
+import { eventually } from '../support/eventually.ts';
 import { jobman, startJobman } from '../support/jobman.ts';
 import { hasTerminal, runInTerminal } from '../support/run-in-terminal.ts';
 import { openWorld } from '../support/world.ts';
@@ -31,18 +32,15 @@ async function openLab(t: TestContext, settings: object = {}) {
   const server = startJobman(world, ['server', '--listen', '127.0.0.1:0'], { env: served });
   await server.waitForOutput(/The server runs at \S+\./);
   const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
-  const noScreen = { DISPLAY: '', WAYLAND_DISPLAY: '', BROWSER: '' };
+  const browser = join(world.folder, 'browser');
+  writeFileSync(browser, `#!/bin/sh\nprintf %s "$1" >'${browser}.page'\n`, { mode: 0o755 });
+  const start = (...argv: readonly string[]) => startJobman(world, argv, { env: { BROWSER: browser } });
   const stop = async () => {
     server.child.kill('SIGTERM');
     assert.equal((await server.result).code, 0, server.stderr);
   };
-  return {
-    stop,
-    world,
-    url,
-    onServer,
-    start: (...argv: readonly string[]) => startJobman(world, argv, { env: noScreen }),
-  };
+  const opened = () => readFileSync(`${browser}.page`, 'utf8');
+  return { provider, stop, world, url, onServer, start, opened };
 }
 
 test(
@@ -70,10 +68,11 @@ test(
 
 suite('a person', { timeout: 180_000 }, () => {
   test('logs in with the browser of this machine, uses the server, and logs out', async (t) => {
-    const { stop, world, url, onServer, start } = await openLab(t);
+    const { stop, world, url, onServer, start, opened } = await openLab(t);
     const command = start('login', url, '--name', 'lab', '--browser');
-    await command.waitForOutput(/Open this page: \S+/);
-    const [, page = ''] = /Open this page: (\S+)/.exec(command.stderr) ?? [];
+    await command.waitForOutput(/If no page opens: \S+/);
+    const [, page = ''] = /If no page opens: (\S+)/.exec(command.stderr) ?? [];
+    assert.ok(await eventually(() => existsSync(`${world.folder}/browser.page`) && opened() === page));
     const [code = 'no code'] = /[\dA-F]{4}-[\dA-F]{4}/.exec(command.stderr) ?? [];
     const browser = new Browser();
     const first = await browser.open(page);
@@ -109,10 +108,17 @@ suite('a person', { timeout: 180_000 }, () => {
   });
 
   test('logs in with a code in a browser on another machine, until an admin disables the user', async (t) => {
-    const { stop, world, url, onServer, start } = await openLab(t);
+    const { provider, stop, world, url, onServer, start } = await openLab(t);
+    let failures = 1;
+    provider.tamper = (path, _body, outgoing) => {
+      if (path !== '/token' || failures-- <= 0) return undefined;
+      outgoing.statusCode = 502;
+      return '<html>';
+    };
     const command = start('login', url, '--name', 'lab', '--device');
     await command.waitForOutput(/enter the code \S+\./);
     const [, address = '', code = ''] = /Open (\S+) in a browser.* the code (\S+)\./.exec(command.stderr) ?? [];
+    assert.ok(await eventually(() => failures <= 0));
     const browser = new Browser();
     const confirmed = await browser.submit(await browser.open(address), { user_code: code });
     const done = await browser.logIn(await browser.submit(confirmed), 'ada');

@@ -141,6 +141,7 @@ async function readToken(cli: Cli, file: string | undefined, question: string): 
   if (token === '')
     throw usageError('There is no token in the input. Nothing was stored.', [
       'To create a token: jobman token create, on the machine of the server',
+      'To log in with an account instead: --browser, or --device on a machine without one',
     ]);
   return token;
 }

@@ -2,6 +2,7 @@
 // resolve with a token.
 
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -89,6 +90,9 @@ function answer(outgoing: ServerResponse, status: number, page: LoginPage): void
   outgoing.writeHead(status, { ...pageHeaders, connection: 'close' }).end(renderPage(page));
 }
 
+/** Of requests in a row. */
+const maxFailures = 3;
+
 /** With a browser on any machine (RFC 8628). Throws JobmanError. */
 export async function logInByDevice({ cli, login, machine }: PersonLogin): Promise<string> {
   const started = await login.startDevice();
@@ -100,12 +104,23 @@ export async function logInByDevice({ cli, login, machine }: PersonLogin): Promi
   const { signal, release } = abortOnSignal(cli);
   const end = cli.io.now() + expiresInSeconds * second;
   let pause = started.intervalSeconds * second;
+  let failures = 0;
+  const aborted = once(signal, 'abort').then(() => Promise.reject(interrupted()));
+  aborted.catch(() => undefined);
   try {
     while (cli.io.now() < end) {
       await sleep(pause, undefined, { signal });
-      const result = await login.redeemDevice(deviceCode, tokenNameOf(machine));
-      if (typeof result !== 'string') return result.token;
-      if (result === 'slow_down') pause += 5 * second;
+      try {
+        const result = await Promise.race([login.redeemDevice(deviceCode, tokenNameOf(machine)), aborted]);
+        if (typeof result !== 'string') return result.token;
+        if (result === 'slow_down') pause += 5 * second;
+        failures = 0;
+      } catch (error) {
+        // The person may be at the provider meanwhile.
+        const isUnreachable = error instanceof JobmanError && error.code === exitCode.unreachable;
+        failures += 1;
+        if (!isUnreachable || failures > maxFailures) throw error;
+      }
     }
     throw new JobmanError('The code has expired. Log in again.', exitCode.conflict);
   } catch (error) {
