@@ -154,7 +154,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       await stopSharing
     )?.();
     backends.close();
-    await Promise.all([store.close(), leases.close()]);
+    await store.close();
+    if (leases !== store) await leases.close();
   }
 }
 
