@@ -113,6 +113,13 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
     return { message, code, lines, errorCode };
   }
 
+  async function logged<T>(step: () => Promise<T>): Promise<T> {
+    return step().catch((error: unknown) => {
+      failureOf(error);
+      throw error;
+    });
+  }
+
   async function put(kind: PendingLogin['kind'], secret: string, validForMs: Duration, body: object): Promise<void> {
     const login = { id: hashOf(secret), kind, validForMs, body: JSON.stringify(body) };
     await access.addPendingLogin(login, now(), maxPending);
@@ -193,12 +200,13 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
       return issue(user, tokenName);
     },
 
-    startDevice: async () => (await provider()).startDevice(),
+    startDevice: () => logged(async () => (await provider()).startDevice()),
 
-    async redeemDevice(deviceCode, tokenName) {
-      const claims = await (await provider()).redeemDevice(deviceCode);
-      return typeof claims === 'string' ? claims : issue(await userOf(parts, claims, 'device'), tokenName);
-    },
+    redeemDevice: (deviceCode, tokenName) =>
+      logged(async () => {
+        const claims = await (await provider()).redeemDevice(deviceCode);
+        return typeof claims === 'string' ? claims : issue(await userOf(parts, claims, 'device'), tokenName);
+      }),
   };
 }
 
