@@ -316,6 +316,8 @@ export interface Store {
   /** US dollars that each user has spent on ephemeral TPUs from these times to `now`, by owner, type, zone and pricing. */
   spending(periodStarts: Readonly<Record<BudgetPeriod, Instant>>, now: Instant): Promise<readonly UserSpending[]>;
   changeCount(): Promise<number>;
+  /** Rejects for a database that is closed, or that a newer program has upgraded meanwhile: it can be read only. */
+  requireUsable(): Promise<void>;
   /**
    * Takes a lease that is free, expired or ours; with the controller lock of this home (`holdsLock`), also that of an
    * earlier holder of this lock, which is the part of its name after `@`.

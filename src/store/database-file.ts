@@ -116,6 +116,7 @@ export function connectFile(given: ConnectionOptions & { readonly file: string }
         await sql`rollback`.execute(db);
       }
     },
+    requireUsable: async () => requireUsable(await reader(), named),
     toStoreError: (error) => toStoreError(file, error),
     inSequence: (work) => (file === inMemory ? work() : inSequence(file, work)),
     // Loads the wake folder on first use, because reading commands need none.

@@ -15,6 +15,8 @@ export interface Connections {
   toStoreError(error: unknown): unknown;
   /** The operation reads the rows of one time only. Writers do not wait for it. */
   snapshot: RunOperation;
+  /** Rejects as a write would do. */
+  requireUsable(): Promise<void>;
   /** Runs this process's transactions on one database one after the other. */
   inSequence<T>(work: () => Promise<T>): Promise<T>;
   notify: Store['notify'];

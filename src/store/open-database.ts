@@ -48,6 +48,7 @@ interface OpenDatabase {
   /** Reads a value that the first opening for writing creates, for callers that are about to write. */
   readonly readBeforeWriting: RunOperation;
   readonly snapshot: RunOperation;
+  readonly requireUsable: () => Promise<void>;
   readonly notify: Store['notify'];
   readonly listen: Store['listen'];
   readonly close: () => Promise<void>;
@@ -87,6 +88,7 @@ export function openDatabase(given: OpenDatabaseOptions): OpenDatabase {
     write: (operation) => writeBatched(operation, false),
     writeTogether: (operation) => writeBatched(operation, true),
     snapshot: (operation) => perform((connections) => connections.snapshot(operation)),
+    requireUsable: () => perform((connections) => connections.requireUsable()),
     notify: (wakeUp) => perform((connections) => connections.notify(wakeUp)),
     listen: (receive) => perform((connections) => connections.listen(receive)),
     async close() {

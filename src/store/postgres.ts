@@ -121,6 +121,7 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
         client.release(true);
       }
     },
+    requireUsable: async () => requireUsable(await reader(), named),
     toStoreError: (error) => postgresError(named.name, error),
     inSequence: createLimiter(1),
     async notify(wakeUp) {

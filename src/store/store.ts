@@ -58,7 +58,8 @@ class StaleRequest extends Error {}
 
 /** Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
 export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions): JobmanStore {
-  const { read, readTogether, readBeforeWriting, write, writeTogether, notify, listen, close } = openDatabase(given);
+  const { read, readTogether, readBeforeWriting, write, writeTogether, requireUsable, notify, listen, close } =
+    openDatabase(given);
   const writeWithId = createWriteWithId(readBeforeWriting, write, isIdTaken);
   const outcomesOf = readTogether(jobs.readOutcomes);
   const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
@@ -164,6 +165,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
         order by project, zone, accelerator, pricing, at desc, answer`),
     locationsToCollect: (now) => read((db) => locations.readLocationsToCollect(db, now)),
     ...orphanStatements(read, write),
+    requireUsable,
     notify,
     listen,
     users: () => read(readUsers),

@@ -60,7 +60,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
         return (await workerRoutes()).connect(await loadAllocation(current, job), worker);
       },
       labOf: async (actor) => clients.labOf(actor),
-      ready: async () => void (await (await clients.parts()).store.changeCount()),
+      ready: async () => (await clients.parts()).store.requireUsable(),
       login,
       reportBug: (line) => log.error(line),
       metrics: {

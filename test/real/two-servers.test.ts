@@ -5,16 +5,18 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createChance } from '../../sim/chance.ts';
+import { schemaVersion } from '../../src/store/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { jobmanCommand } from '../support/jobman.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { requirePostgres } from '../support/postgres.ts';
+import { root } from '../support/root.ts';
 
 const faults = Number(process.env['JOBMAN_KILLS'] ?? 12);
 const seed = Number(process.env['JOBMAN_KILLS_SEED'] ?? 1);
@@ -59,7 +61,8 @@ interface Server {
   readonly name: string;
   readonly url: string;
   readonly home: string;
-  readonly start: () => Promise<void>;
+  /** With another program, such as a newer version. */
+  readonly start: (program?: readonly string[]) => Promise<void>;
   readonly proxy: Awaited<ReturnType<typeof openProxy>>;
   child: ChildProcess | undefined;
 }
@@ -75,8 +78,8 @@ function serverIn(
     proxy,
     url: `http://127.0.0.1:${port}`,
     child: undefined,
-    async start() {
-      const [file, ...args] = jobmanCommand;
+    async start(program = jobmanCommand) {
+      const [file = '', ...args] = program;
       const child = spawn(file, [...args, 'server', '--listen', `127.0.0.1:${port}`], {
         cwd: world.folder,
         env: {
@@ -107,16 +110,22 @@ function serverIn(
   return server;
 }
 
+const remoteEnv = ({ url }: Server, token: string) => ({
+  JOBMAN_SERVER: url,
+  JOBMAN_TOKEN: token,
+  JOBMAN_DATABASE: '',
+});
+
 const kinds = ['kill', 'stop', 'cut'] as const;
 
-test(`two servers on one database run jobs through ${faults} kills, stops and cuts`, async (t) => {
+/** Two servers that do not run yet, a token for both, and a first job, which has finished. */
+async function setUp(t: TestContext) {
   const postgres = await requirePostgres(t);
-  if (postgres === undefined) return;
+  if (postgres === undefined) return undefined;
   const name = await postgres.createDatabase();
   const url = postgres.urlOf(name);
   const target = join(new URL(url).searchParams.get('host') ?? '', '.s.PGSQL.5432');
   const world = openJobWorld(t, { env: { JOBMAN_DATABASE: url } });
-  const chance = createChance(seed);
   const lines = 40;
   // Its lock shows another program of the same job, which the kernel knows.
   const program = `
@@ -154,8 +163,15 @@ test(`two servers on one database run jobs through ${faults} kills, stops and cu
       }),
     ),
   );
-  for (const server of servers) await server.start();
+  return { postgres, name, world, servers, token, manifest, first, lines };
+}
 
+test(`two servers on one database run jobs through ${faults} kills, stops and cuts`, async (t) => {
+  const set = await setUp(t);
+  if (set === undefined) return;
+  const { postgres, name, world, servers, token, manifest, first, lines } = set;
+  for (const server of servers) await server.start();
+  const chance = createChance(seed);
   const lease = async () => {
     const [row] = await postgres.query('select holder, epoch from lease', name);
     return { holder: '', epoch: 0, ...(row as { readonly holder: string | null; readonly epoch: number } | undefined) };
@@ -167,7 +183,7 @@ test(`two servers on one database run jobs through ${faults} kills, stops and cu
   const created: string[] = [first];
   const takeovers: number[] = [];
   let preempted = 0;
-  const remote = (server: Server) => ({ JOBMAN_SERVER: server.url, JOBMAN_TOKEN: token, JOBMAN_DATABASE: '' });
+  const remote = (server: Server) => remoteEnv(server, token);
   async function create(server: Server): Promise<void> {
     const { code, stdout, stderr } = await world.jobman(['create', manifest, '--quiet', '--yes'], {
       env: remote(server),
@@ -255,4 +271,69 @@ async function preemptOne(world: JobWorld, env: Readonly<Record<string, string>>
   const [line = ''] = stdout.split('\n');
   if (line === '') return false;
   return (await world.jobman(['emulator', 'preempt', (JSON.parse(line) as { readonly id: string }).id])).code === 0;
+}
+
+test('servers are upgraded one after the other, with a migration in between, while a job runs', async (t) => {
+  const set = await setUp(t);
+  if (set === undefined) return;
+  const { world, servers, token, manifest } = set;
+  const [old, next] = servers;
+  assert.ok(old !== undefined && next !== undefined);
+  await old.start();
+  const create = async (server: Server) => {
+    const env = remoteEnv(server, token);
+    const { code, stdout, stderr } = await world.jobman(['create', manifest, '--quiet', '--yes'], { env });
+    return { code, id: stdout.trim(), stderr };
+  };
+  const running = await create(old);
+  assert.equal(running.code, 0, running.stderr);
+  const phase = async (server: Server) => {
+    const { stdout } = await world.runOk(['show', running.id, '--json'], { env: remoteEnv(server, token) });
+    return JSON.parse(stdout) as { readonly phase: string; readonly attempts: readonly unknown[] };
+  };
+  assert.ok(await eventually(async () => (await phase(old)).phase === 'running', { withinMs: 60_000 }));
+
+  const newer = newerProgram(world);
+  await next.start(newer);
+  // The former version reads, and refuses to write what the next one may not understand.
+  assert.ok(await eventually(async () => !(await fetch(`${old.url}/readyz`)).ok, { withinMs: 10_000 }));
+  const refused = await create(old);
+  assert.equal(refused.code, 5);
+  assert.match(refused.stderr, /was written by a newer jobman/);
+  await phase(old);
+  const second = await create(next);
+  assert.equal(second.code, 0, second.stderr);
+
+  const { child } = old;
+  child?.kill('SIGTERM');
+  if (child !== undefined) await once(child, 'exit');
+  await old.start(newer);
+  for (const id of [running.id, second.id, (await create(old)).id])
+    assert.equal((await world.jobman(['wait', id], { env: remoteEnv(old, token) })).code, 0, id);
+  assert.equal((await phase(next)).attempts.length, 1);
+  assert.ok(!existsSync(world.bucketPath('collisions')));
+});
+
+/** This program with one migration more, which adds a column. */
+function newerProgram(world: JobWorld): readonly string[] {
+  const folder = join(world.folder, 'newer');
+  mkdirSync(folder);
+  cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+  const edit = (name: string, change: (text: string) => string): void => {
+    const file = join(folder, 'src/store', name);
+    const text = readFileSync(file, 'utf8');
+    assert.notEqual(change(text), text, name);
+    writeFileSync(file, change(text));
+  };
+  edit('database.ts', (text) => text.replace(/schemaVersion = \d+/, `schemaVersion = ${schemaVersion + 1}`));
+  const migration = `'${String(schemaVersion + 1).padStart(4, '0')}_later'`;
+  edit('migrations.ts', (text) =>
+    text.replace(
+      "async '0001_baseline'",
+      `async ${migration}(db) { await sql\`alter table job add column later text\`.execute(db); },\n  async '0001_baseline'`,
+    ),
+  );
+  return [process.execPath, join(folder, 'src/main.ts')];
 }
