@@ -130,7 +130,8 @@ function reachable(schemas: unknown, all: Readonly<Record<string, unknown>>): Re
   const found = new Set<string>();
   const visit = (part: unknown): void => {
     for (const [, name = ''] of JSON.stringify(part).matchAll(/"\$ref":"#[^"]*\/(\w+)"/g)) {
-      if (found.has(name)) continue;
+      // A reference to an answer is none to a schema.
+      if (found.has(name) || !Object.hasOwn(all, name)) continue;
       found.add(name);
       visit(all[name]);
     }
@@ -204,11 +205,12 @@ function openApiDocument({ methods, requests, answers, named }: DocumentParts): 
     const route = requireRoute(method.name);
     const operation = {
       operationId: method.name,
-      ...(method.about === '' ? {} : { description: method.about.replaceAll('\n', ' ') }),
+      tags: [route.path.split('/')[2]],
+      ...(method.about === '' ? {} : { description: describe(method.about) }),
       ...requestOf(route, requests[method.name] ?? {}, named),
       responses: {
         ...successOf(route, answers[method.name] ?? {}),
-        default: { $ref: '#/components/responses/Problem' },
+        ...errorsOf(route, method.about),
       },
     };
     paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation };
@@ -220,12 +222,12 @@ function openApiDocument({ methods, requests, answers, named }: DocumentParts): 
     security: [{ token: [] }],
   };
   const components = {
-    securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+    securitySchemes: {
+      token: { type: 'http', scheme: 'bearer', description: 'A token of `jobman token create` or of a login.' },
+    },
     responses: {
-      Problem: {
-        description: 'An error.',
-        content: { [problemType]: { schema: { $ref: '#/components/schemas/Problem' } } },
-      },
+      ...Object.fromEntries(Object.entries(errors).map(([status, text]) => [`Error${status}`, problemAnswer(text)])),
+      Problem: problemAnswer('Another error.'),
     },
     schemas: { ...reachable({ $ref: '#/components/schemas/Problem' }, named), ...schemas },
   };
@@ -241,6 +243,83 @@ function requireRoute(operation: string): Route {
   return found[1];
 }
 
+// ------------------------------------------------------------------------------------------ errors
+
+/** The errors that the server answers with. */
+const errors: Readonly<Record<number, string>> = {
+  400: 'The request is wrong.',
+  401: 'There is no token, or it does not count.',
+  403: 'The user may not do it.',
+  404: 'There is no such job, log or path.',
+  409: 'The state of the object forbids it, or the name has several jobs.',
+  413: 'The body is too large.',
+  429: 'The token or its sender has sent too many requests. Retry-After says when to try again.',
+  500: 'A bug. The log of the server has the details of the incident that the answer names.',
+  503: 'A database, a cloud or a worker does not answer, or the server has too much to do.',
+};
+
+const problemAnswer = (description: string): object => ({
+  description,
+  content: { [problemType]: { schema: { $ref: '#/components/schemas/Problem' } } },
+});
+
+/** The status for an exit code, which the comments of Client name. */
+const statusOfExit = (code: string): string => ({ '2': '400', '3': '404', '4': '409', '5': '503' })[code] ?? code;
+
+/** The comment of a method, for a user of the API. */
+function describe(comment: string): string {
+  return comment
+    .replaceAll('\n', ' ')
+    .replaceAll(
+      /Throws JobmanError: ([^.]+)\./g,
+      (_, list: string) => `Status ${list.replaceAll(/(?<=^|, )\d(?= )/g, (code) => statusOfExit(code))}.`,
+    )
+    .replaceAll(
+      /Throws JobmanError \(([\d, ]+)\)/g,
+      (_, codes: string) => `Status ${codes.split(', ').map(statusOfExit).join(' or ')}`,
+    )
+    .replaceAll('Throws JobmanError with the obstacle', 'An error with the obstacle')
+    .replaceAll(/Throws (?:JobmanError|StoreError)/g, 'An error');
+}
+
+/** The answers with an error that the operation may get. The contract suite over HTTP fails for another one. */
+function errorsOf({ path, method, answer, changes, arguments: carriers }: Route, comment: string): object {
+  const named = [...comment.matchAll(/JobmanError(?:: | \()([^.)]*)/g)].flatMap(([, list = '']) =>
+    [...list.matchAll(/(?<=^|, )\d/g)].map(([code]) => statusOfExit(code)),
+  );
+  const hasBody = carriers.some(([carrier]) => ['body', 'member', 'bytes', 'blobs'].includes(carrier));
+  const statuses = [
+    ...(carriers.length > 0 ? ['400'] : []),
+    '401',
+    '403',
+    ...(carriers.some(([carrier]) => carrier === 'path') ? ['404'] : []),
+    ...(changes || path.includes('{ref}') ? ['409'] : []),
+    ...(hasBody ? ['413'] : []),
+    '429',
+    '500',
+    '503',
+    ...named,
+  ];
+  const entries = [...new Set(statuses)]
+    .toSorted()
+    .map((status) => [status, { $ref: `#/components/responses/Error${status}` }]);
+  const unchanged =
+    method === 'GET' && answer === 'json' ? { 304: { description: 'As the ETag in If-None-Match.' } } : {};
+  return { ...unchanged, ...Object.fromEntries(entries), default: { $ref: '#/components/responses/Problem' } };
+}
+
+/** Examples of parameters, by name. */
+const examples: Readonly<Record<string, unknown>> = {
+  ref: '42',
+  verb: 'stop',
+  phases: ['running'],
+  cursor: 'am9iIDEyMDA',
+  limit: 100,
+  zone: 'us-east5-b',
+  accelerator: 'v6e-16',
+  createdSince: 1_795_984_623_690,
+};
+
 /** The parameters and the body of a route. */
 function requestOf(route: Route, request: Schema, named: Schemas): object {
   const { properties = {}, required = [] } = request as { properties?: Schemas; required?: readonly string[] };
@@ -253,7 +332,8 @@ function requestOf(route: Route, request: Schema, named: Schemas): object {
     const parameter = (at: 'path' | 'query', field: string, one: Schema, isNeeded: boolean): void => {
       // Null travels as nothing.
       const needed = isNeeded && !(at === 'query' && JSON.stringify(one).includes('"null"'));
-      parameters.push({ name: field, in: at, ...(needed ? { required: true } : {}), schema: one });
+      const example = examples[field] === undefined ? {} : { example: examples[field] };
+      parameters.push({ name: field, in: at, ...(needed ? { required: true } : {}), schema: one, ...example });
     };
     if (carrier === 'path' || carrier === 'query') parameter(carrier, name, schema, isRequired);
     else if (carrier === 'fields') {

@@ -1040,7 +1040,7 @@ _CreateRequest_optional = TypedDict("_CreateRequest_optional", {
     "secrets": "Dict[str, str]",
     # Set by `tpu run`: the job is created together with its first window and its booking.
     "lab": "LabEntry",
-    # 1 to 255 characters without spaces, another one for each new job. The same request with it, within a day, creates no other job and answers with that one. Another request with it throws JobmanError (4).
+    # 1 to 255 characters without spaces, another one for each new job. The same request with it, within a day, creates no other job and answers with that one. Another request with it is a conflict.
     "idempotencyKey": "str",
 }, total=False)
 
@@ -3435,7 +3435,7 @@ class Slot(_Slot, _Slot_optional):
     pass
 
 
-# A JobmanError as plain JSON.
+# An error as plain JSON.
 SourceFailure = TypedDict("SourceFailure", {
     "message": "str",
     # The exit code.
@@ -4435,7 +4435,7 @@ class Operations(Connection):
     def who_am_i(
         self,
     ) -> Actor:
-        """Throws StoreError for a database that cannot be read."""
+        """The user of the request. An error for a database that cannot be read."""
         return self._json('GET', '/v1/user')
 
     def installation_id(
@@ -4455,7 +4455,7 @@ class Operations(Connection):
         self,
         request: CreateRequest,
     ) -> CreateAnswer:
-        """The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed."""
+        """Creates a job. The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed."""
         return self._json('POST', '/v1/jobs', json=request)
 
     def list(
@@ -4480,7 +4480,7 @@ class Operations(Connection):
         self,
         request: ManifestRequest,
     ) -> ManifestAnswer:
-        """The spec of a manifest, for a client without the parser; also stores the contents of the files that it names. Throws JobmanError (2) with all problems."""
+        """The spec of a manifest, for a client without the parser; also stores the contents of the files that it names. Status 400 with all problems."""
         return self._json('POST', '/v1/manifests', json=request)
 
     def plan(
@@ -4489,7 +4489,7 @@ class Operations(Connection):
         *,
         workdir: Optional[str] = None,
     ) -> Plan:
-        """`workdir`: the folder of `job.workdir`, for people."""
+        """The job that `create` would make, and the reasons against it. `workdir`: the folder of `job.workdir`, for people."""
         return self._json('POST', '/v1/plans', json={'spec': spec, 'workdir': workdir})
 
     def resolve_name(
@@ -4497,7 +4497,7 @@ class Operations(Connection):
         name: str,
         purpose: RefPurpose,
     ) -> str:
-        """The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4)."""
+        """The id of the job of that name, even if the name looks like an id. Status 404 or 409."""
         return self._json('GET', f'/v1/names/{self._segment(name)}', query={'purpose': purpose})
 
     def host_queues(
@@ -4512,6 +4512,7 @@ class Operations(Connection):
         project: Optional[str] = None,
         accelerator: Optional[str] = None,
     ) -> List[ZoneRow]:
+        """The zones in which jobs have got capacity, with the newest answers of the cloud."""
         return self._json('GET', '/v1/zones', query={'project': project, 'accelerator': accelerator})
 
     def activity(
@@ -4526,7 +4527,7 @@ class Operations(Connection):
         *,
         is_kept: Optional[bool] = None,
     ) -> JobView:
-        """`isKept`: its sentences name times instead of ages, because they are read later."""
+        """One job. `isKept`: its sentences name times instead of ages, because they are read later."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}', query={'isKept': is_kept})
 
     def usage(
@@ -4568,13 +4569,14 @@ class Operations(Connection):
         *,
         attempt: Optional[Union[float, None]] = None,
     ) -> DiffSide:
-        """One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt."""
+        """One side of `diff`, of the newest attempt without a number. Status 404 for an absent attempt."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}/diff-side', query={'attempt': attempt})
 
     def why(
         self,
         ref: Ref,
     ) -> Why:
+        """The reason for the phase of a job, and what happens next."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}/why')
 
     def events(
@@ -4594,7 +4596,7 @@ class Operations(Connection):
         attempt: Optional[float] = None,
         decide: Optional[bool] = None,
     ) -> PassList:
-        """The recorded passes of the controller over the job, oldest first. Throws JobmanError (3) for an absent attempt."""
+        """The recorded passes of the controller over the job, oldest first. Status 404 for an absent attempt."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}/passes', query={'attempt': attempt, 'decide': decide})
 
     def manifest(
@@ -4618,7 +4620,7 @@ class Operations(Connection):
         copy: float,
         path: str,
     ) -> bytes:
-        """A file of a copy of the working directory, or the target of a link after an arrow. Throws JobmanError (3) without such a file."""
+        """A file of a copy of the working directory, or the target of a link after an arrow. Status 404 without such a file."""
         return self._bytes('GET', f'/v1/jobs/{self._segment(ref)}/workdirs/{self._segment(copy)}/file', query={'path': path})
 
     def read_step_file(
@@ -4626,7 +4628,7 @@ class Operations(Connection):
         ref: Ref,
         to: str,
     ) -> bytes:
-        """A file that a setup step puts on the workers, by its path there. Throws JobmanError (3) without such a file."""
+        """A file that a setup step puts on the workers, by its path there. Status 404 without such a file."""
         return self._bytes('GET', f'/v1/jobs/{self._segment(ref)}/step-file', query={'to': to})
 
     def put_blobs(
@@ -4649,6 +4651,7 @@ class Operations(Connection):
         verb: Verb,
         options: CommandOptions,
     ) -> CommandResult:
+        """Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted."""
         return self._json('POST', f'/v1/jobs/{self._segment(ref)}/commands/{self._segment(verb)}', json=options)
 
     def worker_ticket(
@@ -4657,7 +4660,7 @@ class Operations(Connection):
         *,
         options: Optional[TicketOptions] = None,
     ) -> WorkerTicket:
-        """Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now."""
+        """Leads a program to the workers of a job, to which it connects by itself. An error if it has none now."""
         return self._json('POST', f'/v1/jobs/{self._segment(ref)}/ticket', json=options)
 
     def worker_figures(
@@ -4676,7 +4679,7 @@ class Operations(Connection):
         *,
         options: Optional[StepRunOptions] = None,
     ) -> Iterator[StepProgress]:
-        """Runs that setup step again on the workers that the job holds, and records it. Throws JobmanError with the obstacle if the actor may not run it now. Leaving the iteration does not stop the step."""
+        """Runs that setup step again on the workers that the job holds, and records it. An error with the obstacle if the actor may not run it now. Leaving the iteration does not stop the step."""
         return self._events('POST', f'/v1/jobs/{self._segment(ref)}/steps/{self._segment(step)}/runs', json=options)
 
     def logs(
@@ -4698,7 +4701,7 @@ class Operations(Connection):
         from_: float,
         max_bytes: float,
     ) -> LogPart:
-        """The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB. Empty after its end. Throws JobmanError (3) for an unknown log or one whose file was removed."""
+        """The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB. Empty after its end. Status 404 for an unknown log or one whose file was removed."""
         return self._log('GET', f'/v1/jobs/{self._segment(ref)}/logs/{self._segment(id)}', query={'from': from_, 'maxBytes': max_bytes})
 
     def metrics(
@@ -4753,14 +4756,14 @@ class Operations(Connection):
         name: SecretName,
         value: bytes,
     ) -> Literal["added", "replaced"]:
-        """Stores a secret of the actor, or replaces its value: jobs read it at each start. Throws JobmanError (2) for an invalid name or value."""
+        """Stores a secret of the actor, or replaces its value: jobs read it at each start. Status 400 for an invalid name or value."""
         return self._json('PUT', f'/v1/secrets/{self._segment(name)}', bytes=value)
 
     def delete_secret(
         self,
         name: SecretName,
     ) -> None:
-        """Throws JobmanError: 3 without that secret, 4 while an unfinished job needs it."""
+        """Status 404 without that secret, 409 while an unfinished job needs it."""
         return self._json('DELETE', f'/v1/secrets/{self._segment(name)}')
 
     def replace_job_secret(
@@ -4769,7 +4772,7 @@ class Operations(Connection):
         name: SecretName,
         value: bytes,
     ) -> None:
-        """Replaces the value of a secret that `create` stored for the job. Throws JobmanError: 2 for an invalid value, 3 if the job has no such secret of its own."""
+        """Replaces the value of a secret that `create` stored for the job. Status 400 for an invalid value, 404 if the job has no such secret of its own."""
         return self._json('PUT', f'/v1/jobs/{self._segment(ref)}/secrets/{self._segment(name)}', bytes=value)
 
     def messages(
@@ -4788,6 +4791,7 @@ class Operations(Connection):
     def recipients(
         self,
     ) -> List[RecipientView]:
+        """The recipients of notifications in the settings."""
         return self._json('GET', '/v1/recipients')
 
     def test_recipient(
@@ -4832,7 +4836,7 @@ class Operations(Connection):
         zone: Optional[str] = None,
         all: Optional[bool] = None,
     ) -> TpuList:
-        """The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project."""
+        """The TPUs in the projects of the settings, the jobs and the query. An error without a project."""
         return self._json('GET', '/v1/tpus', query={'project': project, 'zone': zone, 'all': all})
 
     def forget_project(
@@ -4841,7 +4845,7 @@ class Operations(Connection):
         *,
         confirmed: Optional[List[str]] = None,
     ) -> ForgetAnswer:
-        """Excludes a project of finished jobs from `tpus` and `orphans`. `confirmed`: the resources there that the user gives up, although they may still exist. Throws JobmanError (4) if the project is in use."""
+        """Excludes a project of finished jobs from `tpus` and `orphans`. `confirmed`: the resources there that the user gives up, although they may still exist. Status 409 if the project is in use."""
         return self._json('POST', f'/v1/projects/{self._segment(project)}/forget', json={'confirmed': confirmed})
 
     def quota(
@@ -4851,7 +4855,7 @@ class Operations(Connection):
         zone: Optional[str] = None,
         is_kept: Optional[bool] = None,
     ) -> QuotaReport:
-        """Limits and use of the projects that `tpus` finds. Throws JobmanError without a project."""
+        """Limits and use of the projects that `tpus` finds. An error without a project."""
         return self._json('GET', '/v1/quota', query={'project': project, 'zone': zone, 'isKept': is_kept})
 
     def known_quota(
@@ -4874,7 +4878,7 @@ class Operations(Connection):
         *,
         project: Optional[str] = None,
     ) -> Iterator[StorageReport]:
-        """The buckets of the projects that `tpus` finds, as reports of what is read so far; the last one is complete. Throws JobmanError without a project."""
+        """The buckets of the projects that `tpus` finds, as reports of what is read so far; the last one is complete. An error without a project."""
         return self._events('GET', '/v1/storage', query={'project': project, 'exact': exact})
 
     def checkpoints(
@@ -4893,6 +4897,7 @@ class Operations(Connection):
         self,
         orphans: List[Orphan],
     ) -> List[OrphanView]:
+        """Checks these orphans now."""
         return self._json('POST', '/v1/orphans/observe', json={'orphans': orphans})
 
     def release_orphan(
@@ -4922,7 +4927,7 @@ class Operations(Connection):
         self,
         refresh: bool,
     ) -> ImagesAnswer_value:
-        """All images of the project in the settings, else of all visible projects. Throws JobmanError without a registry."""
+        """All images of the project in the settings, else of all visible projects. An error without a registry."""
         return self._json('GET', '/v1/images', query={'refresh': refresh})
 
     def image(
@@ -4937,7 +4942,7 @@ class Operations(Connection):
         self,
         project: str,
     ) -> None:
-        """Throws JobmanError (5) without a login to the cloud of the project."""
+        """Status 503 without a login to the cloud of the project."""
         return self._json('POST', f'/v1/projects/{self._segment(project)}/check-login')
 
     def bucket_statuses(
@@ -4952,7 +4957,7 @@ class Operations(Connection):
     def is_controller_running(
         self,
     ) -> bool:
-        """A controller works for the database. Throws StoreError if a damaged lock hides it."""
+        """A controller works for the database. An error if a damaged lock hides it."""
         return self._json('GET', '/v1/controller')
 
     def archived_jobs(
@@ -4969,6 +4974,7 @@ class Operations(Connection):
         self,
         uid: str,
     ) -> Union[ArchivedJob, None]:
+        """Null without a copy."""
         return self._json('GET', f'/v1/archive/{self._segment(uid)}')
 
     def remove_archived_job(
@@ -4977,7 +4983,7 @@ class Operations(Connection):
         *,
         on_behalf_of: Optional[UserName] = None,
     ) -> None:
-        """Removes the logs and history. Throws JobmanError (4) for a job that may still run."""
+        """Removes the logs and history. Status 409 for a job that may still run."""
         return self._json('DELETE', f'/v1/archive/{self._segment(uid)}', query={'onBehalfOf': on_behalf_of})
 
     def archived_events(
@@ -4991,6 +4997,7 @@ class Operations(Connection):
         self,
         uid: str,
     ) -> List[ArchivedLog]:
+        """The logs of which a copy exists."""
         return self._json('GET', f'/v1/archive/{self._segment(uid)}/logs')
 
     def last_archived_lines(
@@ -5011,7 +5018,7 @@ class Operations(Connection):
         since: Optional[Instant] = None,
         timestamps: Optional[Literal[True]] = None,
     ) -> Iterator[bytes]:
-        """Whole lines, byte for byte as printed, or with the timestamps of the cluster. Throws JobmanError (3) without a log."""
+        """Whole lines, byte for byte as printed, or with the timestamps of the cluster. Status 404 without a log."""
         return self._chunks('GET', f'/v1/archive/{self._segment(uid)}/log', query={'pod': pod, 'container': container, 'tail': tail, 'since': since, 'timestamps': timestamps})
 
     def record_cluster_deletion(
@@ -5040,7 +5047,7 @@ class Operations(Connection):
         self,
         user: NewUser,
     ) -> UserView:
-        """Throws JobmanError: 2 for an invalid name or login, 4 if the name, a similar one or a login is taken."""
+        """Status 400 for an invalid name or login, 409 if the name, a similar one or a login is taken."""
         return self._json('POST', '/v1/users', json=user)
 
     def change_user(
@@ -5048,7 +5055,7 @@ class Operations(Connection):
         name: UserName,
         change: AccessChange,
     ) -> ChangedUser:
-        """Counts from the next request on. Throws JobmanError: 3 without the user, 4 for the last admin."""
+        """Counts from the next request on. Status 404 without the user, 409 for the last admin."""
         return self._json('PATCH', f'/v1/users/{self._segment(name)}', json=change)
 
     def tokens(
@@ -5061,7 +5068,7 @@ class Operations(Connection):
         self,
         request: TokenRequest,
     ) -> CreatedToken:
-        """The only answer that contains the token. Its role is never higher than the user's. Throws JobmanError: 2 for an invalid request, 4 if the user has a token of this name."""
+        """The only answer that contains the token. Its role is never higher than the user's. Status 400 for an invalid request, 404 without the user, 409 if the user has a token of this name."""
         return self._json('POST', '/v1/tokens', json=request)
 
     def revoke_token(
@@ -5070,7 +5077,7 @@ class Operations(Connection):
         *,
         user: Optional[UserName] = None,
     ) -> RevokedToken:
-        """`ref`: an id, or a name among the tokens of the user, by default the actor. Safe to repeat. Throws JobmanError (3)."""
+        """`ref`: an id, or a name among the tokens of the user, by default the actor. Safe to repeat. Status 404."""
         return self._json('DELETE', f'/v1/tokens/{self._segment(ref)}', query={'user': user})
 
     def audit(
@@ -5090,7 +5097,7 @@ class Operations(Connection):
         self,
         command: str,
     ) -> None:
-        """Throws JobmanError (4) if the actor may not use that command of `tpu`, such as `book`."""
+        """Refuses a command of `tpu`, such as `book`, that the actor may not use."""
         return self._json('POST', f'/v1/lab/commands/{self._segment(command)}/check')
 
     def wake(
@@ -5134,7 +5141,7 @@ class Operations(Connection):
         self,
         path: str,
     ) -> LabCheckFolderAnswer_value:
-        """A folder of the machine of the server. Throws JobmanError (3) without it."""
+        """A folder of the machine of the server. Status 404 without it."""
         return self._json('POST', '/v1/lab/folders/check', json={'path': path})
 
     def lab_directory(

@@ -138,7 +138,7 @@ export interface JobList {
   readonly elsewhere?: readonly { readonly context: string; readonly namespace: string; readonly jobs: number }[];
 }
 
-/** A JobmanError as plain JSON. */
+/** An error as plain JSON. */
 interface SourceFailure {
   readonly message: string;
   /** The exit code. */
@@ -591,7 +591,7 @@ export interface CreateRequest {
   readonly lab?: LabEntry;
   /**
    * 1 to 255 characters without spaces, another one for each new job. The same request with it, within a day,
-   * creates no other job and answers with that one. Another request with it throws JobmanError (4).
+   * creates no other job and answers with that one. Another request with it is a conflict.
    */
   readonly idempotencyKey?: string;
 }
@@ -785,20 +785,20 @@ interface BucketAnswer {
  * and 4 with the code `forbidden` for what the actor may not do. Reads write nothing.
  */
 export interface Client {
-  /** Throws StoreError for a database that cannot be read. */
+  /** The user of the request. Throws StoreError for a database that cannot be read. */
   whoAmI(): Promise<Actor>;
   /** Names the installation in the labels of its jobs outside; null before the first write. */
   installationId(): Promise<string | null>;
   /** The commands that the actor may give now, and the reasons against the others. */
   actions(ref: Ref): Promise<JobActions>;
-  /** The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed. */
+  /** Creates a job. The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed. */
   create(request: CreateRequest): Promise<CreateAnswer>;
   /**
    * The spec of a manifest, for a client without the parser; also stores the contents of the files that it names. Throws
    * JobmanError (2) with all problems.
    */
   readManifest(request: ManifestRequest): Promise<ManifestAnswer>;
-  /** `workdir`: the folder of `job.workdir`, for people. */
+  /** The job that `create` would make, and the reasons against it. `workdir`: the folder of `job.workdir`, for people. */
   plan(spec: JobSpec, workdir?: string): Promise<Plan>;
   /** The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4). */
   resolveName(name: string, purpose: RefPurpose): Promise<string>;
@@ -809,13 +809,14 @@ export interface Client {
   list(query: ListQuery): Promise<JobList>;
   /** This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots. */
   hostQueues(): Promise<readonly PoolQueue[]>;
+  /** The zones in which jobs have got capacity, with the newest answers of the cloud. */
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   /**
    * The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers; without
    * the jobs that the actor may not read.
    */
   activity(): Promise<readonly JobActivity[]>;
-  /** `isKept`: its sentences name times instead of ages, because they are read later. */
+  /** One job. `isKept`: its sentences name times instead of ages, because they are read later. */
   show(ref: Ref, options?: { readonly isKept: boolean }): Promise<JobView>;
   /** The ledger's rows that overlap the period, including those of jobs that have left the list. */
   usage(query: UsageQuery): Promise<readonly UsageRow[]>;
@@ -823,6 +824,7 @@ export interface Client {
   cost(request: CostRequest): Promise<CostReport>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
   diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
+  /** The reason for the phase of a job, and what happens next. */
   why(ref: Ref): Promise<Why>;
   /** The history after the event with that number, oldest first: all of it, or at most `limit` events. */
   events(ref: Ref, after: number, limit?: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
@@ -843,6 +845,7 @@ export interface Client {
   putBlobs(blobs: readonly Blob[]): Promise<void>;
   /** The stored ones, which stay for at least a day. */
   hasBlobs(digests: readonly Digest[]): Promise<readonly Digest[]>;
+  /** Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted. */
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
   /** Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now. */
   workerTicket(ref: Ref, options?: TicketOptions): Promise<WorkerTicket>;
@@ -889,6 +892,7 @@ export interface Client {
   messages(limit: number): Promise<readonly MessageView[]>;
   /** The events that wait for their message. As in `messages`. */
   heldEvents(): Promise<readonly HeldEvents[]>;
+  /** The recipients of notifications in the settings. */
   recipients(): Promise<readonly RecipientView[]>;
   /** Sends a test message, at once and once. A recipient that the settings lack is a failure. */
   testRecipient(recipient: string): Promise<TestAnswer>;
@@ -928,6 +932,7 @@ export interface Client {
   checkpoints(): AsyncIterable<CheckpointReport>;
   /** Checks all locations of the settings, the jobs and the recorded orphans. */
   orphans(): Promise<OrphanReport>;
+  /** Checks these orphans now. */
   observeOrphans(orphans: readonly Orphan[]): Promise<readonly OrphanView[]>;
   /** `done`: the cloud accepted the request, or nothing of ours exists. Safe to repeat. */
   releaseOrphan(orphan: Orphan): Promise<OutcomeResult>;
@@ -950,9 +955,11 @@ export interface Client {
    * answer for such a job as they do without a copy.
    */
   archivedJobs(query: ArchiveQuery): Promise<readonly ArchivedJob[]>;
+  /** Null without a copy. */
   archivedJob(uid: string): Promise<ArchivedJob | null>;
   /** Oldest first. */
   archivedEvents(uid: string): Promise<readonly ClusterJobEvent[]>;
+  /** The logs of which a copy exists. */
   archivedLogs(uid: string): Promise<readonly ArchivedLog[]>;
   /** The newest lines of these pods. */
   lastArchivedLines(uid: string, pods: readonly string[]): Promise<readonly ArchivedLine[]>;
@@ -977,14 +984,14 @@ export interface Client {
   tokens(): Promise<readonly TokenView[]>;
   /**
    * The only answer that contains the token. Its role is never higher than the user's. Throws JobmanError: 2 for an invalid
-   * request, 4 if the user has a token of this name.
+   * request, 3 without the user, 4 if the user has a token of this name.
    */
   createToken(request: TokenRequest): Promise<CreatedToken>;
   /** `ref`: an id, or a name among the tokens of the user, by default the actor. Safe to repeat. Throws JobmanError (3). */
   revokeToken(ref: string, user?: UserName): Promise<RevokedToken>;
   /** Changes and refused requests, newest first: all for an admin, the own ones for another actor. */
   audit(query: AuditQuery): Promise<readonly AuditRow[]>;
-  /** Throws JobmanError (4) if the actor may not use that command of `tpu`, such as `book`. */
+  /** Refuses a command of `tpu`, such as `book`, that the actor may not use. */
   checkLabCommand(command: string): Promise<void>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;

@@ -5,7 +5,9 @@ import { after, before } from 'node:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { toProblem } from '../../src/api/problem.ts';
 import { answerTypes, apiRoutes, type ApiOperation } from '../../src/api/routes.ts';
+import { JobmanError } from '../../src/app/errors.ts';
 import type { Client } from '../../src/app/client.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { createServerClient } from '../../src/http-client/client.ts';
@@ -93,6 +95,15 @@ function checkAnswer(operation: ApiOperation, value: unknown): void {
   assert.ok(isRight, `${operation}: ${JSON.stringify(validate.errors)} ${JSON.stringify(value)}`);
 }
 
+/** Fails for an error whose status the document does not list. */
+function checkError(operation: ApiOperation, error: unknown): void {
+  if (!(error instanceof JobmanError)) return;
+  const { status } = toProblem(error);
+  const [, { path, method }] = apiRoutes.find(([name]) => name === operation) ?? assert.fail(operation);
+  const responses = paths[path]?.[method.toLowerCase()]?.responses ?? {};
+  assert.ok(Object.hasOwn(responses, status), `${operation} may not answer ${status}: ${error.message}`);
+}
+
 /** `prefix` begins the names of its operations. */
 export function withCheckedAnswers<Methods extends object>(client: Methods, prefix = ''): Methods {
   return new Proxy(client, {
@@ -103,10 +114,16 @@ export function withCheckedAnswers<Methods extends object>(client: Methods, pref
         const answer = method(...values);
         const operation = `${prefix}${String(name)}` as ApiOperation;
         if (!(answer instanceof Promise)) return checked(operation, answer as AsyncIterable<unknown>);
-        return answer.then((value: unknown) => {
-          checkAnswer(operation, value);
-          return value;
-        });
+        return answer.then(
+          (value: unknown) => {
+            checkAnswer(operation, value);
+            return value;
+          },
+          (error: unknown) => {
+            checkError(operation, error);
+            throw error;
+          },
+        );
       };
     },
   });
