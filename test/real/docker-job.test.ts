@@ -13,6 +13,7 @@ import { hasDocker, openRegistry } from '../setup/dockerd.ts';
 import { busyboxImage } from '../setup/image.ts';
 import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
+import { hasTerminal, runInTerminal } from '../support/run-in-terminal.ts';
 import type { Scope } from '../support/world.ts';
 import { sendSignal, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
@@ -96,6 +97,13 @@ exit $((JOBMAN_WORKER * 5))
     }
     const written = await onWorkers(world, id, 'env | grep ^WRITTEN=', '--in-container');
     assert.deepEqual(written, ['WRITTEN=`x` \\\n', 'WRITTEN=`x` \\\n'], 'variables of docker.env_vars too');
+    if (hasTerminal(t)) {
+      // Docker sets the size shortly after the program has started.
+      const program = 'until stty size 2>/dev/null | grep .; do sleep 1; done; env | grep ^WRITTEN=';
+      const args = ['exec', id, '--workers', '0', '--in-container', '-it', '--', program];
+      const shown = await runInTerminal(world, 93, args);
+      assert.match(shown.screen, /24 93\r\nWRITTEN=`x` /);
+    }
     await leavesNoCgroup(world, id);
     const containers = await onWorkers(world, id, 'docker ps --quiet | wc -l');
     assert.deepEqual(containers, ['1\n', '1\n']);
