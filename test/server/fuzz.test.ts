@@ -3,14 +3,15 @@
  * operation and role. No request makes the server fail, and no answer has a stack.
  */
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import schemas from '../../src/api/arguments.schema.json' with { type: 'json' };
 import { routes, type Operation, type Route } from '../../src/api/routes.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { clientFor } from '../../src/app/store-client.ts';
-import { roles } from '../../src/core/model/user.ts';
+import { roles, type Role } from '../../src/core/model/user.ts';
 import { openStore } from '../../src/store/store.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { clientParts } from '../support/client-parts.ts';
@@ -18,7 +19,7 @@ import { createConfirmed } from '../support/create-confirmed.ts';
 import { arbitraryOf, type Definitions, type JsonSchema } from '../support/schema-arbitrary.ts';
 import { openWorld } from '../support/world.ts';
 import { send } from './support/send.ts';
-import { openServer } from './support/server.ts';
+import { openServer, token } from './support/server.ts';
 
 const { $defs, operations } = schemas as unknown as {
   readonly $defs: Definitions;
@@ -110,27 +111,33 @@ async function* changesSince(): AsyncIterable<never> {}
 
 const runs = 25;
 
+const outside = () => Promise.reject(new JobmanError('The outside is not there.', exitCode.unreachable));
+
+/** A server with two jobs, for a user with that role. */
+async function openAs(t: TestContext, role: Role) {
+  const world = openWorld(t);
+  const store = openStore({ file: join(world.home, 'state.db') });
+  const parts = clientParts(world.home, store, {
+    now: () => noon,
+    channels: outside,
+    clouds: outside,
+    registry: outside,
+    workerRoutes: outside,
+    workerMeter: outside,
+    openStepRunner: outside,
+  });
+  world.atEnd(() => store.close());
+  const ada = clientFor(async () => ({ user: 'ada', role: 'member', via: 'token', logins: [] }), parts);
+  await createConfirmed(ada, { spec: localSpec({ name: 'iris' }), manifest: 'job: {name: iris}\n' });
+  await createConfirmed(ada, { spec: tpuSpec(), manifest: 'job: {name: vit}\n' });
+  const over = clientFor(async () => ({ user: 'ada', role, via: 'token', logins: [] }), parts);
+  return openServer(t, { client: { ...over, changesSince } });
+}
+
 suite('no request makes the server fail,', { timeout: 300_000 }, () => {
-  const outside = () => Promise.reject(new JobmanError('The outside is not there.', exitCode.unreachable));
   for (const role of roles)
     test(`as ${role}`, async (t) => {
-      const world = openWorld(t);
-      const store = openStore({ file: join(world.home, 'state.db') });
-      const parts = clientParts(world.home, store, {
-        now: () => noon,
-        channels: outside,
-        clouds: outside,
-        registry: outside,
-        workerRoutes: outside,
-        workerMeter: outside,
-        openStepRunner: outside,
-      });
-      world.atEnd(() => store.close());
-      const ada = clientFor(async () => ({ user: 'ada', role: 'member', via: 'token', logins: [] }), parts);
-      await createConfirmed(ada, { spec: localSpec({ name: 'iris' }), manifest: 'job: {name: iris}\n' });
-      await createConfirmed(ada, { spec: tpuSpec(), manifest: 'job: {name: vit}\n' });
-      const over = clientFor(async () => ({ user: 'ada', role, via: 'token', logins: [] }), parts);
-      const { server, client, bugs } = await openServer(t, { client: { ...over, changesSince } });
+      const { server, client, bugs } = await openAs(t, role);
       const check = ({ status, text }: { readonly status: number; readonly text: string }, what: unknown): void => {
         const isOutside = status === 503 && text.includes('The outside is not there.');
         assert.ok(
@@ -162,4 +169,53 @@ suite('no request makes the server fail,', { timeout: 300_000 }, () => {
       }
       assert.deepEqual(bugs, []);
     });
+
+  test('as any bytes on the connection', async (t) => {
+    const { server, bugs } = await openAs(t, 'member');
+    const { port } = new URL(server.url);
+    const values = fc.oneof(
+      texts,
+      fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
+      fc.constantFrom('a'.repeat(20_000), 'Bearer ', 'http://[', '0', '-1', '1e9', 'chunked', 'gzip', '\t', '\r\n\r\n'),
+    );
+    const knownNames =
+      'authorization content-length transfer-encoding host cookie if-none-match last-event-id idempotency-key expect ' +
+      'upgrade connection x-forwarded-for content-encoding range origin';
+    const names = fc.constantFrom(...knownNames.split(' '));
+    const requests = fc.record({
+      method: fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'CONNECT', 'TRACE', 'x', ''),
+      path: fc.oneof(
+        values.map((text) => `/v1/jobs/${text}`),
+        values,
+        fc.constantFrom('*', '//', '/v1/../../etc/passwd', '/v1/jobs/%00', 'http://other.example/v1/jobs', '/metrics'),
+      ),
+      headers: fc.array(fc.tuple(fc.oneof(names, values), values), { maxLength: 5 }),
+      isKnown: fc.boolean(),
+    });
+    await fc.assert(
+      fc.asyncProperty(requests, async ({ method, path, headers, isKnown }) => {
+        const own = isKnown ? [`authorization: Bearer ${token}`] : [];
+        const lines = [...own, ...headers.map(([name, value]) => `${name}: ${value}`), 'connection: close'];
+        const text = await exchange(
+          Number(port),
+          `${method} ${path} HTTP/1.1\r\nhost: a\r\n${lines.join('\r\n')}\r\n\r\n`,
+        );
+        assert.doesNotMatch(text, /^HTTP\/1\.1 5|\n\s+at |\.ts:\d/, JSON.stringify({ method, path, headers }));
+      }),
+      { numRuns: 1_500 },
+    );
+    assert.deepEqual(bugs, []);
+    assert.equal((await send(server.url, '/healthz', { headers: {} })).status, 200);
+  });
 });
+
+/** The answer until the server closes the connection. The request has no further bytes. */
+function exchange(port: number, request: string): Promise<string> {
+  return new Promise((resolve) => {
+    let text = '';
+    const socket = connect(port, '127.0.0.1');
+    socket.on('data', (part) => (text += String(part))).on('error', () => undefined);
+    socket.on('close', () => resolve(text));
+    socket.end(request, 'latin1');
+  });
+}

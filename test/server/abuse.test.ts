@@ -1,0 +1,80 @@
+/** Attempts of a member with a token to reach more than its own jobs: the machine of the server, and its files. */
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { Actor } from '../../src/core/model/user.ts';
+import { clientFor } from '../../src/app/store-client.ts';
+import { openStore } from '../../src/store/store.ts';
+import { aMember, localSpec, noon, tpuSpec } from '../support/builders.ts';
+import { clientParts } from '../support/client-parts.ts';
+import { createConfirmed } from '../support/create-confirmed.ts';
+import { openWorld } from '../support/world.ts';
+import { send } from './support/send.ts';
+import { openServer } from './support/server.ts';
+
+const holder = (role: 'member' | 'admin'): Actor =>
+  aMember('ada', { role, via: 'token', token: { id: 'tok_1', name: 'laptop' } });
+
+function openHome(t: TestContext) {
+  const world = openWorld(t);
+  const store = openStore({ file: join(world.home, 'state.db') });
+  world.atEnd(() => store.close());
+  const parts = clientParts(world.home, store, { now: () => noon });
+  return { world, clientOf: (actor: Actor) => clientFor(async () => actor, parts) };
+}
+
+test('a job of a member is refused on the machine of the server, and one of an admin is not', async (t) => {
+  const { clientOf } = openHome(t);
+  const here = tpuSpec({ command: { ...tpuSpec().command, runsOn: 'controller' } });
+  const ofLab = tpuSpec({
+    command: { ...tpuSpec().command, secrets: { KEY: { kind: 'setting', setting: 'lab.wandbKeyFile' } } },
+  });
+  for (const spec of [localSpec(), here, ofLab]) {
+    const create = clientOf(holder('member')).create({ spec, manifest: '' });
+    await assert.rejects(create, { errorCode: 'forbidden', message: /only an admin may create (?:such a|a) job/i });
+  }
+  for (const spec of [localSpec(), here])
+    assert.equal((await createConfirmed(clientOf(holder('admin')), { spec, manifest: '' })).kind, 'created');
+});
+
+test('a name of a secret, a log or a job leads to no other file', async (t) => {
+  const { world, clientOf } = openHome(t);
+  const client = clientOf(holder('admin'));
+  await createConfirmed(client, { spec: localSpec({ name: 'iris' }), manifest: '' });
+  writeFileSync(join(world.home, 'private'), 'marked-private');
+  mkdirSync(join(world.home, 'secrets/eve'), { recursive: true });
+  writeFileSync(join(world.home, 'secrets/eve/wandb'), 'marked-private', { mode: 0o600 });
+  const before = readdirSync(world.home, { recursive: true, encoding: 'utf8' }).toSorted();
+  const { server } = await openServer(t, { client });
+  const names = [
+    '../../private',
+    '..%2f..%2fprivate',
+    '../eve/wandb',
+    '/etc/passwd',
+    'logs/../../private',
+    '.',
+    '..',
+    'a\0b',
+    'é\u202e',
+  ];
+  for (const name of names) {
+    const segment = encodeURIComponent(name);
+    for (const [method, path] of [
+      ['GET', `/v1/jobs/${segment}`],
+      ['GET', `/v1/jobs/1/logs/${segment}?from=0&maxBytes=1000`],
+      ['GET', `/v1/jobs/${segment}/logs`],
+      ['PUT', `/v1/secrets/${segment}`],
+      ['DELETE', `/v1/secrets/${segment}`],
+    ] as const) {
+      const { status, text } = await send(server.url, path, { method, ...(method === 'PUT' ? { body: 'x' } : {}) });
+      assert.ok(status >= 400 && status < 500, `${method} ${path}: ${status} ${text}`);
+      assert.doesNotMatch(text, /marked-private|root:x/);
+    }
+  }
+  const after = readdirSync(world.home, { recursive: true, encoding: 'utf8' }).toSorted();
+  assert.deepEqual(
+    after.filter((path) => !path.startsWith('state.db')),
+    before.filter((path) => !path.startsWith('state.db')),
+  );
+});
