@@ -121,6 +121,10 @@ suite('a server', { timeout: 180_000 }, () => {
       await run(4, ['login', url], { input: 'jobman_wrong' }),
       /does not accept this token.*\n.*Nothing was st/,
     );
+    assert.match(
+      await run(4, ['login', url, '--device']),
+      /has no login for people\.\n +Nothing was stored\.\n +With a token/,
+    );
     assert.equal(existsSync(file), false);
     const login = ['login', url, '--name', 'lab'];
     assert.match(

@@ -108,25 +108,19 @@ async function logInAsPerson(
   if (isChosen && cli.json) throw usageError('With --json no page or code is shown. Give a token: --token-file FILE');
   if (!isChosen && (tokenFile !== undefined || cli.json || !canAsk(cli))) return null;
   const login = contexts.loginAt(server);
+  let remedies: readonly string[] = [];
   try {
     const { oidc } = await login.methods();
     if (oidc === null && !isChosen) return null;
-    if (oidc === null)
-      throw new JobmanError(
-        `${server.server} has no login for people. Log in with a token: jobman login ${server.server}`,
-        exitCode.conflict,
-      );
+    remedies = [`With a token instead: jobman login ${server.server} --token-file -`];
+    if (oidc === null) throw new JobmanError(`${server.server} has no login for people.`, exitCode.conflict);
     const { machine } = contexts;
     const { logInByBrowser, logInByDevice } = await import('./person-login.ts');
     const isHere = browser || (!device && machine.hasBrowser);
     return await (isHere ? logInByBrowser : logInByDevice)({ cli, login, url: server.server, machine });
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    const isInterrupted = error.code === exitCode.interrupted;
-    throw withNothingStored(
-      error,
-      isInterrupted ? [] : [`With a token instead: jobman login ${server.server} --token-file -`],
-    );
+    throw withNothingStored(error, error.code === exitCode.interrupted ? [] : remedies);
   } finally {
     login.close();
   }
