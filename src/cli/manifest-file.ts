@@ -85,6 +85,11 @@ export async function checkManifest(
   if (path === '-') throw usageError('jobman reads manifests from files only, not from standard input.');
   checkExists(path, io.cwd, files);
   const settings = await services.settings();
+  // The hosts of a server are in its settings.
+  const isLocal = offline || (await services.server()) === null;
+  const hosts = isLocal
+    ? hostsOf(settings).map(({ name }) => name)
+    : (await (await services.client()).hostQueues()).map(({ pool }) => pool);
   const context = {
     file: path,
     cwd: io.cwd,
@@ -93,7 +98,7 @@ export async function checkManifest(
     env: io.env,
     files,
     project: settings.tpu.project,
-    hosts: hostsOf(settings).map(({ name }) => name),
+    hosts,
     channels: channelsOf(settings.notify),
     purpose: 'create',
   } as const;

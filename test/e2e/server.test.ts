@@ -79,6 +79,12 @@ suite('a server', { timeout: 180_000 }, () => {
       assert.equal(code, 0, `${args.join(' ')}: ${stderr}`);
     }
     assert.equal((await remote('show', '7')).code, 3);
+
+    const added = await jobman(world, ['hosts', 'add', 'gpu1', '--ssh', 'ada@127.0.0.1:1'], { env: served });
+    assert.equal(added.code, 0, added.stderr);
+    writeFileSync(join(world.folder, 'host.yaml'), 'job: {name: iris}\nhosts: [gpu1]\ncommand: {cmd: "true"}\n');
+    const onHost = await remote('validate', 'host.yaml');
+    assert.equal(onHost.code, 0, 'a host is one of the server');
     assert.match((await remote('--json', 'list')).stdout, /"id":"000001".*"phase":"succeeded"/);
 
     const local = jobmanProgram.commands.filter(({ usesHome }) => usesHome !== undefined);
