@@ -71,6 +71,8 @@ AccessChange_5_limits = TypedDict("AccessChange_5_limits", {
     "projects": "Union[List[str], None]",
     # Contexts of the kubeconfig.
     "clusters": "Union[List[str], None]",
+    # Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins.
+    "hosts": "Union[List[str], None]",
 }, total=False)
 
 AccessChange_5 = TypedDict("AccessChange_5", {
@@ -111,6 +113,10 @@ _Actor_optional = TypedDict("_Actor_optional", {
     "otherLogin": "str",
     # The login of this machine that performs the call; absent for a token.
     "login": "str",
+    # Projects of Google Cloud that the user of the token may use; null for all. Absent for a login, which has its own.
+    "projects": "Union[List[str], None]",
+    # An admin lets the user of the token run programs on the machine of the server.
+    "mayUseServerMachine": "Literal[True]",
     # The token of the call; absent for a login.
     "token": "Actor_token",
     # As in `User`.
@@ -4046,6 +4052,8 @@ UserLimits = TypedDict("UserLimits", {
     "projects": "Union[List[str], None]",
     # Contexts of the kubeconfig.
     "clusters": "Union[List[str], None]",
+    # Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins.
+    "hosts": "Union[List[str], None]",
 })
 
 # The name of a registered user, or the login of an unregistered one.

@@ -58,55 +58,61 @@ type CloudMethod =
   | 'checkLogin'
   | 'bucketStatuses';
 
-export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange): Pick<Client, CloudMethod> {
+type CloudParts = Awaited<ReturnType<ReturnType<typeof createCloudParts>>>;
+
+function createCloudParts(whoAmI: WhoAmI, parts: ClientParts) {
   const { store, now } = parts;
-  async function cloudParts(timeout?: Duration) {
-    const { tpus, quotas, quotaCache, settings, installation, ...changes } = await parts.clouds(timeout);
-    return { store, now, cloud: tpus, quotas, cache: quotaCache, settings, installation, ...changes };
-  }
-  async function orphanOperations() {
-    const [{ releaseOrphan, ...own }, { createOrphanOperations }] = await Promise.all([
-      cloudParts(),
-      import('./orphans.ts'),
-    ]);
-    return createOrphanOperations({ ...own, release: releaseOrphan });
-  }
-  async function withRegistry<T>(read: (registry: ImagePort) => Promise<CachedResult<T>>): Promise<RegistryAnswer<T>> {
-    const registry = await parts.registry();
-    try {
-      return { ...(await read(registry)), server: registry.server };
-    } finally {
-      registry.close();
-    }
-  }
+  return async (timeout?: Duration) => {
+    const [{ projects = null }, clouds] = await Promise.all([whoAmI(), parts.clouds(timeout)]);
+    const { tpus, quotas, quotaCache, installation, ...changes } = clouds;
+    const settings = { ...clouds.settings, allowedProjects: projects };
+    return { store, now, cloud: tpus, quotas, cache: quotaCache, installation, ...changes, settings };
+  };
+}
+
+export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange): Pick<Client, CloudMethod> {
+  const { now } = parts;
+  const cloudParts = createCloudParts(whoAmI, parts);
   async function require(...operation: [GeneralOperation, string]): Promise<void> {
     const [actor, { requireGeneral }] = await Promise.all([whoAmI(), import('./require-permission.ts')]);
     requireGeneral(actor, ...operation);
   }
+  async function requireProjects(projects: readonly (string | undefined)[]): Promise<void> {
+    const [actor, { requireProject }] = await Promise.all([whoAmI(), import('./require-permission.ts')]);
+    for (const project of projects) requireProject(actor, project);
+  }
   return {
+    ...createImageClient(parts),
+    ...createOrphanClient({ cloudParts, require, requireProjects, record }),
+
     async tpus(query) {
+      await requireProjects([query.project]);
       const [own, { observeTpus }] = await Promise.all([cloudParts(), import('./tpus.ts')]);
       return observeTpus(own, query);
     },
 
     async forgetProject(project, confirmed = []) {
       await require('forget-project', 'forget a project');
+      await requireProjects([project]);
       const [own, { forgetProject }] = await Promise.all([cloudParts(), import('./tpus.ts')]);
       const note = () => record('forget-project', { kind: 'project', id: project });
       return forgetProject({ ...own, record: note }, project, confirmed);
     },
 
     async quota({ isKept, ...query }) {
+      await requireProjects([query.project]);
       const [own, { noQuotaCache, observeQuota }] = await Promise.all([cloudParts(), import('./quota.ts')]);
       return observeQuota(isKept === false ? { ...own, cache: noQuotaCache } : own, query);
     },
 
     async knownQuota(projects) {
+      await requireProjects(projects);
       const [{ cache }, { knownQuota }] = await Promise.all([cloudParts(), import('./quota.ts')]);
       return knownQuota(cache, projects);
     },
 
     async quotaWarnings(capacity) {
+      await requireProjects([capacity.project]);
       const { quotaCheckTimeout, quotaWarnings } = await import('./quota.ts');
       return cloudParts(quotaCheckTimeout)
         .then((own) => quotaWarnings(own, capacity))
@@ -115,6 +121,7 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: Re
 
     storage: (query) =>
       untilLeft(async function* (signal) {
+        await requireProjects([query.project]);
         const [own, { readStorage }] = await Promise.all([cloudParts(), import('./storage.ts')]);
         yield* readStorage({ ...own, isSimulated: (project) => own.cloud.isSimulated(project) }, query, signal);
       }),
@@ -131,26 +138,18 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: Re
         yield* readCheckpoints({ ...own, isReadable }, signal);
       }),
 
-    orphans: async () => (await orphanOperations()).observe(),
-    observeOrphans: async (orphans) => (await orphanOperations()).observeAgain(orphans),
-
-    async releaseOrphan(orphan) {
-      await require('orphans', 'release TPUs');
-      await record('release-orphan', { kind: 'tpu', id: orphan.resource });
-      return (await orphanOperations()).release(orphan);
-    },
-
     async billing(request) {
       const [own, { readBilling }] = await Promise.all([cloudParts(), import('./billing.ts')]);
       return readBilling({ ...own, billing: await own.billing(), now: now() }, request);
     },
 
-    images: (query) => withRegistry((registry) => registry.list(query)),
-    image: (name, query) => withRegistry((registry) => registry.details(name, query)),
-
-    checkLogin: async (project) => (await cloudParts()).checkLogin(project),
+    async checkLogin(project) {
+      await requireProjects([project]);
+      return (await cloudParts()).checkLogin(project);
+    },
 
     async bucketStatuses(project, buckets, pendingSpec) {
+      await requireProjects([project]);
       if (pendingSpec !== null) {
         const [actor, { requirePermission }] = await Promise.all([whoAmI(), import('./require-permission.ts')]);
         requirePermission({ owner: actor.user, spec: pendingSpec }, 'create', actor);
@@ -162,9 +161,60 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: Re
       const statuses = await Promise.all(buckets.map((bucket) => observeInTime(port, bucket)));
       return { statuses, notice: parts.startNotice?.() ?? null };
     },
+  };
+}
+
+/** In the name of its resource. */
+function projectOf({ resource }: Orphan): string | undefined {
+  return /^projects\/([^/]+)\//.exec(resource)?.[1];
+}
+
+function createImageClient(parts: Pick<ClientParts, 'registry'>): Pick<Client, 'images' | 'image'> {
+  async function withRegistry<T>(read: (registry: ImagePort) => Promise<CachedResult<T>>): Promise<RegistryAnswer<T>> {
+    const registry = await parts.registry();
+    try {
+      return { ...(await read(registry)), server: registry.server };
+    } finally {
+      registry.close();
+    }
+  }
+  return {
+    images: (query) => withRegistry((registry) => registry.list(query)),
+    image: (name, query) => withRegistry((registry) => registry.details(name, query)),
+  };
+}
+
+function createOrphanClient(of: {
+  readonly cloudParts: () => Promise<CloudParts>;
+  readonly require: (operation: GeneralOperation, what: string) => Promise<void>;
+  readonly requireProjects: (projects: readonly (string | undefined)[]) => Promise<void>;
+  readonly record: RecordChange;
+}): Pick<Client, 'orphans' | 'observeOrphans' | 'releaseOrphan' | 'forgetOrphan'> {
+  const { cloudParts, require, requireProjects, record } = of;
+  async function orphanOperations() {
+    const [{ releaseOrphan, ...own }, { createOrphanOperations }] = await Promise.all([
+      cloudParts(),
+      import('./orphans.ts'),
+    ]);
+    return createOrphanOperations({ ...own, release: releaseOrphan });
+  }
+  return {
+    orphans: async () => (await orphanOperations()).observe(),
+    async observeOrphans(orphans) {
+      await requireProjects(orphans.map(projectOf));
+      return (await orphanOperations()).observeAgain(orphans);
+    },
+
+    async releaseOrphan(orphan) {
+      await require('orphans', 'release TPUs');
+      await requireProjects([projectOf(orphan)]);
+      await record('release-orphan', { kind: 'tpu', id: orphan.resource });
+      return (await orphanOperations()).release(orphan);
+    },
 
     async forgetOrphan(orphan) {
       await require('orphans', 'forget TPUs');
+      await requireProjects([projectOf(orphan)]);
       await record('forget-orphan', { kind: 'tpu', id: orphan.resource });
       return (await orphanOperations()).forget(orphan);
     },

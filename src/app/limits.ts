@@ -21,6 +21,8 @@ export function describeLimit(user: UserName, problem: LimitProblem, now: Instan
     }
     case 'project':
       return `${user} may not use the project ${problem.project}: ${formatAllowed(problem.allowed)}`;
+    case 'host':
+      return `${user} may not use the host ${problem.host}: ${formatAllowed(problem.allowed)}`;
     case 'usd_per_day':
       return `the dollars of ${user} for today are used up: ${formatBudgetSpent(problem.spending, now)}`;
   }
@@ -31,7 +33,7 @@ export function formatAllowed(names: readonly string[]): string {
 }
 
 /** `64 chips; 20 jobs; $500.00 per day; projects: a, b`; `-` without any. */
-export function formatLimits({ chips, jobs, usdPerDay, projects, clusters }: UserLimits): string {
+export function formatLimits({ chips, jobs, usdPerDay, projects, clusters, hosts }: UserLimits): string {
   const names = (what: string, list: readonly string[]) => `${what} ${list.length === 0 ? 'none' : list.join(', ')}`;
   const parts = [
     ...(chips === null ? [] : [pluralize(chips, 'chip')]),
@@ -39,6 +41,7 @@ export function formatLimits({ chips, jobs, usdPerDay, projects, clusters }: Use
     ...(usdPerDay === null ? [] : [`${formatUsd(usdPerDay)} per day`]),
     ...(projects === null ? [] : [names('projects:', projects)]),
     ...(clusters === null ? [] : [names('clusters:', clusters)]),
+    ...(hosts === null ? [] : [names('hosts:', hosts)]),
   ];
   return parts.join('; ') || '-';
 }

@@ -2,6 +2,7 @@
 // user checks and releases them, and jobman forgets those that are gone. Resources of other installations are listed
 // for information and cannot be released from here.
 
+import { isAllowedProject } from './require-permission.ts';
 import { type Job, heldAllocations, capacityOf } from '../core/model/job.ts';
 import type { OutcomeResult } from '../core/model/observation.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -101,7 +102,9 @@ export function createOrphanOperations(parts: {
       const specs = tpuSpecs(jobs, settings.forgottenProjects);
       const { tpus, unchecked, anyAnswered } = await observeScopes(
         cloud,
-        mergeScopes(tpuScopes({}, settings, specs), orphanScopes(recorded)),
+        mergeScopes(tpuScopes({}, settings, specs), orphanScopes(recorded)).filter(({ project }) =>
+          isAllowedProject(settings.allowedProjects ?? null, project),
+        ),
       );
       const installation = parts.installation ?? '';
       const claiming = await claimingJobs(store, tpus, jobs, installation);

@@ -28,7 +28,7 @@ import type { HostPath, JobRow } from './client.ts';
 import type { FrozenWorkdir, WorkdirDescription, WorkdirTree } from './workdir.ts';
 import type { FactsNeeded, Guard, GuardFacts } from '../core/policy/guards.ts';
 import type { UserSpending } from '../core/policy/grants.ts';
-import type { DailyBudget } from '../core/policy/limits.ts';
+import type { DailyBudget, UserLimits } from '../core/policy/limits.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { SealedSecret, SecretAddress } from './sealing.ts';
 import type { AuditEntry, AuditFilter, AuditRow } from './audit.ts';
@@ -370,6 +370,7 @@ export interface NewToken extends Omit<TokenView, 'role'> {
 export interface FoundToken extends TokenView {
   readonly userRole: Role;
   readonly isUserDisabled: boolean;
+  readonly userLimits: UserLimits;
 }
 
 /** A user to add for a person whom no admin has linked. */

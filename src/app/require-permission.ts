@@ -9,6 +9,8 @@ import {
 } from '../core/policy/permissions.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { capitalize } from './format.ts';
+import { formatAllowed } from './limits.ts';
+import { emulatorProject } from '../core/model/spec.ts';
 
 /** Checks the role alone, whatever the state of the job. Throws JobmanError (4, `forbidden`). */
 export function requirePermission(
@@ -25,6 +27,17 @@ export function requirePermission(
 export function requireGeneral(actor: Actor, operation: GeneralOperation, what: string): void {
   if (permittedOwners(actor, operation) === null) return;
   throw forbiddenError(`your role is ${actor.role}, which may not ${what}`);
+}
+
+/** For a query about a project with the server's login. Throws JobmanError (4, `forbidden`). */
+export function requireProject({ user, projects = null }: Actor, project: string | null | undefined): void {
+  if (project === null || project === undefined || isAllowedProject(projects, project)) return;
+  throw forbiddenError(`${user} may not use the project ${project}: ${formatAllowed(projects ?? [])}`);
+}
+
+/** The TPU emulator is for all. `projects`: null for all. */
+export function isAllowedProject(projects: readonly string[] | null, project: string): boolean {
+  return projects === null || project === emulatorProject || projects.includes(project);
 }
 
 /** The message is a sentence without its full stop, as in `ActionAnswer`. */

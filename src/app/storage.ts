@@ -1,6 +1,7 @@
 // Storage: the buckets of the projects with their sizes. A project or bucket that could not be read is a problem with the
 // missing permission; it never counts as empty.
 
+import { isAllowedProject } from './require-permission.ts';
 import { heldAllocations, type CloudError, type Job } from '../core/model/job.ts';
 import { alternativesOf, capacityAt } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -129,7 +130,9 @@ export async function* readStorage(
   const { jobs } = await parts.store.list({ maxFinished: maxFinishedJobs });
   const specs = tpuSpecs(jobs, parts.settings.forgottenProjects);
   const scope = query.project === undefined ? {} : { project: query.project };
-  const projects = tpuScopes(scope, parts.settings, specs).map(({ project }) => project);
+  const projects = tpuScopes(scope, parts.settings, specs)
+    .map(({ project }) => project)
+    .filter((project) => isAllowedProject(parts.settings.allowedProjects ?? null, project));
   if (projects.length === 0)
     throw new JobmanError(
       'No project: no job names one, and the setting tpu.project is not set. Pass one: jobman storage --project my-project',

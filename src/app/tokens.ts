@@ -3,6 +3,7 @@
 
 import { createHash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import { ownHost } from '../core/model/spec.ts';
 import { day, minute, type Duration, type Instant } from '../core/model/time.ts';
 import { lowerRole, type Actor, type Role, type UserName } from '../core/model/user.ts';
 import { permittedOwners } from '../core/policy/permissions.ts';
@@ -173,12 +174,15 @@ export function createAuthenticate({ access, now }: TokenParts): Authenticate {
     if (!isToken(token)) return null;
     const found = await access.findToken(hashOf(token));
     if (found === null) return null;
-    const { id, name, user, expiresAt, revokedAt, lastUsedAt } = found;
+    const { id, name, user, expiresAt, revokedAt, lastUsedAt, userLimits } = found;
+    const { projects, hosts } = userLimits;
     const actor: Actor = {
       user,
       role: lowerRole(found.role, found.userRole),
       via: 'token',
       logins: [],
+      ...(projects !== null && { projects }),
+      ...(hosts?.includes(ownHost) === true && { mayUseServerMachine: true }),
       token: { id, name },
     };
     const at = now();

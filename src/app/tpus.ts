@@ -1,6 +1,7 @@
 // TPUs: all TPUs in the selected locations, with their owners and the cost of their idle time. A location that could
 // not be queried appears with its error; it never counts as empty.
 
+import { isAllowedProject } from './require-permission.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { suggestZone } from '../catalogue/zones.ts';
 import { heldAllocations, type Job } from '../core/model/job.ts';
@@ -160,6 +161,8 @@ export interface TpuSettings {
   readonly grants: readonly Grant[];
   /** Projects that count only for a job that still needs capacity. */
   readonly forgottenProjects: readonly string[];
+  /** The projects of the actor; null or absent: all. */
+  readonly allowedProjects?: readonly string[] | null;
 }
 
 /** Reads the TPUs and starts nothing. Throws JobmanError without a project. */
@@ -176,7 +179,9 @@ export async function observeTpus(
   const { store, cloud, settings } = parts;
   const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
   const specs = tpuSpecs(jobs, settings.forgottenProjects);
-  const scopes = mergeScopes(tpuScopes(query, settings, specs), orphanScopes(await store.orphans(), query));
+  const scopes = mergeScopes(tpuScopes(query, settings, specs), orphanScopes(await store.orphans(), query)).filter(
+    ({ project }) => isAllowedProject(settings.allowedProjects ?? null, project),
+  );
   if (scopes.length === 0) {
     throw new JobmanError(
       'No project: no job names one, and the setting tpu.project is not set. Pass one: --project my-project',

@@ -127,13 +127,13 @@ function requireAccount(given: string): string {
   throw usageError(`${JSON.stringify(given)} is not the name of an account.`);
 }
 
-function requireLimits({ chips, jobs, usdPerDay, projects, clusters }: Partial<UserLimits>): void {
+function requireLimits({ chips, jobs, usdPerDay, projects, clusters, hosts }: Partial<UserLimits>): void {
   for (const [what, count] of Object.entries({ chips, jobs }))
     if (count !== undefined && count !== null && !(Number.isSafeInteger(count) && count >= 0))
       throw usageError(`The limit of ${what} must be a whole number from 0 on, and not ${count}.`);
   if (usdPerDay !== undefined && usdPerDay !== null && !(Number.isFinite(usdPerDay) && usdPerDay >= 0))
     throw usageError(`The limit of dollars per day must be a number from 0 on, and not ${usdPerDay}.`);
-  for (const [what, names] of Object.entries({ project: projects, cluster: clusters })) {
+  for (const [what, names] of Object.entries({ project: projects, cluster: clusters, host: hosts })) {
     const wrong = names?.find((name) => !/^[^\s\p{C}]{1,128}$/u.test(name));
     if (wrong !== undefined) throw usageError(`${JSON.stringify(wrong)} is not the name of a ${what}.`);
   }

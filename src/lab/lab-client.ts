@@ -8,7 +8,7 @@ import { recordRequestEnd } from '../app/audit-refusals.ts';
 import type { Client } from '../app/client.ts';
 import { JobmanError, exitCode, usageError } from '../app/errors.ts';
 import type { LabJob } from '../app/lab-job.ts';
-import { forbiddenError, requireGeneral } from '../app/require-permission.ts';
+import { forbiddenError, requireGeneral, requireProject } from '../app/require-permission.ts';
 import { withRefusalsRecorded, type ClientParts } from '../app/store-client.ts';
 import { formProblem, nameRefusal, userNameProblem } from '../app/user-names.ts';
 import type { Actor } from '../core/model/user.ts';
@@ -128,7 +128,7 @@ function createLabClient(client: Calls, lab: Lab, now: () => Instant): LabClient
   const gates = createGates(client, lab);
   return {
     ...createUsers(client, lab, now, gates),
-    ...createTpus(lab, gates),
+    ...createTpus(client, lab, gates),
     ...createJobs(client, lab, now, gates),
     ...createBookings(lab, gates),
   };
@@ -165,7 +165,9 @@ function createGates(client: Calls, lab: Lab) {
     throw new JobmanError(`There is no user ${JSON.stringify(name)}.`, exitCode.notFound);
   }
   /** A program in a folder of this machine can read what its login can. */
-  const folderOwner = (): Promise<Actor> => admin('name a folder of the machine of the server');
+  async function folderOwner(): Promise<void> {
+    if ((await member()).mayUseServerMachine !== true) await admin('name a folder of the machine of the server');
+  }
   return { member, admin, reader, folderOwner };
 }
 
@@ -253,7 +255,7 @@ function createUsers(
 type OfTpus = 'tpus' | 'tpuAliases' | 'changeTpu' | 'removeTpu' | 'setTpuAlias' | OnTpus;
 type OnTpus = 'describeTpu' | 'runOnWorkers' | 'holders' | 'endPrograms';
 
-function createTpus(lab: Lab, { member }: Gates): Pick<LabClient, OfTpus> {
+function createTpus(client: Calls, lab: Lab, { member }: Gates): Pick<LabClient, OfTpus> {
   const { store } = lab;
   async function tpuNamed(name: string): Promise<LabTpu> {
     const found = (await store.tpus()).find((tpu) => tpu.name === name) ?? tpuFromName(name);
@@ -261,7 +263,8 @@ function createTpus(lab: Lab, { member }: Gates): Pick<LabClient, OfTpus> {
     throw new JobmanError(`The registry has no TPU ${JSON.stringify(name)}.`, exitCode.notFound);
   }
   async function withTpus<T>(name: string, call: (tpus: Awaited<ReturnType<Lab['tpus']>>, tpu: LabTpu) => Promise<T>) {
-    const tpu = await tpuNamed(name);
+    const [tpu, actor] = await Promise.all([tpuNamed(name), client.whoAmI()]);
+    requireProject(actor, tpu.project ?? (await lab.project()));
     const tpus = await lab.tpus();
     try {
       return await call(tpus, tpu);

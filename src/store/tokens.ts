@@ -8,7 +8,7 @@ import { minute, type Instant } from '../core/model/time.ts';
 import type { Role, UserName } from '../core/model/user.ts';
 import { auditWrites } from './audit.ts';
 import { sql, wroteRow, type Database, type Sql } from './sql.ts';
-import { insertUser, readUserViews } from './user-changes.ts';
+import { insertUser, limitsOf, readUserViews } from './user-changes.ts';
 
 const columns = sql`
   token.id, token.name, token.owner as "user", token.role, token.created_at as "createdAt",
@@ -72,13 +72,19 @@ export async function revokeToken(db: Database, id: string, at: Instant, audit: 
 }
 
 export async function findToken(db: Database, hash: string): Promise<FoundToken | null> {
-  const { rows } = await sql<Omit<FoundToken, 'isUserDisabled'> & { readonly disabledAt: number | null }>`
-    select ${columns}, users.role as "userRole", users.disabled_at as "disabledAt"
-    from token join users on users.name = token.owner where token.hash = ${hash}`.execute(db);
+  const { rows } = await sql<
+    Omit<FoundToken, 'isUserDisabled' | 'userLimits'> & {
+      readonly disabledAt: number | null;
+      readonly limits: string | null;
+    }
+  >`
+    select ${columns}, users.role as "userRole", users.disabled_at as "disabledAt", user_limit.limits
+    from token join users on users.name = token.owner
+    left join user_limit on user_limit.owner = users.name where token.hash = ${hash}`.execute(db);
   const [row] = rows;
   if (row === undefined) return null;
-  const { disabledAt, ...token } = row;
-  return { ...token, isUserDisabled: disabledAt !== null };
+  const { disabledAt, limits, ...token } = row;
+  return { ...token, isUserDisabled: disabledAt !== null, userLimits: limitsOf(limits) };
 }
 
 /** At most once a minute, also by several servers. */

@@ -139,7 +139,7 @@ test('a refusal by the role names the owner or the role', () => {
   assert.equal(message(checkPermission(created, 'create', eve, 'ada')), 'only ada may create a job of ada');
 });
 
-test('only an admin creates a job on the machine of the server with a token, or one that uses a file of its settings', () => {
+test('only an admin and users with that host create a job on the machine of the server with a token, or one that uses a file of its settings', () => {
   const token = { id: 'tok_1', name: 'laptop' };
   const create = (spec: JobSpec, actor: Actor) => checkPermission({ owner: actor.user, spec }, 'create', actor).answer;
   const ada = aMember('ada', { via: 'token', token });
@@ -148,8 +148,13 @@ test('only an admin creates a job on the machine of the server with a token, or 
   const key = { ...tpuSpec({}, { privateKey: { kind: 'setting', setting: 'lab.privateKey' } }) };
   for (const spec of [localSpec(), here, both, key]) {
     assert.deepEqual(
-      [create(spec, ada), create(spec, { ...ada, role: 'admin' }), create(spec, aMember('ada'))],
-      ['deny', 'allow', 'allow'],
+      [
+        create(spec, ada),
+        create(spec, { ...ada, role: 'admin' }),
+        create(spec, { ...ada, mayUseServerMachine: true }),
+        create(spec, aMember('ada')),
+      ],
+      ['deny', 'allow', 'allow', 'allow'],
     );
   }
   const other = localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } });

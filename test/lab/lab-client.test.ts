@@ -25,11 +25,12 @@ async function openLabOf(job: string | null = null) {
     close: () => undefined,
   };
   const lab = aLab(store.lab, {
+    project: async () => 'lab',
     tpus: async () => tpus as TpuOperations,
     tmuxWindows: unavailable('tmux'),
   });
-  const of = (role: Actor['role'], user = 'ada') => {
-    const actor = aMember(user, { role, via: 'token', logins: [], token: { id: '1', name: 'laptop' } });
+  const of = (role: Actor['role'], user = 'ada', grants: Partial<Actor> = {}) => {
+    const actor = aMember(user, { ...grants, role, via: 'token', logins: [], token: { id: '1', name: 'laptop' } });
     return labClientFor({ whoAmI: async () => actor, wake: async () => null }, lab, parts);
   };
   return { store, of };
@@ -68,6 +69,15 @@ test('a viewer sees the output of their own jobs only', async () => {
   await assert.rejects(of('viewer', 'eve').news('ada', 0), { errorCode: 'forbidden' });
   assert.deepEqual(await of('viewer').checkRows('ada'), []);
   assert.deepEqual(await of('member', 'eve').checkRows('ada'), []);
+});
+
+test('a user sees and uses only TPUs of their projects, and folders of the server with its host', async () => {
+  const { of } = await openLabOf();
+  const elsewhere = of('member', 'ada', { projects: ['other'] });
+  for (const call of [elsewhere.describeTpu('kmh-v2-8-1'), elsewhere.holders('kmh-v2-8-1')])
+    await assert.rejects(call, { message: 'Ada may not use the project lab: allowed is other.' });
+  await of('member', 'ada', { projects: ['lab'] }).holders('kmh-v2-8-1');
+  await of('member', 'ada', { mayUseServerMachine: true }).checkFolder('/tmp');
 });
 
 test('a script runs on no TPU that belongs to a job', async () => {

@@ -347,6 +347,14 @@ suite('the limits of a user', () => {
     assert.match(await insert(localSpec()), /^\d{6}$/);
   });
 
+  testStore('of hosts count for jobs there, and for commands on the machine of the controller', async (store) => {
+    const insert = await limitedStore(store, { hosts: ['gpu1'] });
+    const message = 'ada may not use the host localhost: allowed is gpu1';
+    assert.equal(await insert(localSpec()), message);
+    assert.equal(await insert(tpuSpec({ command: { ...tpuSpec().command, runsOn: 'controller' } })), message);
+    assert.match(await insert(tpuSpec()), /^\d{6}$/);
+  });
+
   suiteOnBoth('of dollars', (newAddress) => {
     test('per day are a budget of all names of the user', async (t) => {
       const address = await newAddress();

@@ -5,6 +5,7 @@ import { formatLimits } from '../../app/limits.ts';
 import type { AccessChange, ChangedUser, UserView } from '../../app/users.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
+import { ownHost } from '../../core/model/spec.ts';
 import type { Role } from '../../core/model/user.ts';
 import { noLimits, type UserLimits } from '../../core/policy/limits.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -153,7 +154,7 @@ function printUser(cli: Cli, user: UserView, message: string): void {
 
 // ------------------------------------------------------------------------------------------ limits
 
-const limitKeys = ['chips', 'jobs', 'usd-per-day', 'projects', 'clusters'] as const;
+const limitKeys = ['chips', 'jobs', 'usd-per-day', 'projects', 'clusters', 'hosts'] as const;
 
 /** `chips=64 projects=a,b`; `none` removes all limits, `chips=none` one. Throws JobmanError (2) with every mistake. */
 function parseLimits(given: readonly string[]): Partial<UserLimits> {
@@ -182,6 +183,8 @@ function parseLimit(key: string, value: string): Partial<UserLimits> {
     case 'projects':
     case 'clusters':
       return { [key]: value === 'none' ? null : parseNames(value) };
+    case 'hosts':
+      return { hosts: value === 'none' ? null : parseNames(value).map((host) => (host === 'local' ? ownHost : host)) };
     default: {
       const near = didYouMean(key, limitKeys);
       throw new Error(

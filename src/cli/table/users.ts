@@ -101,6 +101,7 @@ export const users = grouped('Users', [
         ],
         ['projects=a,b', 'projects of Google Cloud'],
         ['clusters=c', 'contexts of the kubeconfig'],
+        ['hosts=gpu1,local', 'hosts of the settings; local is the machine of the server, also through it'],
         ['chips=none', 'no limit of chips; `none` alone removes all limits'],
       ],
     ],

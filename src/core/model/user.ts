@@ -33,6 +33,10 @@ export interface Actor {
   readonly otherLogin?: string;
   /** The login of this machine that performs the call; absent for a token. */
   readonly login?: string;
+  /** Projects of Google Cloud that the user of the token may use; null for all. Absent for a login, which has its own. */
+  readonly projects?: readonly string[] | null;
+  /** An admin lets the user of the token run programs on the machine of the server. */
+  readonly mayUseServerMachine?: true;
   /** The token of the call; absent for a login. */
   readonly token?: { readonly id: string; readonly name: string };
   /** As in `User`. */

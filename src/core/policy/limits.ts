@@ -3,7 +3,7 @@
 
 import { chipCount } from '../../catalogue/accelerators.ts';
 import type { OwnerSpending } from '../model/observation.ts';
-import { isSimulated, type JobSpec, type TpuSpec } from '../model/spec.ts';
+import { hostNamesOf, isSimulated, ownHost, type JobSpec, type TpuSpec } from '../model/spec.ts';
 import type { Instant } from '../model/time.ts';
 import type { UserName } from '../model/user.ts';
 import { ownerSpendingOf, possibleCapacity, type Grant, type HeldCapacity, type UserSpending } from './grants.ts';
@@ -20,9 +20,18 @@ export interface UserLimits {
   readonly projects: readonly string[] | null;
   /** Contexts of the kubeconfig. */
   readonly clusters: readonly string[] | null;
+  /** Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins. */
+  readonly hosts: readonly string[] | null;
 }
 
-export const noLimits: UserLimits = { chips: null, jobs: null, usdPerDay: null, projects: null, clusters: null };
+export const noLimits: UserLimits = {
+  chips: null,
+  jobs: null,
+  usdPerDay: null,
+  projects: null,
+  clusters: null,
+  hosts: null,
+};
 
 /** The limits of a user, and the use that counts against them. */
 export interface LimitFacts {
@@ -45,6 +54,7 @@ export type LimitProblem =
       readonly holders: readonly string[];
     }
   | { readonly kind: 'project'; readonly project: string; readonly allowed: readonly string[] }
+  | { readonly kind: 'host'; readonly host: string; readonly allowed: readonly string[] }
   | { readonly kind: 'usd_per_day'; readonly spending: OwnerSpending };
 
 /** The dollars per day of a user. */
@@ -92,6 +102,9 @@ export function limitProblems(
   const foreign = capacity.find(({ project }) => projects?.includes(project) === false);
   if (foreign !== undefined && projects !== null)
     problems.push({ kind: 'project', project: foreign.project, allowed: projects });
+  const { hosts } = limits;
+  const otherHost = hostsOf(request.spec).find((host) => hosts?.includes(host) === false);
+  if (otherHost !== undefined && hosts !== null) problems.push({ kind: 'host', host: otherHost, allowed: hosts });
   if (limits.chips !== null && !request.keepsCapacity)
     problems.push(
       ...chipProblem(
@@ -103,6 +116,10 @@ export function limitProblems(
   const spent = ownerSpendingOf(dailyGrant(limits), user, possibleCapacity(request.spec), spending, now);
   for (const one of spent) if (one.spentUsd >= one.budgetUsd) problems.push({ kind: 'usd_per_day', spending: one });
   return problems;
+}
+
+function hostsOf({ capacity, command }: JobSpec): readonly string[] {
+  return [...hostNamesOf(capacity), ...(command.runsOn === 'controller' ? [ownHost] : [])];
 }
 
 /** For the largest TPU that the job may request. */

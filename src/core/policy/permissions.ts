@@ -193,10 +193,10 @@ export function checkPermission(
  * have no login there, and a program there can read all that the controller's login can, the database and all secrets too.
  */
 function controllerMachineProblem(actor: Actor, spec: JobSpec): string | null {
-  if (actor.token === undefined || actor.role === 'admin') return null;
+  if (actor.token === undefined || actor.role === 'admin' || actor.mayUseServerMachine === true) return null;
   const { capacity, command } = spec;
   if (hostNamesOf(capacity).includes(ownHost) || command.runsOn === 'controller')
-    return 'a program on the machine of the server can read the secrets of all users, so only an admin may create such a job there';
+    return 'a program on the machine of the server can read the secrets of all users, so only an admin, or a user whom an admin allows the host localhost, may create such a job there';
   const setting = secretRefsOf(spec).find((ref) => ref.kind === 'setting');
   return setting === undefined
     ? null
