@@ -101,6 +101,7 @@ export function createSecretKeyService(services: Services): SecretKeyService {
       const giveUpOthers = (): void => writeSecretKeys(keyFile, keys.slice(0, 1));
       let count = 0;
       while (!(await store.secrets.onceAllHave(id, giveUpOthers))) {
+        // Without its key a row stays as it is, and so does every key of the file.
         for (const row of await store.secrets.withOtherKeys(id)) {
           const sealed = seal(keys, row, unseal(keys, row), row.changedAt);
           if (await store.secrets.replace(row, sealed)) count += 1;
