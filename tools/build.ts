@@ -144,7 +144,7 @@ try {
     logLevel: 'warn',
     ssr: { noExternal: true, external },
     build: {
-      ssr: 'src/http-client/connect.ts',
+      ssr: 'src/wiring/connect.ts',
       outDir: sdk,
       target: 'node20',
       rolldownOptions: {

@@ -38,6 +38,7 @@ interface Body {
 }
 
 interface Document {
+  readonly info: { readonly version: string };
   readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentOperation>>>>;
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
@@ -55,12 +56,12 @@ from jobman._http import Blob, Connection, LogPart
 
 /** The text of the module. */
 export function pythonClient(text: string): string {
-  const { paths, components } = JSON.parse(text) as Document;
+  const { info, paths, components } = JSON.parse(text) as Document;
   const types: string[] = [];
   for (const [name, schema] of Object.entries(components.schemas)) declare(name, schema, types);
   const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
   const methods = operations.map((operation) => method(operation, types));
-  return `${head}\n${types.join('\n')}\n\nclass Operations(Connection):\n    """Every operation of the API."""\n\n${methods.join('\n')}`;
+  return `${head}\n${types.join('\n')}\n\nclass Operations(Connection):\n    """Every operation of the API."""\n\n    _version = ${JSON.stringify(info.version)}\n\n${methods.join('\n')}`;
 }
 
 // ------------------------------------------------------------------------------------------ types

@@ -4440,6 +4440,8 @@ class LabChangeBookingAnswer_command_2(_LabChangeBookingAnswer_command_2, _LabCh
 class Operations(Connection):
     """Every operation of the API."""
 
+    _version = "0.1.0"
+
     def who_am_i(
         self,
     ) -> Actor:

@@ -91,6 +91,9 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 class Connection:
     """A server and a token. Safe to use from several threads."""
 
+    #: Of this package.
+    _version: str
+
     def __init__(self, server: str, token: str, *, ca: Optional[str] = None, timeout: float = 180) -> None:
         parts = urllib.parse.urlsplit(server)
         if parts.scheme not in ("https", "http") or not parts.hostname:
@@ -179,7 +182,7 @@ class Connection:
     ) -> Any:
         parameters = [(name, text) for name, value in (query or {}).items() for text in _texts(value)]
         url = self.server + path + (f"?{urllib.parse.urlencode(parameters)}" if parameters else "")
-        headers = {"authorization": f"Bearer {self._token}", "accept": "*/*"}
+        headers = {"authorization": f"Bearer {self._token}", "accept": "*/*", "jobman-version": self._version}
         body = bytes
         if blobs is not None:
             body = b"".join(f"{digest} {len(content)}\n".encode() + content for digest, content in blobs)

@@ -8,6 +8,9 @@ import type { Digest } from '../catalogue/digest.ts';
 /** The header with the id of a stream that changes something. `DELETE /v1/streams/{id}` ends it and waits for its end. */
 export const streamHeader = 'jobman-stream';
 
+/** The version of the program that sent the request or the answer. */
+export const versionHeader = 'jobman-version';
+
 /** Limit of one body with blobs, which the client does not exceed unless one blob is larger. */
 export const blobsPerBody = 32 * 1024 * 1024;
 

@@ -10,6 +10,7 @@ import {
   encodeParameter,
   encodeSegment,
   streamHeader,
+  versionHeader,
 } from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
@@ -37,6 +38,8 @@ export interface HttpClientParts {
   /** The address of the server; its path is the prefix of the routes. */
   readonly server: string;
   readonly token: string;
+  /** The version of this program, which errors about unknown requests name. */
+  readonly version?: string;
   /** Certificates in PEM of authorities that may sign the server's, in addition to those that the machine trusts. */
   readonly ca?: string | null;
   /** May name proxies. */
@@ -96,7 +99,7 @@ export interface ServerClient extends Client {
 
 /** Connects with the first call. */
 export function createServerClient(parts: HttpClientParts): ServerClient {
-  const { server, token, ca = null, env, beforeChange, tokenRemedy } = parts;
+  const { server, token, version, ca = null, env, beforeChange, tokenRemedy } = parts;
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
   const send = waitingForRestarts(http, server, parts.onSignal);
 
@@ -109,6 +112,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
       headers: {
         authorization: `Bearer ${token}`,
         accept: `${answerTypes[route.answer]}, ${problemType}`,
+        ...(version === undefined ? {} : { [versionHeader]: version }),
         ...(type === undefined ? {} : { 'content-type': type }),
       },
       body: body ?? (route.method === 'GET' || route.method === 'DELETE' ? undefined : ''),

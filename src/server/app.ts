@@ -7,7 +7,7 @@ import { routePath } from 'hono/route';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { problemType, toProblem } from '../api/problem.ts';
 import { answerTypes, apiRoutes, type ApiOperation, type Route } from '../api/routes.ts';
-import { encodeLogPart, streamHeader } from '../api/wire.ts';
+import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, LogPart } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
@@ -67,13 +67,7 @@ export function createApp(parts: AppParts): Hono<Env> {
   const metrics = createMetrics(parts.metrics);
 
   app.use(measureRequests(parts.metrics));
-  app.onError((error, context) => answerProblem(context, expectedError(error, parts), statusOf(error)));
-  app.notFound((context) => {
-    const { pathname } = new URL(context.req.url);
-    const error = new JobmanError(`There is no ${context.req.method} ${pathname}.`, exitCode.notFound);
-    return answerProblem(context, error);
-  });
-
+  addErrors(app, parts);
   addHealthRoutes(app, parts);
 
   app.use(async (context, next) => {
@@ -268,6 +262,34 @@ function expectedError(error: unknown, { reportBug }: Pick<AppParts, 'reportBug'
   return new JobmanError('The server failed because of a bug in jobman.', exitCode.failed, [
     `Its log has the details of incident ${incident}.`,
   ]);
+}
+
+/** Every answer has the version of the server, and an error is a problem document. */
+function addErrors(app: Hono<Env>, parts: AppParts): void {
+  const { version } = parts.metrics;
+  app.use((context, next) => {
+    context.header(versionHeader, version);
+    return next();
+  });
+  app.onError((error, context) => {
+    const expected = expectedError(error, parts);
+    const isUnknown = expected.code === exitCode.usage;
+    return answerProblem(context, isUnknown ? withVersions(expected, context, version) : expected, statusOf(error));
+  });
+  app.notFound((context) => {
+    const { pathname } = new URL(context.req.url);
+    const error = new JobmanError(`There is no ${context.req.method} ${pathname}.`, exitCode.notFound);
+    return answerProblem(context, withVersions(error, context, version));
+  });
+}
+
+/** A request that this version does not know may be right for the version of its client. */
+function withVersions(error: JobmanError, context: Context<Env>, own: string): JobmanError {
+  const theirs = context.req.header(versionHeader);
+  if (theirs === undefined || theirs === own || !/^[\w.+-]{1,40}$/.test(theirs)) return error;
+  const { message, code, lines, errorCode, problems, reasons } = error;
+  const line = `The client is jobman ${theirs}, and the server jobman ${own}: the other version may not know this.`;
+  return new JobmanError(message, code, [...lines, line], { errorCode, problems, reasons });
 }
 
 function answerProblem(context: Context<Env>, error: JobmanError, status?: number): Response {

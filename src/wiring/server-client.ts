@@ -15,6 +15,7 @@ import type { UserName } from '../core/model/user.ts';
 import { readContexts } from '../files/contexts-file.ts';
 import { createServerClient, type HttpClientParts, type ServerClient } from '../http-client/client.ts';
 import { isLoopback } from '../http/client.ts';
+import { version } from '../version.ts';
 import { contextsFile } from './paths.ts';
 
 const tokenVariable = 'JOBMAN_TOKEN';
@@ -98,5 +99,5 @@ export function httpPartsOf({ env }: Pick<Io, 'env'>, { url, token, ca, chosenBy
     chosenBy === serverVariable && (env[tokenVariable] ?? '') !== ''
       ? `${tokenVariable} has it. Set a new one, or unset both variables and log in: jobman login ${url}`
       : `To log in again: jobman login ${url}`;
-  return { server: url, token, ca, env, tokenRemedy };
+  return { server: url, token, version, ca, env, tokenRemedy };
 }

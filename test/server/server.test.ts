@@ -95,6 +95,29 @@ suite('a request', () => {
     }
   });
 
+  test('from a client of another version gets both versions in an error about what the server does not know', async (t) => {
+    const { server } = await openServer(t, { client: { show, create: show } });
+    const newer = { ...asAda, 'jobman-version': '9.1.0' };
+    const line = 'The client is jobman 9.1.0, and the server jobman 0: the other version may not know this.';
+    for (const [path, sent] of [
+      ['/v1/jobs/1?color=red', {}],
+      ['/v1/jobs', { method: 'POST', body: JSON.stringify({ spec: localSpec(), manifest: '', color: 'red' }) }],
+      ['/v1/jobs/1/portrait', {}],
+    ] as const) {
+      const answer = await send(server.url, path, { ...sent, headers: newer });
+      assert.ok([400, 404].includes(answer.status), answer.text);
+      assert.deepEqual([problemOf(answer)['lines'], answer.headers['jobman-version']], [[line], '0'], path);
+      for (const headers of [asAda, { ...asAda, 'jobman-version': '0' }, { ...asAda, 'jobman-version': 'a b' }])
+        assert.deepEqual(problemOf(await send(server.url, path, { ...sent, headers }))['lines'], []);
+    }
+    assert.equal((await send(server.url, '/v1/jobs/1', { headers: newer })).status, 200);
+  });
+
+  test('to a server of a newer version has an answer with fields that the client does not know', async (t) => {
+    const { client } = await openServer(t, { client: { show: async () => ({ id: '000001', color: 'red' }) } });
+    assert.equal((await client.show('1')).id, '000001');
+  });
+
   test('with a body or headers above the limit is refused, and nothing is called', async (t) => {
     const { server } = await openServer(t, { client: {} });
     const large = Buffer.alloc(bodyLimits.json + 1, ' ');

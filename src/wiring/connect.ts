@@ -3,8 +3,9 @@
 
 import { usageError } from '../app/errors.ts';
 import { isLoopback } from '../http/client.ts';
-import { createServerClient, type HttpClientParts, type ServerClient } from './client.ts';
-import { createFrom, type CreateFrom } from './create-from.ts';
+import { createServerClient, type HttpClientParts, type ServerClient } from '../http-client/client.ts';
+import { createFrom, type CreateFrom } from '../http-client/create-from.ts';
+import { version } from '../version.ts';
 
 export { JobmanError } from '../app/errors.ts';
 
@@ -17,6 +18,6 @@ export function connect({ server, token, ca = null, env = {} }: ConnectOptions):
     throw usageError(`${server} is not the address of a server, such as https://jobman.example.org.`);
   if (protocol === 'http:' && !isLoopback(server))
     throw usageError(`${server} would send the token in clear text. Use https.`);
-  const client = createServerClient({ server: server.replace(/\/+$/, ''), token, ca, env });
+  const client = createServerClient({ server: server.replace(/\/+$/, ''), token, version, ca, env });
   return { ...client, createFrom: (...manifest) => createFrom(client, ...manifest) };
 }
