@@ -17,7 +17,7 @@ test('every statement about security has a test of that name', () => {
       const source = readFileSync(join(root, file), 'utf8');
       const isNamed = source
         .split('\n')
-        .some((line) => /(?:test|suite|Store)\(|^ +['`]/.test(line) && line.includes(name));
+        .some((line) => /(?:[tT]est|suite|Store)\(|^ +['`]/.test(line) && line.includes(name));
       assert.ok(isNamed, `${statement}: ${file} has no test with the name ${name}`);
     }
 });
