@@ -4651,9 +4651,11 @@ class Operations(Connection):
     def has_blobs(
         self,
         digests: List[Digest],
+        *,
+        sizes: Optional[List[float]] = None,
     ) -> List[Digest]:
-        """The stored ones, which stay for at least a day."""
-        return self._json('POST', '/v1/blobs/search', json={'digests': digests})
+        """The stored ones, which stay for at least a day. `sizes`: without those that have another size, because they are damaged."""
+        return self._json('POST', '/v1/blobs/search', json={'digests': digests, 'sizes': sizes})
 
     def send_command(
         self,

@@ -147,7 +147,7 @@ class Client(Operations):
         """Stores contents that the server lacks. Returns their digests, which a spec may name."""
         blobs = [Blob(f"sha256:{hashlib.sha256(content).hexdigest()}", content) for content in contents]
         digests = [digest for digest, _ in blobs]
-        stored = set(self.has_blobs(digests)) if digests else set()
+        stored = set(self.has_blobs(digests, sizes=[len(blob.content) for blob in blobs])) if digests else set()
         for blob in blobs:
             if blob.digest not in stored:
                 self.put_blobs([blob])

@@ -98,7 +98,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   runStep: events('change POST /v1/jobs/{ref}/steps/{step}/runs', 'path ref', 'path step', 'body options'),
 
   putBlobs: json('change POST /v1/blobs', 'blobs blobs'),
-  hasBlobs: json('read POST /v1/blobs/search', 'member digests'),
+  hasBlobs: json('read POST /v1/blobs/search', 'member digests', 'member sizes'),
   secrets: json('GET /v1/secrets'),
   setSecret: json('change PUT /v1/secrets/{name}', 'path name', 'bytes value'),
   deleteSecret: json('change DELETE /v1/secrets/{name}', 'path name'),

@@ -843,8 +843,8 @@ export interface Client {
   readStepFile(ref: Ref, to: string): Promise<Uint8Array>;
   /** Stores contents that a new job names by digest. Safe to repeat. Refuses a content with another digest. */
   putBlobs(blobs: readonly Blob[]): Promise<void>;
-  /** The stored ones, which stay for at least a day. */
-  hasBlobs(digests: readonly Digest[]): Promise<readonly Digest[]>;
+  /** The stored ones, which stay for at least a day. `sizes`: without those that have another size, because they are damaged. */
+  hasBlobs(digests: readonly Digest[], sizes?: readonly number[]): Promise<readonly Digest[]>;
   /** Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted. */
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
   /** Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now. */

@@ -659,8 +659,8 @@ export interface Blobs {
    * disk is full; then nothing is stored.
    */
   put(blobs: readonly Blob[]): Promise<void>;
-  /** The stored ones. They stay for at least a day, so that a job can be created that needs them. */
-  has(digests: readonly Digest[]): Promise<readonly Digest[]>;
+  /** The stored ones, of these sizes if they are given. They stay for at least a day, so that a job can be created that needs them. */
+  has(digests: readonly Digest[], sizes?: readonly number[]): Promise<readonly Digest[]>;
   /** Throws BlobError if it is missing or damaged. */
   read(digest: Digest): Promise<Uint8Array>;
   /**

@@ -181,10 +181,10 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
       await (await parts.blobs()).put(blobs);
     },
 
-    async hasBlobs(digests) {
+    async hasBlobs(digests, sizes) {
       const { requireGeneral } = await import('./require-permission.ts');
       requireGeneral(await whoAmI(), 'store-files', 'store files');
-      return (await parts.blobs()).has(digests);
+      return (await parts.blobs()).has(digests, sizes);
     },
 
     async checkLabCommand(command) {

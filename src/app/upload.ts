@@ -12,7 +12,12 @@ export async function upload(
   const blobs: readonly Blob[] = contents.map((content) => ({ digest: digestOf(content), content }));
   const digests = blobs.map(({ digest }) => digest);
   if (blobs.length === 0) return digests;
-  const stored = new Set(await client.hasBlobs(digests));
+  const stored = new Set(
+    await client.hasBlobs(
+      digests,
+      contents.map(({ byteLength }) => byteLength),
+    ),
+  );
   const missing = blobs.filter(({ digest }) => !stored.has(digest));
   if (missing.length > 0) await client.putBlobs(missing);
   return digests;

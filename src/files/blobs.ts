@@ -51,12 +51,14 @@ export function createBlobs(home: string): Blobs {
       }
     },
 
-    async has(digests) {
-      return digests.filter((digest) => {
+    async has(digests, sizes) {
+      return digests.filter((digest, at) => {
         // Another text could be the path of another file, or none at all.
         if (!/^sha256:[0-9a-f]{64}$/.test(digest)) return false;
         const path = pathOf(digest);
         const stats = statSync(path, { throwIfNoEntry: false });
+        // A damaged one of another size is uploaded again. The same size is found by its next reader.
+        if (sizes !== undefined && stats?.size !== sizes[at]) return false;
         return stats?.isFile() === true && (Date.now() - stats.mtimeMs < minUseAge || setUsedNow(path));
       });
     },

@@ -3,7 +3,16 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { BlobError, StoreError } from '../../src/app/errors.ts';
@@ -32,6 +41,10 @@ test('equal contents are one private file, and reading returns the bytes', async
     other.digest,
     one.digest,
   ]);
+  truncateSync(fileOf(home, one), 1);
+  assert.deepEqual(await blobs.has([other.digest, one.digest], [0, 3]), [other.digest], 'a damaged one is sent again');
+  await blobs.put([one]);
+  assert.deepEqual(await blobs.has([other.digest, one.digest], [0, 3]), [other.digest, one.digest]);
   assert.equal(statSync(fileOf(home, one)).mode & 0o777, 0o600);
   const files = readdirSync(join(home, 'blobs'), { recursive: true }).map(String);
   assert.equal(files.filter((path) => path.length > 60).length, 2);

@@ -83,8 +83,13 @@ async function storeContents(
   client: BlobClient,
 ): Promise<void> {
   const files = listed.filter(({ stats }) => stats.isFile());
-  const known = files.flatMap(({ path, stats }) => index.find(path, stats)?.digest ?? []);
-  const stored = new Set(await client.hasBlobs([...new Set(known)]));
+  const known = new Map(
+    files.flatMap(({ path, stats }) => {
+      const digest = index.find(path, stats)?.digest;
+      return digest === undefined ? [] : [[digest, stats.size] as const];
+    }),
+  );
+  const stored = new Set(await client.hasBlobs([...known.keys()], [...known.values()]));
   const isStored = ({ path, stats }: ListedFile): boolean => {
     const entry = index.find(path, stats);
     return entry !== undefined && stored.has(entry.digest);
