@@ -92,9 +92,10 @@ export function openDatabase(given: OpenDatabaseOptions): OpenDatabase {
     notify: (wakeUp) => perform((connections) => connections.notify(wakeUp)),
     listen: (receive) => perform((connections) => connections.listen(receive)),
     async close() {
-      const connections = await opened?.catch(() => undefined);
+      // A second call meanwhile closes nothing again.
+      const closing = opened;
       opened = batchWrite = undefined;
-      await connections?.close();
+      await (await closing?.catch(() => undefined))?.close();
     },
   };
 }

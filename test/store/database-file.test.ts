@@ -34,6 +34,12 @@ import { aLabJob, aUser } from '../support/lab-builders.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { openWorld } from '../support/world.ts';
 
+test('two parts of a program may close one store at the same time', async (t) => {
+  const store = openStore({ file: join(temporaryFolder(t), 'state.db') });
+  await store.installationId();
+  await Promise.all([store.close(), store.close()]);
+});
+
 for (const bytes of [1, 2, 100, 511]) {
   test(`a database of ${bytes} bytes is damaged and is not created again`, async (t) => {
     const { file, open } = databaseIn(t);
