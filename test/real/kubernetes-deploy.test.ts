@@ -9,6 +9,7 @@ import { chownSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { suite, test, type TestContext } from 'node:test';
+import type { V1Pod } from '@kubernetes/client-node';
 import { Worker } from 'node:worker_threads';
 import { version } from '../../src/version.ts';
 import { hasDocker, openDockerd } from '../setup/dockerd.ts';
@@ -156,75 +157,97 @@ suite('the image', () => {
 });
 
 suite('the chart', () => {
-  kubeTest('runs a server on PostgreSQL with TLS, which a user reaches', async (kube, t) => {
-    const { world } = kube;
-    const docker = await openDocker(t, world);
-    const postgres = docker && (await requirePostgres(t));
-    if (docker === undefined || postgres === undefined) return;
-    if (!requireReal(t, 'helm', existsSync(helmBinary))) return;
-    const state = dirname(kube.admin);
-    docker('save', '--output', join(world.folder, 'image.tar'), image);
-    const containerd = ['-a', join(state, 'containerd/containerd.sock'), '-n', 'k8s.io'];
-    execFileSync('ctr', [...containerd, 'images', 'import', join(world.folder, 'image.tar')], { stdio: 'pipe' });
+  kubeTest(
+    'runs two servers on PostgreSQL with TLS, and a user reaches them while one of them dies',
+    async (kube, t) => {
+      const { world } = kube;
+      const docker = await openDocker(t, world);
+      const postgres = docker && (await requirePostgres(t));
+      if (docker === undefined || postgres === undefined) return;
+      if (!requireReal(t, 'helm', existsSync(helmBinary))) return;
+      const state = dirname(kube.admin);
+      docker('save', '--output', join(world.folder, 'image.tar'), image);
+      const containerd = ['-a', join(state, 'containerd/containerd.sock'), '-n', 'k8s.io'];
+      execFileSync('ctr', [...containerd, 'images', 'import', join(world.folder, 'image.tar')], { stdio: 'pipe' });
 
-    const database = await postgres.createDatabase();
-    const address = kube.field('.items[0].status.addresses[0].address', 'nodes');
-    const port = await openRelay(world, address, new URL(postgres.urlOf(database)));
-    const url = `postgres://postgres@${address}:${port}/${database}`;
-    kube.kubectl('create', 'secret', 'generic', 'jobman-database', `--from-literal=url=${url}`);
-    const { certFile, keyFile, caFile } = createCertificates(join(world.folder, 'certificates'), 'DNS:localhost');
-    kube.kubectl('create', 'secret', 'tls', 'jobman-tls', '--cert', certFile, '--key', keyFile);
-    const home = join(world.folder, 'volume');
-    mkdirSync(home, { mode: 0o700 });
-    chownSync(home, 65_532, 65_532);
-    const volume = kube.namespace;
-    kube.apply('volume', {
-      apiVersion: 'v1',
-      kind: 'PersistentVolume',
-      metadata: { name: volume },
-      spec: {
-        capacity: { storage: '20Gi' },
-        accessModes: ['ReadWriteMany', 'ReadWriteOnce'],
-        hostPath: { path: home },
-        claimRef: { namespace: kube.namespace, name: 'jobman' },
-      },
-    });
-    world.atEnd(() => void kube.kubectl('delete', 'persistentvolume', volume, '--wait=false'));
-    const helm = (...args: readonly string[]): string =>
-      execFileSync(helmBinary, [...args, '--namespace', kube.namespace, '--kubeconfig', kube.admin], {
-        env: { ...world.env },
-        encoding: 'utf8',
+      const database = await postgres.createDatabase();
+      const address = kube.field('.items[0].status.addresses[0].address', 'nodes');
+      const port = await openRelay(world, address, new URL(postgres.urlOf(database)));
+      const url = `postgres://postgres@${address}:${port}/${database}`;
+      kube.kubectl('create', 'secret', 'generic', 'jobman-database', `--from-literal=url=${url}`);
+      const { certFile, keyFile, caFile } = createCertificates(join(world.folder, 'certificates'), 'DNS:localhost');
+      kube.kubectl('create', 'secret', 'tls', 'jobman-tls', '--cert', certFile, '--key', keyFile);
+      const home = join(world.folder, 'volume');
+      // On this kind of volume the kubelet does not give the folder to the group of the pod.
+      mkdirSync(home, { mode: 0o700 });
+      chownSync(home, 65_532, 65_532);
+      const volume = kube.namespace;
+      kube.apply('volume', {
+        apiVersion: 'v1',
+        kind: 'PersistentVolume',
+        metadata: { name: volume },
+        spec: {
+          capacity: { storage: '20Gi' },
+          accessModes: ['ReadWriteMany', 'ReadWriteOnce'],
+          hostPath: { path: home },
+          claimRef: { namespace: kube.namespace, name: 'jobman' },
+        },
       });
-    const rendered = helm('template', 'jobman', join(root, 'deploy/helm/jobman')).replaceAll(
-      /^ +namespace: .*\n/gm,
-      '',
-    );
-    assert.equal(
-      readFileSync(join(root, 'deploy/kubernetes/server.yaml'), 'utf8').split('\n').slice(1).join('\n'),
-      rendered,
-      'Write the file again; its first line says how.',
-    );
-    helm('install', 'jobman', join(root, 'deploy/helm/jobman'), '--wait', '--timeout', '90s');
-    // The volume is not removed before its pods.
-    world.atEnd(() => void helm('uninstall', 'jobman', '--wait'));
+      world.atEnd(() => void kube.kubectl('delete', 'persistentvolume', volume, '--wait=false'));
+      const helm = (...args: readonly string[]): string =>
+        execFileSync(helmBinary, [...args, '--namespace', kube.namespace, '--kubeconfig', kube.admin], {
+          env: { ...world.env },
+          encoding: 'utf8',
+        });
+      const rendered = helm('template', 'jobman', join(root, 'deploy/helm/jobman')).replaceAll(
+        /^ +namespace: .*\n/gm,
+        '',
+      );
+      assert.equal(
+        readFileSync(join(root, 'deploy/kubernetes/server.yaml'), 'utf8').split('\n').slice(1).join('\n'),
+        rendered,
+        'Write the file again; its first line says how.',
+      );
+      helm('install', 'jobman', join(root, 'deploy/helm/jobman'), '--wait', '--timeout', '90s');
+      t.after(() => {
+        if (!t.passed)
+          t.diagnostic(kube.kubectl('logs', '--selector', 'app.kubernetes.io/name=jobman', '--prefix', '--previous'));
+      });
+      // The volume is not removed before its pods.
+      world.atEnd(() => void helm('uninstall', 'jobman', '--wait'));
 
-    const token = kube.kubectl('exec', 'deployment/jobman', '--', 'jobman', 'token', 'create').trim();
-    const forward = await openForward(kube);
-    const tokenFile = join(world.folder, 'token');
-    writeFileSync(tokenFile, token, { mode: 0o600 });
-    const user = async (...args: readonly string[]): Promise<string> => {
-      const { code, stdout, stderr } = await jobman(world, args);
-      assert.equal(code, 0, stderr);
-      return stdout;
-    };
-    await user('login', `https://localhost:${forward}`, '--ca', caFile, '--token-file', tokenFile);
-    assert.match(await user('whoami'), /^user +jobman\nrole +admin$/m);
-    await user('user', 'add', 'ada');
-    assert.deepEqual(await postgres.query(`select name from users order by name`, database), [
-      { name: 'ada' },
-      { name: 'jobman' },
-    ]);
-  });
+      const token = kube.kubectl('exec', 'deployment/jobman', '--', 'jobman', 'token', 'create').trim();
+      const forward = await openForward(kube);
+      const tokenFile = join(world.folder, 'token');
+      writeFileSync(tokenFile, token, { mode: 0o600 });
+      const user = async (...args: readonly string[]): Promise<string> => {
+        const { code, stdout, stderr } = await jobman(world, args);
+        assert.equal(code, 0, stderr);
+        return stdout;
+      };
+      await user('login', `https://localhost:${forward}`, '--ca', caFile, '--token-file', tokenFile);
+      assert.match(await user('whoami'), /^user +jobman\nrole +admin$/m);
+      await user('user', 'add', 'ada');
+      assert.deepEqual(await postgres.query(`select name from users order by name`, database), [
+        { name: 'ada' },
+        { name: 'jobman' },
+      ]);
+      const holder = async (): Promise<string> =>
+        String((await postgres.query('select holder from lease', database))[0]?.['holder']);
+      const pods = kube
+        .get<{ readonly items: readonly V1Pod[] }>('pods')
+        .items.map(({ metadata }) => metadata?.name ?? '');
+      assert.equal(pods.length, 2);
+      const leader = (await holder()).split(/[@ ]/)[1] ?? '';
+      assert.ok(pods.includes(leader), `${leader} is none of ${pods.join()}`);
+      kube.kubectl('delete', 'pod', leader, '--grace-period=0', '--force');
+      const hasMoved = async (): Promise<boolean> => !(await holder()).includes(leader);
+      assert.ok(await eventually(hasMoved, { withinMs: 30_000, everyMs: 200 }), await holder());
+      const other = await openForward(kube);
+      await user('login', `https://localhost:${other}`, '--ca', caFile, '--token-file', tokenFile, '--name', 'other');
+      assert.match(await user('user'), /^ada/m);
+    },
+  );
 });
 
 /** Forwards TCP connections of pods to the socket of the database, in a thread that no command of the test blocks. */

@@ -10,3 +10,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "jobman.replicas" -}}
 {{ if .Values.database.secret }}{{ .Values.replicas }}{{ else }}1{{ end }}
 {{- end -}}
+
+{{- define "jobman.rights" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end -}}
