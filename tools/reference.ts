@@ -114,10 +114,13 @@ const tables: Readonly<Record<string, () => readonly string[]>> = {
       Object.entries(verbs).map(([verb, { description }]) => [code(verb), description]),
     ),
   'commands of this machine': () => {
-    // A family is of one kind.
-    const names = jobmanProgram.commands
-      .filter(({ usesHome }) => usesHome !== undefined)
-      .map(({ names: [name] }) => name.split(' ')[0] ?? name);
+    const firstWord = (one: { readonly names: readonly string[] }) => one.names[0]?.split(' ')[0];
+    const isHere = ({ usesHome }: { readonly usesHome?: unknown }) => usesHome !== undefined;
+    // A family of which all commands are here has one entry.
+    const names = jobmanProgram.commands.filter(isHere).map((command) => {
+      const family = jobmanProgram.commands.filter((one) => firstWord(one) === firstWord(command));
+      return (family.every(isHere) ? firstWord(command) : command.names[0]) ?? '';
+    });
     return [`- ${[...new Set(names)].map(code).join(', ')}`];
   },
   'tpu commands of the login machine': () => {
