@@ -114,12 +114,12 @@ const tables: Readonly<Record<string, () => readonly string[]>> = {
       Object.entries(verbs).map(([verb, { description }]) => [code(verb), description]),
     ),
   'commands of this machine': () => {
-    const firstWord = (one: { readonly names: readonly string[] }) => one.names[0]?.split(' ')[0];
+    const familyOf = (one: { readonly names: readonly string[] }) => one.names[0]?.split(' ')[0];
     const isHere = ({ usesHome }: { readonly usesHome?: unknown }) => usesHome !== undefined;
     // A family of which all commands are here has one entry.
     const names = jobmanProgram.commands.filter(isHere).map((command) => {
-      const family = jobmanProgram.commands.filter((one) => firstWord(one) === firstWord(command));
-      return (family.every(isHere) ? firstWord(command) : command.names[0]) ?? '';
+      const family = jobmanProgram.commands.filter((one) => familyOf(one) === familyOf(command));
+      return (family.every(isHere) ? familyOf(command) : command.names[0]) ?? '';
     });
     return [`- ${[...new Set(names)].map(code).join(', ')}`];
   },
