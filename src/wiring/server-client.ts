@@ -15,7 +15,6 @@ import type { UserName } from '../core/model/user.ts';
 import { readContexts } from '../files/contexts-file.ts';
 import { createServerClient, type HttpClientParts, type ServerClient } from '../http-client/client.ts';
 import { isLoopback } from '../http/client.ts';
-import { version } from '../version.ts';
 import { contextsFile } from './paths.ts';
 
 const tokenVariable = 'JOBMAN_TOKEN';
@@ -80,7 +79,7 @@ export function requireToken(token: string, source: string): string {
 
 /** Connects with the first call. Throws JobmanError. */
 export function openServerClient(
-  io: Pick<Io, 'env' | 'onSignal'>,
+  io: Pick<Io, 'env' | 'onSignal' | 'version'>,
   server: ServerInUse,
   user: UserName | null,
   beforeChange: () => void,
@@ -94,7 +93,10 @@ export function openServerClient(
   return createServerClient({ ...httpPartsOf(io, server), beforeChange, onSignal });
 }
 
-export function httpPartsOf({ env }: Pick<Io, 'env'>, { url, token, ca, chosenBy }: ServerInUse): HttpClientParts {
+export function httpPartsOf(
+  { env, version }: Pick<Io, 'env' | 'version'>,
+  { url, token, ca, chosenBy }: ServerInUse,
+): HttpClientParts {
   const tokenRemedy =
     chosenBy === serverVariable && (env[tokenVariable] ?? '') !== ''
       ? `${tokenVariable} has it. Set a new one, or unset both variables and log in: jobman login ${url}`
