@@ -40,7 +40,8 @@ export function readBody(incoming: IncomingMessage, limit: number, onPart: (byte
     };
     incoming.on('data', onData);
     incoming.on('end', () => resolve(Buffer.concat(parts)));
-    incoming.on('error', reject);
-    incoming.on('close', () => reject(new JobmanError('The request was incomplete.', exitCode.usage)));
+    const onBroken = (): void => reject(new JobmanError('The request was incomplete.', exitCode.usage));
+    incoming.on('error', onBroken);
+    incoming.on('close', onBroken);
   });
 }

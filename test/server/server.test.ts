@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { suite, test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import type { CreateRequest } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { apiRoutes } from '../../src/api/routes.ts';
@@ -138,6 +138,20 @@ suite('a request', () => {
     }
     const header = await send(server.url, '/v1/jobs', { headers: { ...asAda, x: 'a'.repeat(20_000) } });
     assert.equal(header.status, 431);
+  });
+
+  test('whose client leaves in the middle of its body is no bug', async (t) => {
+    const { server, bugs } = await openServer(t, { client: {} });
+    const { port } = new URL(server.url);
+    for (let client = 0; client < 20; client += 1) {
+      const socket = connect(Number(port), '127.0.0.1');
+      const head = `POST /v1/jobs HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\ncontent-length: 100\r\n\r\n{`;
+      await new Promise<unknown>((resolve) => socket.write(head, resolve));
+      await sleep(5);
+      socket.resetAndDestroy();
+    }
+    assert.equal((await send(server.url, '/healthz')).status, 200);
+    assert.deepEqual(bugs, []);
   });
 
   test('for a new job may have its idempotency key in a header, as the draft of the IETF has it, or in the body', async (t) => {
