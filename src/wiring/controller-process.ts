@@ -137,13 +137,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
         );
       },
     });
-    if (outcome === 'busy') {
-      const other = readController(home);
-      const which = other === null ? '' : `: process ${other.pid}, version ${other.version}`;
-      throw new JobmanError(`A controller of ${home} is already running${which}.`, exitCode.conflict, [
-        'To run it here instead: jobman controller stop',
-      ]);
-    }
+    if (outcome === 'busy') throw runningElsewhere(home);
     if (outcome === 'outdated') return outcome;
     logger.info(`exited: ${outcome}`);
     return exitCode.ok;
@@ -157,6 +151,14 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     await store.close();
     if (leases !== store) await leases.close();
   }
+}
+
+export function runningElsewhere(home: string): JobmanError {
+  const other = readController(home);
+  const which = other === null ? '' : `: process ${other.pid}, version ${other.version}`;
+  return new JobmanError(`A controller of ${home} is already running${which}.`, exitCode.conflict, [
+    'To run it here instead: jobman controller stop',
+  ]);
 }
 
 /** Lines of JSON on standard error. */

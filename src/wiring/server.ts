@@ -12,13 +12,14 @@ import { settingsFile } from '../files/files.ts';
 import { isNetwork, resolveSettingPath, type ServerSettings } from '../app/settings.ts';
 import { readTls, type TlsFiles, type TlsIdentity } from '../files/certificates.ts';
 import { isLoopback } from '../http/client.ts';
+import { readController } from '../controller/lock.ts';
 import { defaultLimits } from '../server/limits.ts';
 import { listen, type Listening, type ListenOptions } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
 import { databaseOf } from './paths.ts';
 import { secretKeys } from './secrets.ts';
 import { loadAllocation } from './worker-access.ts';
-import { createLogger, fingerprintOf } from './controller-process.ts';
+import { createLogger, fingerprintOf, runningElsewhere } from './controller-process.ts';
 import { openLab } from './lab.ts';
 import { createLoginRoutes } from './login.ts';
 
@@ -47,6 +48,8 @@ export async function runServer(options: ServerOptions): Promise<number> {
   await store.changeCount();
   const login = createLoginRoutes(io, home, { ...clients, warn: (line) => log.warn(line) });
   await login.check();
+  // The controller finds it too, but only after the address is printed.
+  if (readController(home) !== null) throw runningElsewhere(home);
   let server: Listening;
   try {
     server = await listen(address, {

@@ -58,6 +58,9 @@ suite('a server', { timeout: 180_000 }, () => {
     const server = startJobman(world, ['server', '--listen', '127.0.0.1:0'], { env: served });
     await server.waitForOutput(/The server runs at \S+\./);
     const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
+    const second = await jobman(world, ['server', '--listen', '127.0.0.1:0'], { env: served });
+    assert.deepEqual([second.code, second.stdout], [4, ''], 'no address that ends at once');
+    assert.match(second.stderr, /^jobman: A controller of \S+ is already running: process \d+, /);
     const env = { JOBMAN_SERVER: url, JOBMAN_TOKEN: created.stdout.trim() };
     const remote = (...args: readonly string[]) => jobman(world, args, { env });
 
