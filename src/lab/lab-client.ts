@@ -291,6 +291,10 @@ function createTpus(client: Calls, lab: Lab, { member }: Gates): Pick<LabClient,
     async changeTpu(name, change, alias) {
       await member();
       if (!isTpuName(name)) throw usageError(`${JSON.stringify(name)} is not a TPU name.`);
+      if (change.kind === 'add' && change.tpu.name !== name)
+        throw usageError(
+          `The request adds the TPU ${JSON.stringify(change.tpu.name)} with the name ${JSON.stringify(name)}.`,
+        );
       if (alias !== undefined) requireName('TPU alias', alias, userNameProblem);
       return store.changeTpu(name, change, alias);
     },

@@ -582,9 +582,10 @@ function parentNumber({ parent }: LabJobDetails): number | null {
   return parent === null ? null : jobNumber(parent.job);
 }
 
+/** Throws JobmanError (3) for a text that is no job id, which a client may send. */
 function jobNumber(job: string): number {
   const number = numberOf(job);
-  if (number === undefined) throw new Error(`"${job}" is not a job id`);
+  if (number === undefined) throw new JobmanError(`There is no job ${JSON.stringify(job)}.`, exitCode.notFound);
   return number;
 }
 

@@ -47,7 +47,8 @@ export function createDirectories(store: Pick<LabStore, 'users'>): Pick<Lab, 'di
       return { path, exists: existsSync(path), hasScript: existsSync(join(path, scriptFile)), tpuScript: script };
     },
     async checkFolder(path) {
-      if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true)
+      // Of a client a path may be any text, for some of which Node throws.
+      if (withoutFailure(() => statSync(path).isDirectory()) === true)
         return { hasScript: existsSync(join(path, scriptFile)) };
       throw new JobmanError(`There is no folder ${escapeLine(path)}. Nothing was changed.`, exitCode.notFound);
     },

@@ -8,11 +8,14 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import schemas from '../../src/api/arguments.schema.json' with { type: 'json' };
-import { routes, type Operation, type Route } from '../../src/api/routes.ts';
+import { apiRoutes, type ApiOperation, type Route } from '../../src/api/routes.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import { roles, type Role } from '../../src/core/model/user.ts';
+import { labClientFor } from '../../src/lab/lab-client.ts';
+import type { ServerClient } from '../../src/http-client/client.ts';
 import { openStore } from '../../src/store/store.ts';
+import { aLab } from '../cli/tpu/lab-world.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
@@ -23,7 +26,7 @@ import { openServer, token } from './support/server.ts';
 
 const { $defs, operations } = schemas as unknown as {
   readonly $defs: Definitions;
-  readonly operations: Readonly<Record<Operation, JsonSchema>>;
+  readonly operations: Readonly<Record<ApiOperation, JsonSchema>>;
 };
 
 /** The jobs of the store, and texts that mean something to a database, a file system or a URL. */
@@ -52,9 +55,9 @@ interface Request {
 }
 
 /** Sends what the client would send for these arguments, without a check of them. */
-function typedRequests(operation: Operation): fc.Arbitrary<readonly unknown[]> {
+function typedRequests(operation: ApiOperation, route: Route): fc.Arbitrary<readonly unknown[]> {
   const { properties = {}, required = [] } = operations[operation];
-  const all = routes[operation].arguments.map(([carrier, name]) => {
+  const all = route.arguments.map(([carrier, name]) => {
     if (carrier === 'bytes') return fc.uint8Array({ maxLength: 20 });
     if (carrier === 'blobs')
       return fc.array(
@@ -111,6 +114,8 @@ async function* changesSince(): AsyncIterable<never> {}
 
 const runs = 25;
 
+type Method = (...values: readonly unknown[]) => unknown;
+
 const outside = () => Promise.reject(new JobmanError('The outside is not there.', exitCode.unreachable));
 
 /** A server with two jobs, for a user with that role. */
@@ -130,8 +135,11 @@ async function openAs(t: TestContext, role: Role) {
   const ada = clientFor(async () => ({ user: 'ada', role: 'member', via: 'token', logins: [] }), parts);
   await createConfirmed(ada, { spec: localSpec({ name: 'iris' }), manifest: 'job: {name: iris}\n' });
   await createConfirmed(ada, { spec: tpuSpec(), manifest: 'job: {name: vit}\n' });
-  const over = clientFor(async () => ({ user: 'ada', role, via: 'token', logins: [] }), parts);
-  return openServer(t, { client: { ...over, changesSince } });
+  const actor = { user: 'ada', role, via: 'token', logins: [] } as const;
+  const over = clientFor(async () => actor, parts);
+  const lab = aLab(store.lab, { project: async () => 'lab', sheet: outside, tpus: outside, tmuxWindows: outside });
+  const labOf = () => labClientFor({ whoAmI: async () => actor, wake: async () => null }, lab, parts);
+  return openServer(t, { client: { ...over, changesSince }, labOf });
 }
 
 suite('no request makes the server fail,', { timeout: 300_000 }, () => {
@@ -145,10 +153,15 @@ suite('no request makes the server fail,', { timeout: 300_000 }, () => {
           `${JSON.stringify(what)} ${status} ${text}`,
         );
       };
-      for (const [operation, route] of Object.entries(routes) as [Operation, Route][]) {
-        const method = client[operation] as unknown as (...values: readonly unknown[]) => unknown;
+      for (const [operation, route] of apiRoutes) {
+        const [name = '', ofLab] = operation.split('.').toReversed();
+        const called = (ofLab === undefined ? client : (client as ServerClient).lab) as unknown as Record<
+          string,
+          Method
+        >;
+        const method: Method = (...values) => called[name]?.(...values);
         await fc.assert(
-          fc.asyncProperty(typedRequests(operation), async (values) => {
+          fc.asyncProperty(typedRequests(operation, route), async (values) => {
             try {
               const answer = method(...values);
               await (answer instanceof Promise ? answer : Array.fromAsync(answer as AsyncIterable<unknown>));
