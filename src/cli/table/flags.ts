@@ -414,34 +414,37 @@ export type RevokeTokenFlags = FlagValues<typeof revokeTokenFlags>;
 export const loginFlags = {
   name: stringFlag('Name of the context; by default the host of the address', 'name'),
   tokenFile: stringFlag('Read the token from a file; `-` reads standard input', 'file'),
-  ca: stringFlag('Certificates of the authority of the server, in PEM; stored with the context', 'file'),
-  browser: boolFlag('Log in with the browser of this machine'),
-  device: boolFlag('Log in with a browser on any machine and a code'),
+  ca: stringFlag("Certificates of the server's own authority, in PEM; stored with the context", 'file'),
+  browser: boolFlag('Log in with the browser of this machine, even over SSH'),
+  device: boolFlag('Show an address and a code for a browser on any machine'),
 };
 export type LoginFlags = FlagValues<typeof loginFlags>;
 
 export const secretEncryptFlags = {
-  keyFile: stringFlag('The key file, instead of secrets.key in the home; an existing one is used', 'file'),
+  keyFile: stringFlag('Key file to use or create; default: secrets.key in the home', 'file'),
 };
 export type SecretEncryptFlags = FlagValues<typeof secretEncryptFlags>;
 
 export const serverFlags = {
-  listen: stringFlag('Address at which it listens, instead of the setting server.listen', 'host:port'),
-  tlsCertificate: stringFlag('Its certificate and chain in PEM, instead of server.tls.certificate', 'file'),
-  tlsKey: stringFlag('The key of that certificate, instead of server.tls.key', 'file'),
+  listen: stringFlag('Address of the server, instead of the setting server.listen', 'host:port'),
+  tlsCertificate: stringFlag(
+    'Certificate of the server and its chain in PEM, instead of server.tls.certificate',
+    'file',
+  ),
+  tlsKey: stringFlag('Key of that certificate, instead of server.tls.key', 'file'),
   trustedProxy: stringListFlag(
-    'Address or network of a proxy in front of it, instead of server.trusted_proxies; may be repeated',
+    'Address or network of a proxy in front of the server, instead of server.trusted_proxies; may be repeated',
     'address',
   ),
 };
 
 export const backupFlags = {
-  withSecrets: boolFlag("Also stored secrets and jobman's SSH key, in clear text"),
+  withSecrets: boolFlag("Include stored secrets and jobman's SSH key, in clear text"),
 };
 export type BackupFlags = FlagValues<typeof backupFlags>;
 
 export const restoreFlags = {
-  takeover: boolFlag('Let the restored home control its jobs; no other copy of it may run'),
+  takeover: boolFlag('Let the restored home control its jobs, once no other copy runs'),
 };
 export type RestoreFlags = FlagValues<typeof restoreFlags>;
 
@@ -450,7 +453,7 @@ export type LogoutFlags = FlagValues<typeof logoutFlags>;
 
 export const auditFlags = {
   user: { ...userFlag, summary: 'Only requests of this user' },
-  since: valueFlag('Only requests since then', 'time', parsePeriodBorder),
+  since: valueFlag('Only requests since this time', 'time', parsePeriodBorder),
   job: { ...stringFlag('Only requests about this job', 'job'), propose: jobRefs },
   denied: boolFlag('Only refused requests'),
   limit: valueFlag('Number of rows; 100 by default, 1000 at most', 'n', parseCountFrom(1)),

@@ -39,21 +39,21 @@ export const setup = grouped('Setup', [
     usage: '[url|context] [--name name] [--browser|--device|--token-file file]',
     about:
       'With the address of a server: opens a browser in which you log in, or shows a code for a browser on another ' +
-      'machine; see docs/login.md. If the server has no login for people, asks for a token without showing it. A pipe ' +
-      'or --token-file gives a token. It is stored once the server has accepted it. Commands then use that server, as ' +
-      'the current context; see docs/server.md.\n\n' +
+      'machine; see docs/login.md. If the server has no identity provider, asks for a token without showing it; a script ' +
+      'passes one with a pipe or --token-file. Once the server has accepted the token, jobman stores it, and the server ' +
+      'becomes the current context, which commands use; see docs/server.md.\n\n' +
       'Without an argument: checks the login of this machine to Google Cloud, or explains how to log in. jobman stores no ' +
-      'password of Google. Local jobs and the TPU emulator need no login.',
+      'Google password. Local jobs and the TPU emulator need no login.',
     examples: [
       ['jobman login https://jobman.example', 'with a browser, or a token; the context is named jobman.example'],
       ['jobman login https://jobman.example --device', 'with a browser on another machine'],
       ['jobman login https://jobman.example --name lab <token', 'read the token from a file'],
       ['jobman login https://jobman.example --ca lab-ca.pem', 'a server whose certificate your own authority signed'],
-      ['jobman login lab', 'again, with a new token'],
+      ['jobman login lab', 'log in to the context lab again, with a new token'],
       ['jobman login', 'check the login to Google Cloud; without one, list the gcloud commands that create it'],
     ],
     exitCodes: {
-      4: 'the server does not accept the token or the person, or another server has the name',
+      4: 'the server refuses the token or the person, or another server already has the name',
       5: 'the server or its identity provider does not answer, or there is no login to Google Cloud',
     },
     flags: loginFlags,
@@ -64,10 +64,11 @@ export const setup = grouped('Setup', [
     names: ['logout'],
     summary: 'Remove the stored token of a server',
     usage: '[context] [--revoke]',
-    about: 'The context stays, so that no command uses this machine instead by mistake.',
+    about:
+      'The context stays, so that no command uses this machine instead by mistake; `jobman context delete NAME` removes it.',
     examples: [
-      ['jobman logout', 'of the current context'],
-      ['jobman logout lab --revoke', 'the token no longer counts on the server either'],
+      ['jobman logout', 'remove the token of the current context'],
+      ['jobman logout lab --revoke', 'revoke the token on the server too'],
     ],
     exitCodes: { 3: 'there is no such context' },
     flags: logoutFlags,
@@ -76,7 +77,7 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['whoami'],
-    summary: 'Show your user, role, and the server or home that commands use',
+    summary: 'Show your user and role, and the server or home that commands use',
     examples: [
       ['jobman whoami', 'who you are, and where'],
       ['jobman whoami --server lab', 'on another server'],
@@ -87,8 +88,8 @@ export const setup = grouped('Setup', [
     names: ['context', 'context list', 'context ls'],
     summary: 'List the servers that you can use',
     about:
-      'A context is a server with a token that `jobman login` has stored. `*` is at the one that commands use: that of ' +
-      '--server, else of JOBMAN_SERVER, else the current context, else `local`, this machine.',
+      'A context is a server with a token that `jobman login` has stored. `*` labels the context that commands use: that of ' +
+      '--server, else of JOBMAN_SERVER, else the current context, else `local`, which is this machine.',
     examples: [['jobman context', 'names, addresses and users']],
     load: async () => (await import('../commands/contexts.ts')).list,
   }),
@@ -119,11 +120,11 @@ export const setup = grouped('Setup', [
     summary: 'Save all jobs, logs and files of this home in one file',
     usage: '<file> [--with-secrets]',
     about:
-      'Jobs continue meanwhile. The rows of the database are of one time; logs that grow after it may be longer. The file ' +
-      'has the mode 0600, and any later version of jobman can restore it, into a home with SQLite or PostgreSQL. ' +
-      'docs/backup.md explains what is in it.',
+      'Jobs continue meanwhile. All rows of the database are from one point in time; logs may be longer. The file has the ' +
+      'mode 0600, and any later version of jobman can restore it, into SQLite or PostgreSQL. docs/backup.md explains ' +
+      'what is in it.',
     examples: [
-      ['jobman backup jobman.backup', 'everything but secrets'],
+      ['jobman backup jobman.backup', 'everything except secrets and the SSH key'],
       ['jobman backup move.backup --with-secrets', 'to move the home to another machine'],
     ],
     exitCodes: { 3: 'there are no jobs yet', 4: 'the file exists' },
@@ -137,13 +138,13 @@ export const setup = grouped('Setup', [
     summary: 'Restore a backup into an empty home',
     usage: '<file> | --takeover',
     about:
-      'Checks the digests of the backup, then fills the home and its database, which must be empty. The restored home can ' +
-      'be read only, so that it cannot touch the TPUs of the original. Once the original is stopped for good, --takeover ' +
-      'lets it control them. A restore that was interrupted can be repeated.',
+      'Checks the digests of the backup, then fills the home and its database, which must be empty. The restored home is ' +
+      'read-only, so that it cannot touch the TPUs of the original. Once the original is stopped for good, run ' +
+      '`jobman restore --takeover` in the restored home, so that it controls them. If a restore is interrupted, repeat it.',
     examples: [
       ['JOBMAN_HOME=~/restored jobman restore jobman.backup', 'into a new home'],
       ['JOBMAN_DATABASE=$URL jobman restore jobman.backup', 'into PostgreSQL'],
-      ['jobman restore --takeover', 'the original no longer runs'],
+      ['jobman restore --takeover', 'once the original no longer runs'],
     ],
     exitCodes: { 1: 'the backup is damaged', 3: 'there is no such file', 4: 'the home or its database is not empty' },
     flags: restoreFlags,
@@ -270,13 +271,13 @@ export const setup = grouped('Setup', [
     summary: 'Encrypt all secrets of this home in its database, with a key file',
     usage: '[--key-file file]',
     about:
-      'Creates the key file, with the mode 0600, names it in the setting server.secrets_key, and moves the values of all users ' +
-      'and jobs from their files into the database. A second server with the same database needs a copy of the key file.',
+      'Creates the key file with the mode 0600, sets server.secrets_key to it, and moves the values of all users and jobs ' +
+      'from their files into the database. A second server with the same database needs a copy of the key file.',
     examples: [
-      ['jobman secret encrypt', 'with the key in secrets.key of the home'],
-      ['jobman secret encrypt --key-file /etc/jobman/secrets.key', 'with the key on another disk than the database'],
+      ['jobman secret encrypt', 'with the key in secrets.key in the home'],
+      ['jobman secret encrypt --key-file /etc/jobman/secrets.key', 'with the key apart from the database'],
     ],
-    exitCodes: { 4: 'another key file is in use, or you are no admin' },
+    exitCodes: { 4: 'another key file is in use, or you are not an admin' },
     flags: secretEncryptFlags,
     load: async () => (await import('../commands/secret.ts')).encrypt,
   }),
@@ -285,10 +286,10 @@ export const setup = grouped('Setup', [
     usesHome: true,
     summary: 'Encrypt all secrets with a new key',
     about:
-      'Programs and servers continue meanwhile. The previous key stays in the key file until no secret needs it. Repeat the ' +
-      'command if it was interrupted.',
+      'Programs and servers continue meanwhile. The previous key stays in the key file until no secret needs it. If the ' +
+      'command is interrupted, repeat it. Then copy the key file to a second server at once.',
     examples: [['jobman secret rotate-key', 'after another person may have read the key file']],
-    exitCodes: { 1: 'a secret cannot be decrypted; its key stays', 4: 'you are no admin' },
+    exitCodes: { 1: 'a secret cannot be decrypted; its key stays', 4: 'you are not an admin' },
     load: async () => (await import('../commands/secret.ts')).rotateKey,
   }),
   command({
@@ -319,10 +320,10 @@ export const setup = grouped('Setup', [
     names: ['server'],
     usesHome: 'always',
     summary: 'Serve the jobs of this home over HTTP, and run its controller, in the foreground',
-    usage: '[--listen HOST:PORT] [--tls-certificate FILE --tls-key FILE]',
+    usage: '[--listen host:port] [--tls-certificate file --tls-key file] [--trusted-proxy address]...',
     about:
-      'Users log in with `jobman login` and its address; see docs/server.md. Beyond this machine it listens only with ' +
-      'TLS, or behind a proxy that you name. The settings of the section `server` are the defaults of the flags.',
+      'Users log in with `jobman login` and the address of the server; see docs/server.md. To accept other machines, the ' +
+      'server needs TLS, or a proxy that you name. The settings of the section `server` are the defaults of the flags.',
     examples: [
       ['jobman server', 'at 127.0.0.1:7420, until Ctrl-C'],
       ['jobman server --listen 127.0.0.1:8080', 'on another port'],

@@ -9,7 +9,7 @@ export const users = grouped('Users', [
   command({
     names: ['user', 'user list', 'user ls'],
     summary: 'List the registered users: role, logins, limits',
-    about: 'An admin sees all users, another user only their own entry. docs/users.md explains roles and limits.',
+    about: 'An admin sees all users, other users only their own entry. docs/users.md explains roles and limits.',
     examples: [['jobman user', 'every user, with role, logins and limits']],
     load: async () => (await import('../commands/user.ts')).list,
   }),
@@ -17,11 +17,11 @@ export const users = grouped('Users', [
     names: ['user add'],
     summary: 'Add a user',
     usage: '<name> [--role role] [--login login]... [--account account]',
-    about: 'Only an admin may change users. On the machine of the database, root and the owner of the home are admins.',
+    about: 'Only an admin can add users. On the machine of the database, root and the owner of the home are admins.',
     examples: [
       ['jobman user add ada --login ada1', 'a member; the login ada1 of this machine belongs to ada alone'],
       ['jobman user add grace --role admin', 'an admin, who uses a token'],
-      ['jobman user add alan --account alan@example.com', 'logs in to the server with that account'],
+      ['jobman user add alan --account alan@example.com', 'a member, who logs in to a server with that account'],
     ],
     exitCodes: { 4: 'the name, a login or the account is taken, or you are not an admin' },
     flags: addUserFlags,
@@ -32,7 +32,7 @@ export const users = grouped('Users', [
     names: ['user role'],
     summary: 'Change the role of a user',
     usage: `<name> ${roles.join('|')}`,
-    examples: [['jobman user role ada viewer', 'ada may read their own jobs and every list, and change nothing']],
+    examples: [['jobman user role ada viewer', 'ada can read every list and their own jobs, and change nothing']],
     exitCodes: { 3: 'there is no user of this name', 4: 'the user is the last admin, or you are not an admin' },
     args: [{ name: 'name', summary: 'Name of the user, and the role', many: true, propose: roleArguments }],
     load: async () => (await import('../commands/user.ts')).role,
@@ -51,7 +51,7 @@ export const users = grouped('Users', [
   }),
   command({
     names: ['user account'],
-    summary: 'Set the account with which a user logs in to the server',
+    summary: 'Set the account with which a user logs in to a server',
     usage: '<name> <account>|none',
     about:
       'The account is an e-mail address at the identity provider of the server, or the value of server.oidc.user_claim. ' +
@@ -68,7 +68,7 @@ export const users = grouped('Users', [
     names: ['user disable'],
     summary: 'Refuse all requests of a user',
     usage: '<name>',
-    about: "The user's tokens and logins no longer count from the next request on. Running jobs continue.",
+    about: "From the next request on, the user's tokens and logins are refused. Running jobs continue.",
     examples: [['jobman user disable ada', 'then, for the jobs: jobman list --user ada']],
     exitCodes: { 3: 'there is no user of this name', 4: 'the user is the last admin, or you are not an admin' },
     args: [user],
@@ -78,31 +78,28 @@ export const users = grouped('Users', [
     names: ['user enable'],
     summary: 'Accept the requests of a disabled user again',
     usage: '<name>',
-    examples: [['jobman user enable ada', 'tokens that have not expired count again']],
+    examples: [['jobman user enable ada', 'tokens that have not expired are valid again']],
     exitCodes: { 3: 'there is no user of this name', 4: 'you are not an admin' },
     args: [user],
     load: async () => (await import('../commands/user.ts')).enable,
   }),
   command({
     names: ['user limit'],
-    summary: 'Limit the chips, jobs, dollars, projects and clusters of a user',
+    summary: 'Limit the chips, jobs, dollars, projects, clusters and hosts of a user',
     usage: '<name> [limit=value]... | <name> none',
     about:
-      'The limits are checked when a job is created or started again; no confirmation lifts them. A limit that you do ' +
-      'not name stays.',
+      'jobman checks the limits when a job is created or started again; no confirmation overrides them. Limits that you do ' +
+      'not name stay.',
     extraRows: [
       'Limits',
       [
         ['chips=64', 'chips of TPUs at once; persistent TPUs and the emulator do not count'],
         ['jobs=20', 'unfinished jobs'],
-        [
-          'usd-per-day=500',
-          'estimated US dollars for TPUs in each day of UTC; a running job ends when they are used up',
-        ],
+        ['usd-per-day=500', 'estimated US dollars for TPUs per day (UTC); running jobs end when they are used up'],
         ['projects=a,b', 'projects of Google Cloud'],
         ['clusters=c', 'contexts of the kubeconfig'],
-        ['hosts=gpu1,local', 'hosts of the settings; local is the machine of the server, also through it'],
-        ['chips=none', 'no limit of chips; `none` alone removes all limits'],
+        ['hosts=gpu1,local', 'hosts of the settings; `local` is the machine of the controller or server'],
+        ['chips=none', 'removes the limit of chips; `none` alone removes all limits'],
       ],
     ],
     examples: [
@@ -117,8 +114,8 @@ export const users = grouped('Users', [
   }),
   command({
     names: ['token', 'token list', 'token ls'],
-    summary: 'List tokens: role, expiry, last use, never their values',
-    about: 'An admin sees the tokens of all users, another user only their own.',
+    summary: 'List tokens: role, expiry and last use, but not their values',
+    about: 'An admin sees the tokens of all users, other users only their own.',
     examples: [['jobman token', 'your tokens']],
     load: async () => (await import('../commands/token.ts')).list,
   }),
@@ -127,9 +124,9 @@ export const users = grouped('Users', [
     summary: 'Create a token for the HTTP API',
     usage: '[--name name] [--role role] [--expires 90d] [--user name]',
     about:
-      'Standard output has only the token, which is not shown again. It is valid for 90 days, at most for 366. A call gets ' +
-      "the lower one of the token's role and the user's. If no user " +
-      'is registered yet, the command registers your login as an admin.',
+      'Prints only the token to standard output, and never shows it again. It is valid for 90 days by default, at most for ' +
+      "366. A call has the token's role or the user's, whichever is lower. If no user is registered yet, the command " +
+      'registers your login as an admin.',
     examples: [
       ['jobman token create --name laptop', 'for yourself'],
       ['jobman token create --user ada --role viewer --expires 7d', 'an admin creates one for another user'],
@@ -157,8 +154,8 @@ export const users = grouped('Users', [
     summary: 'Show who changed what, and refused requests',
     usage: '[--user name] [--since 7d] [--job job] [--denied] [--limit n] [--before row]',
     about:
-      'Newest first. An admin sees all requests, another user only their own. Rows are only added, and contain no values ' +
-      'of secrets. docs/users.md explains what is recorded.',
+      'Newest rows first. An admin sees all rows, other users only their own. jobman never changes or deletes a row, and ' +
+      'records no values of secrets. docs/users.md explains what is recorded.',
     examples: [
       ['jobman audit --since 7d --denied', 'refused requests of the last week'],
       ['jobman audit --job 7', 'every change of job 000007'],
