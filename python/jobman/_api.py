@@ -842,6 +842,8 @@ _CommandResult = TypedDict("_CommandResult", {
 _CommandResult_optional = TypedDict("_CommandResult_optional", {
     # The owner, if the command is refused because of the actor and not because of the state of the job.
     "refusedFor": "UserName",
+    # With `refusedFor`: the same command with `onBehalfOf`, that owner, is allowed, after a question to the user.
+    "mayActForOwner": "Literal[True]",
     # The command needs a confirmation.
     "confirmation": "ConfirmationNeeded",
 }, total=False)

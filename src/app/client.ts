@@ -352,6 +352,8 @@ export interface CommandResult {
   readonly exitCode: number;
   /** The owner, if the command is refused because of the actor and not because of the state of the job. */
   readonly refusedFor?: UserName;
+  /** With `refusedFor`: the same command with `onBehalfOf`, that owner, is allowed, after a question to the user. */
+  readonly mayActForOwner?: true;
   /** The command needs a confirmation. */
   readonly confirmation?: ConfirmationNeeded;
 }

@@ -146,10 +146,11 @@ function unconfirmedResult({ id }: Job, confirmation: ConfirmationNeeded): Comma
 
 export function refusedResult(
   { id, owner }: Job,
-  { message, cause }: Exclude<ActionAnswer, { readonly answer: 'allow' }>,
+  { answer, message, cause }: Exclude<ActionAnswer, { readonly answer: 'allow' }>,
 ): CommandResult {
   const refused = { id, ok: false, message: `${capitalize(message)}.`, exitCode: exitCode.conflict };
-  return cause === 'permission' ? { ...refused, refusedFor: owner } : refused;
+  if (cause !== 'permission') return refused;
+  return { ...refused, refusedFor: owner, ...(answer === 'confirm' && { mayActForOwner: true }) };
 }
 
 // ------------------------------------------------------------------------------------------ answers

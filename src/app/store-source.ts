@@ -43,7 +43,10 @@ export function createStoreSource(client: Client, io: Pick<Io, 'now'>): JobSourc
     heldCapacity: async ({ id }) => heldCapacity(await client.show(id)),
 
     async *perform({ id }, command, { signal: _signal, ...options }) {
-      const result = await (command === 'clean' ? client.clean(id) : client.sendCommand(id, command, options));
+      const { onBehalfOf } = options;
+      const result = await (command === 'clean'
+        ? client.clean(id, onBehalfOf === undefined ? {} : { onBehalfOf })
+        : client.sendCommand(id, command, options));
       yield { kind: 'result', ...result };
     },
 

@@ -153,6 +153,24 @@ suite('start, stop, resume, rerun and cancel', () => {
     assert.equal(err, 'jobman: 000001 belongs to bob.\njobman: There is no job 000007.\n');
   });
 
+  test('a command in the name of the owner is a question, if the role allows it', async () => {
+    const run = (...flags: readonly string[]) =>
+      jobman(['cancel', '1', ...flags], {
+        jobs: [jobView({ id: '000001' })],
+        answerCommand: (id, _verb, { onBehalfOf }) =>
+          onBehalfOf === 'bob'
+            ? { id, ok: true, message: `${id} ends.`, exitCode: 0 }
+            : { id, ok: false, message: 'It is his.', exitCode: 4, refusedFor: 'bob', mayActForOwner: true },
+      });
+    const asked = await run();
+    assert.deepEqual(
+      [asked.code, asked.err],
+      [4, 'jobman: It is his. Nothing was done in the name of bob. Confirm with --yes.\n'],
+    );
+    const confirmed = await run('--yes');
+    assert.deepEqual([confirmed.code, confirmed.out], [0, '000001 ends.\n'], confirmed.err);
+  });
+
   test('stop --release and --json hand on what they say', async () => {
     const { out, commands } = await jobman(['stop', '42', '--release', '--json'], { jobs: [jobView()] });
     assert.deepEqual(commands, ['stop 000042 release', 'wake']);

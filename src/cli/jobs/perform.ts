@@ -26,11 +26,28 @@ export async function performCommand(
   options: Omit<PerformOptions, 'signal' | 'confirmed'>,
 ): Promise<number> {
   if (command === 'delete' && !(await confirmDelete(cli, await jobs.heldCapacity(job)))) return exitCode.failed;
+  return performOnce(cli, jobs, job, command, options);
+}
+
+async function performOnce(
+  cli: Cli,
+  jobs: Jobs,
+  job: FoundJob,
+  command: PerformedCommand,
+  options: Omit<PerformOptions, 'signal' | 'confirmed'>,
+): Promise<number> {
   const action = `${command.charAt(0).toUpperCase()}${command.slice(1)} it`;
   const result = await untilConfirmed(cli, action, `Job ${job.id} did not change`, (confirmed) =>
     untilInterrupted(cli, (signal) => lastStep(cli, jobs.perform(job, command, { ...options, confirmed, signal }))),
   );
-  return result === null ? exitCode.failed : printResult(cli, result);
+  if (result === null) return exitCode.failed;
+  const { refusedFor: owner, message } = result;
+  if (owner === undefined || result.mayActForOwner !== true) return printResult(cli, result);
+  const refused = `${message} Nothing was done in the name of ${owner}.`;
+  if (await confirm(cli, `${message} ${action} in the name of ${owner}?`, refused))
+    return performOnce(cli, jobs, job, command, { ...options, onBehalfOf: owner });
+  cli.note(refused);
+  return exitCode.failed;
 }
 
 async function confirmDelete(cli: Cli, held: string | null): Promise<boolean> {

@@ -9,6 +9,7 @@ import type { JobActivity } from '../../../src/app/activity.ts';
 import type {
   AllocationView,
   AttemptView,
+  CommandOptions,
   CommandResult,
   ConfirmationNeeded,
   ConfirmationRequired,
@@ -80,7 +81,7 @@ export interface CliHarnessOptions {
   /** Typed input, on a terminal. */
   readonly input?: readonly string[];
   /** The result of a command; by default every command is done. */
-  readonly answerCommand?: (id: string, verb: Verb) => CommandResult;
+  readonly answerCommand?: (id: string, verb: Verb, given: CommandOptions) => CommandResult;
   readonly plan?: Plan;
   /** The result of the grants for every request; by default they cover it. */
   readonly confirmation?: ConfirmationRequired;
@@ -305,7 +306,14 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
         commandOptions.force === true ? 'force' : '',
       ];
       commands.push(callParts.filter(Boolean).join(' '));
-      return options.answerCommand?.(id, verb) ?? { id, ok: true, message: `${id} ${name}: ${verb}`, exitCode: 0 };
+      return (
+        options.answerCommand?.(id, verb, commandOptions) ?? {
+          id,
+          ok: true,
+          message: `${id} ${name}: ${verb}`,
+          exitCode: 0,
+        }
+      );
     },
     logs: async (ref, { worker, attempt, all }) => {
       const { id, folder } = find(ref);
