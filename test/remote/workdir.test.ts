@@ -27,6 +27,7 @@ import { createMachines } from '../../src/backends/machines.ts';
 import { workdirKey } from '../../src/core/model/job.ts';
 import type { RunRequest } from '../../src/remote/transport.ts';
 import { createLocalTransport } from '../support/local-transport.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { readTree } from '../../src/app/tree.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
 import { workdirCopiesIn } from '../../src/files/workdir-copies.ts';
@@ -66,12 +67,15 @@ function openGround(t: TestContext) {
   const log: string[] = [];
   const blobs = createBlobs(world.home);
   const trees = new Map<number, Digest>();
+  let maxBytes = Infinity;
   /** The numbers of contents that were sent for each call. */
   const puts: number[] = [];
   const client = {
     hasBlobs: (digests: readonly Digest[]) => blobs.has(digests),
     putBlobs: (given: Parameters<typeof blobs.put>[0]) => {
       puts.push(given.length);
+      if (given.some(({ content }) => content.byteLength > maxBytes))
+        return Promise.reject(new JobmanError('The body is too large.', exitCode.usage));
       return blobs.put(given);
     },
   };
@@ -104,6 +108,10 @@ function openGround(t: TestContext) {
     blobs,
     puts,
     trees,
+    /** As a server does. */
+    refuseAbove: (bytes: number) => {
+      maxBytes = bytes;
+    },
     take: async (copy: number, from = project) => {
       const indexes = join(world.folder, 'indexes');
       const frozen = await freeze({ from, client, indexes, excluded: join(project, 'jobman-home'), env, at: 1 });
@@ -280,6 +288,15 @@ suite('a working directory on a worker', () => {
       /has 512 MiB in 2 files; the largest are weights\/model\.bin \(512 MiB\).*\.gitignore, which needs a git repository/,
     );
     assert.deepEqual(puts, []);
+  });
+
+  test('with a file that the server refuses names it', async (t) => {
+    const { project, take, refuseAbove } = openGround(t);
+    put(project, 'weights/model.bin', '');
+    truncateSync(join(project, 'weights/model.bin'), 33 * 1024 * 1024);
+    put(project, 'train.py', 'small');
+    refuseAbove(32 * 1024 * 1024);
+    await assert.rejects(take(1), /: weights\/model\.bin in .* has 33 MiB, and the server .* too large\. Nothing was/);
   });
 
   test('in which git ignores everything is refused', async (t) => {

@@ -109,7 +109,13 @@ async function storeContents(
     const digests = await upload(
       client,
       read.map(({ content }) => content),
-    );
+    ).catch((error: unknown) => {
+      // A batch is smaller than the largest body of a server, unless it is one file.
+      const [file, ...others] = read;
+      if (file === undefined || others.length > 0 || !(error instanceof JobmanError) || error.code !== exitCode.usage)
+        throw error;
+      throw refusedFile(from, file.path, file.content.length, error.message);
+    });
     for (const [at, digest] of digests.entries()) {
       const file = read[at];
       if (file !== undefined) index.add(file.path, file.stats, { digest, size: file.content.length });
@@ -287,6 +293,15 @@ function tooLarge(from: string, has: string, limit: string, largest: string): Jo
   return new JobmanError(
     `job.workdir: ${from} has ${has}${largest}. The limit is ${limit}, because jobman copies it to every worker: exclude files with .gitignore, which needs a git repository, and keep data and checkpoints outside of the directory.`,
     exitCode.usage,
+  );
+}
+
+function refusedFile(from: string, path: string, size: number, why: string): JobmanError {
+  const name = Buffer.from(path, 'latin1').toString();
+  return new JobmanError(
+    `job.workdir: ${name} in ${from} has ${megabytes(size)}, and the server does not take it: ${why} Nothing was created.`,
+    exitCode.usage,
+    ['Keep data and checkpoints outside of the directory, as in a bucket, or exclude the file with .gitignore.'],
   );
 }
 
