@@ -77,9 +77,11 @@ suite('a server', { timeout: 180_000 }, () => {
       ['logs', '1'],
       ['wait', '1'],
       ['cost'],
+      ['report', '1'],
     ]) {
       const { code, stderr } = await remote(...args);
       assert.equal(code, 0, `${args.join(' ')}: ${stderr}`);
+      assert.doesNotMatch(stderr, /Warning/, 'of Node');
     }
     assert.equal((await remote('show', '7')).code, 3);
 
@@ -94,6 +96,7 @@ suite('a server', { timeout: 180_000 }, () => {
     const refused = await remote('controller', 'status');
     assert.deepEqual([refused.code, local.length > 20], [2, true]);
     assert.match(refused.stderr, /`jobman controller status` does not work through a server yet/);
+    assert.match((await remote('report', '1', '--bundle')).stderr, /`jobman report --bundle` does not work through a/);
     assert.equal((await remote('list', '-n', 'vision')).code, 2);
     assert.equal(existsSync(world.home), false, 'the home of this machine was not even made');
 

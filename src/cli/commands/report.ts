@@ -12,6 +12,7 @@ import type { Jobs } from '../../app/jobs.ts';
 import type { Plot } from '../../reports/job-plot.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { readMetrics } from '../read-progress.ts';
+import { notOnServerError } from '../../app/server-in-use.ts';
 import { installationFiles, makeBundle } from '../report/bundle.ts';
 import { collectReport, type JobReport } from '../report/job-report.ts';
 import { plotsOf } from '../report/plots.ts';
@@ -23,6 +24,8 @@ export async function report(
   job?: string,
 ): Promise<number> {
   const args = job === undefined ? [] : [job];
+  const server = flags.bundle === true ? await cli.services.server() : null;
+  if (server !== null) throw notOnServerError('`jobman report --bundle`', server);
   if (job === undefined && flags.jobName === undefined) {
     if (flags.bundle !== true) throw usageError('Which job? Give its id or name; `jobman list` shows them.');
     return writeReport(cli, flags, null);
