@@ -107,11 +107,14 @@ export async function createToken(parts: TokenParts, actor: Actor, request: Toke
     // The owner of a new home registers with the first token. Later the login may be one that several users share.
     const isFirstAdmin = isFirstUser && user === actor.user && actor.role === 'admin' && actor.via === 'local';
     const own = registered ?? (isFirstAdmin ? 'admin' : null);
-    if (own === null)
+    if (own === null) {
+      // The owner of the home, whose first token came after another user was registered.
+      const role = user === actor.user && actor.role === 'admin' ? ' --role admin' : '';
       throw new JobmanError(
-        `There is no user ${JSON.stringify(user)}. An admin adds users: jobman user add ${user}`,
+        `There is no user ${JSON.stringify(user)}. An admin adds users: jobman user add ${user}${role}`,
         exitCode.notFound,
       );
+    }
     const highest = user === actor.user ? lowerRole(own, actor.role) : own;
     const role = request.role ?? highest;
     if (lowerRole(role, highest) === role) return role;

@@ -30,7 +30,7 @@ test('an admin adds users and gives them tokens and limits, and the audit log ha
   assert.match(first.stderr, /^Registered the user \S+ as admin\.\nCreated the token tok_\w+ of /);
   assert.match((await run(['user'], 0, fresh)).stdout, /^USER .*\n\S+ +admin /);
   await run(['user', 'add', 'ada']);
-  assert.match((await run(['token', 'create'], 3)).stderr, /An admin adds users: jobman user add/);
+  assert.match((await run(['token', 'create'], 3)).stderr, /An admin adds users: jobman user add \S+ --role admin\n/);
   assert.match((await run(['user', 'add', 'Ada'], 4)).stderr, /too similar to the user ada/);
   assert.match((await run(['user', 'add', 'a\u0007'], 2)).stderr, /"a\\u\{7\}" is not allowed as a user name/);
   const [{ role = null, message = null } = {}] = objects(
