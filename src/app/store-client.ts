@@ -157,7 +157,7 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
         import('./secrets.ts'),
       ]);
       const actor = await whoAmI();
-      requireGeneral(actor, 'store-files', 'store files');
+      requireGeneral(actor, 'store-files', 'create jobs or store their files');
       (await parts.jobFolders()).makeHome();
       const names = (await listSecrets(parts, actor)).map(({ name }) => name);
       return readManifest(parts, request, names);
@@ -174,7 +174,7 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
 
     async putBlobs(blobs) {
       const { requireGeneral } = await import('./require-permission.ts');
-      requireGeneral(await whoAmI(), 'store-files', 'store files');
+      requireGeneral(await whoAmI(), 'store-files', 'create jobs or store their files');
       // Check first: a refused home stays unchanged, and nothing is stored for a job that no controller could run.
       (await parts.jobFolders()).makeHome();
       await parts.isControllerRunning();
@@ -183,7 +183,7 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
 
     async hasBlobs(digests, sizes) {
       const { requireGeneral } = await import('./require-permission.ts');
-      requireGeneral(await whoAmI(), 'store-files', 'store files');
+      requireGeneral(await whoAmI(), 'store-files', 'create jobs or store their files');
       return (await parts.blobs()).has(digests, sizes);
     },
 

@@ -11,7 +11,7 @@ export async function backup(cli: Cli, { withSecrets = false }: BackupFlags, fil
       ? withSecrets
         ? ' It contains the secrets of the home in clear text.'
         : ''
-      : ` ${pluralize(saved.secretsLeftOut, 'file')} with secrets and SSH keys are not in it: see --with-secrets.`;
+      : ` ${pluralize(saved.secretsLeftOut, 'file')} with secrets and SSH keys ${saved.secretsLeftOut === 1 ? 'is' : 'are'} not in it: see --with-secrets.`;
   cli.printResult(saved, `Backed up ${cli.services.home} to ${saved.file}: ${contents}.${secrets}`);
   return exitCode.ok;
 }

@@ -236,7 +236,7 @@ const phrases: Partial<Record<JobOperation, { readonly it: string; readonly aJob
   'accept-exit': { it: 'accept its exit', aJob: 'accept the exit of a job' },
   setup: { it: 'run a setup step', aJob: 'run a setup step of a job' },
   workers: { it: 'use its workers', aJob: 'use the workers of a job' },
-  secrets: { it: 'use their secrets', aJob: 'use secrets' },
+  secrets: { it: 'use its secrets', aJob: 'use secrets' },
 };
 
 function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperation): string {
