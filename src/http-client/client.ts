@@ -119,8 +119,9 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     };
   }
 
-  async function call(route: Route, values: Values): Promise<unknown> {
-    const reply = await send(requestFor(route, values));
+  /** `mayRepeat`: done twice, it has the effect of once. */
+  async function call(route: Route, values: Values, mayRepeat = !route.changes): Promise<unknown> {
+    const reply = await send(requestFor(route, values), mayRepeat);
     if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, tokenRemedy);
     if (reply.status === 204) return undefined;
     if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
@@ -170,7 +171,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     const keyed: CreateRequest = { ...request, idempotencyKey: request.idempotencyKey ?? randomUUID() };
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await call(route, [keyed]);
+        return await call(route, [keyed], true);
       } catch (error) {
         const { cause } = error as JobmanError;
         if (!(cause instanceof NoReply && cause.wasSent) || attempt >= retry.maxTriesIfBroken) throw error;
@@ -192,7 +193,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
         );
       if (operation === 'create') return create(route, values[0] as CreateRequest);
       return operation === 'putBlobs'
-        ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs]))
+        ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
         : call(route, values);
     };
     return [operation, method] as const;
@@ -211,14 +212,14 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
 }
 
 /**
- * A read waits for a server that has answered before: it may restart while a command follows a job. A signal ends the
- * read, after a short time in which the server may still answer.
+ * A request that may be repeated waits for a server that has answered before: it may restart while a command follows a job
+ * or uploads files. A signal ends the wait, after a short time in which the server may still answer.
  */
 function waitingForRestarts(
   http: HttpClient,
   server: string,
   onSignal: OnSignal = () => () => undefined,
-): HttpClient['request'] {
+): (request: HttpRequest, mayRepeat: boolean) => Promise<Reply | NoReply> {
   let hasAnswered = false;
   async function read(request: HttpRequest): Promise<Reply | NoReply> {
     const over = new AbortController();
@@ -244,8 +245,8 @@ function waitingForRestarts(
       clearTimeout(leaving);
     }
   }
-  return async (request) => {
-    if (request.method === 'GET') return read(request);
+  return async (request, mayRepeat) => {
+    if (mayRepeat) return read(request);
     const reply = await http.request(request);
     hasAnswered ||= !(reply instanceof NoReply);
     return reply;

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
-import type { Change, CreateRequest } from '../../src/app/client.ts';
+import type { Change, Client, CreateRequest } from '../../src/app/client.ts';
 import { exitCode } from '../../src/app/errors.ts';
+import { digestOf } from '../../src/catalogue/digest.ts';
 import { parseEvents } from '../../src/http-client/events.ts';
 import { createServerClient, type HttpClientParts } from '../../src/http-client/client.ts';
 import { openServer, token } from '../server/support/server.ts';
@@ -139,9 +140,10 @@ test('a job is created once although the answer to its creation was lost', async
   assert.ok(keys.length === 2 && keys[0] !== undefined && keys[0] === keys[1], String(keys));
 });
 
-test('a read waits for a server that has answered before and restarts', async (t) => {
+test('a read and an upload wait for a server that has answered before and restarts', async (t) => {
   let secrets = async (): Promise<readonly unknown[]> => [];
-  const { server } = await openServer(t, { client: { secrets: () => secrets() } });
+  const putBlobs = () => Promise.resolve();
+  const { server } = await openServer(t, { client: { secrets: () => secrets(), putBlobs } });
   let refused = 0;
   const near = createServer((socket) => {
     if (refused > 0 && refused < 6) {
@@ -157,11 +159,17 @@ test('a read waits for a server that has answered before and restarts', async (t
   await new Promise<void>((resolve) => near.listen(0, '127.0.0.1', resolve));
   t.after(() => near.close());
   const url = `http://127.0.0.1:${(near.address() as AddressInfo).port}`;
-  const read = async (times: number, parts: Partial<HttpClientParts> = {}) => {
+  const content = Buffer.from('x');
+  const upload = (client: Client) => client.putBlobs([{ digest: digestOf(content), content }]);
+  const read = async (
+    times: number,
+    parts: Partial<HttpClientParts> = {},
+    ask: (client: Client) => Promise<unknown> = (client) => client.secrets(),
+  ) => {
     const client = createServerClient({ server: url, token, env: {}, ...parts });
     try {
       for (let time = 0; time < times; time += 1) {
-        await client.secrets();
+        await ask(client);
         await client.close();
         refused = 1;
       }
@@ -170,6 +178,8 @@ test('a read waits for a server that has answered before and restarts', async (t
     }
   };
   await read(2);
+  refused = 0;
+  await read(2, {}, upload);
   await assert.rejects(read(1), { code: exitCode.unreachable });
   refused = 0;
   const onSignal = (call: () => void) => {
