@@ -2,46 +2,8 @@
  * python/jobman/_api.py: the types and the operations of docs/openapi.json for Python 3.9, with its standard library.
  * `npm run reference` writes it.
  */
-import { apiRoutes, type ApiOperation, type Route } from '../src/api/routes.ts';
-
-interface Schema {
-  readonly $ref?: string;
-  readonly type?: string | readonly string[];
-  readonly const?: string | number | boolean | null;
-  readonly enum?: readonly (string | number | boolean | null)[];
-  readonly anyOf?: readonly Schema[];
-  readonly items?: Schema | false;
-  readonly prefixItems?: readonly Schema[];
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly required?: readonly string[];
-  readonly additionalProperties?: boolean | Schema;
-  readonly description?: string;
-}
-
-interface Parameter {
-  readonly name: string;
-  readonly in: 'path' | 'query';
-  readonly required?: boolean;
-  readonly schema: Schema;
-}
-
-interface DocumentOperation {
-  readonly operationId: ApiOperation;
-  readonly description?: string;
-  readonly parameters?: readonly Parameter[];
-  readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, Body>> };
-  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Body>> }>>;
-}
-
-interface Body {
-  readonly schema?: Schema;
-}
-
-interface Document {
-  readonly info: { readonly version: string };
-  readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentOperation>>>>;
-  readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
-}
+import { apiRoutes, type Route } from '../src/api/routes.ts';
+import type { DocumentOperation, OpenApiDocument, Schema } from './openapi-document.ts';
 
 const head = `"""The types and operations of the HTTP API of jobman. Generated from docs/openapi.json: \`npm run reference\`."""
 
@@ -56,7 +18,7 @@ from jobman._http import Blob, Connection, LogPart
 
 /** The text of the module. */
 export function pythonClient(text: string): string {
-  const { info, paths, components } = JSON.parse(text) as Document;
+  const { info, paths, components } = JSON.parse(text) as OpenApiDocument;
   const types: string[] = [];
   for (const [name, schema] of Object.entries(components.schemas)) declare(name, schema, types);
   const operations = Object.values(paths).flatMap((methods) => Object.values(methods));

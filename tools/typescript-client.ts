@@ -3,20 +3,7 @@
  * `npm run build` writes it.
  */
 import { apiRoutes, type ApiOperation } from '../src/api/routes.ts';
-
-interface Schema {
-  readonly $ref?: string;
-  readonly type?: string | readonly string[];
-  readonly const?: unknown;
-  readonly enum?: readonly unknown[];
-  readonly anyOf?: readonly Schema[];
-  readonly items?: Schema | false;
-  readonly prefixItems?: readonly Schema[];
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly required?: readonly string[];
-  readonly additionalProperties?: boolean | Schema;
-  readonly description?: string;
-}
+import type { DocumentOperation, OpenApiDocument, Schema } from './openapi-document.ts';
 
 type Schemas = Readonly<Record<string, Schema>>;
 
@@ -79,19 +66,6 @@ export interface LogPart {
 }
 `;
 
-interface Document {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentOperation>>>>;
-  readonly components: { readonly schemas: Schemas };
-}
-
-interface DocumentOperation {
-  readonly operationId: ApiOperation;
-  readonly description?: string;
-  readonly responses: Readonly<
-    Record<string, { readonly content?: Readonly<Record<string, { readonly schema?: Schema }>> }>
-  >;
-}
-
 interface Arguments {
   readonly $defs: Schemas;
   readonly operations: Readonly<Record<ApiOperation, Schema>>;
@@ -99,7 +73,7 @@ interface Arguments {
 
 /** The text of the declarations. */
 export function typescriptClient(openApi: string, argumentSchemas: string): string {
-  const { paths, components } = JSON.parse(openApi) as Document;
+  const { paths, components } = JSON.parse(openApi) as OpenApiDocument;
   const { $defs, operations } = JSON.parse(argumentSchemas) as Arguments;
   const own = ['Blob', 'LogPart', 'Uint8Array'];
   const types = Object.entries({ ...$defs, ...components.schemas })

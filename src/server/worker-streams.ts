@@ -38,7 +38,7 @@ export function mountWorkerStreams(app: Hono<Env>, parts: AppParts, open: OpenSt
   app.get(workerStreamPath.replaceAll(/\{(\w+)\}/g, ':$1'), async (context) => {
     const { incoming, outgoing } = context.env;
     const upgrade = upgrades.get(incoming);
-    if (upgrade === undefined) throw usageError('This path is for a WebSocket: docs/server.md describes it.');
+    if (upgrade === undefined) throw usageError('This path is for a WebSocket: docs/api.md describes it.');
     const client = await parts.clientOf(context.get('actor'));
     const worker = await findWorker(client, context);
     incoming.socket.once('close', open.admit(context));
@@ -107,7 +107,7 @@ function readOpening(text: string): Opening {
   } catch (error) {
     throw usageError(`The first message is not JSON: ${messageOf(error)}.`);
   }
-  throw usageError('The first message must be a program or a port, as docs/server.md says.');
+  throw usageError('The first message must be a program or a port, as docs/api.md says.');
 }
 
 function isOpening(value: Partial<Record<string, unknown>>): value is Opening & Record<string, unknown> {

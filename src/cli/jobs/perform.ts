@@ -17,13 +17,15 @@ import { listLines } from '../render/list.ts';
 import { columnsOf, layoutOf } from '../screen.ts';
 import { confirm, untilConfirmed } from '../prompt.ts';
 
+type CommandOptions = Omit<PerformOptions, 'signal' | 'confirmed'>;
+
 /** Gives the command, asks for each required confirmation, and resolves with the exit code. */
 export async function performCommand(
   cli: Cli,
   jobs: Jobs,
   job: FoundJob,
   command: PerformedCommand,
-  options: Omit<PerformOptions, 'signal' | 'confirmed'>,
+  options: CommandOptions,
 ): Promise<number> {
   if (command === 'delete' && !(await confirmDelete(cli, await jobs.heldCapacity(job)))) return exitCode.failed;
   return performOnce(cli, jobs, job, command, options);
@@ -34,7 +36,7 @@ async function performOnce(
   jobs: Jobs,
   job: FoundJob,
   command: PerformedCommand,
-  options: Omit<PerformOptions, 'signal' | 'confirmed'>,
+  options: CommandOptions,
 ): Promise<number> {
   const action = `${command.charAt(0).toUpperCase()}${command.slice(1)} it`;
   const result = await untilConfirmed(cli, action, `Job ${job.id} did not change`, (confirmed) =>
