@@ -149,7 +149,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     )?.();
     backends.close();
     await store.close();
-    if (leases !== store) await leases.close();
+    await leases.close();
   }
 }
 

@@ -145,7 +145,7 @@ test('controller stop returns once the process has ended, so that a script may r
   const slow = olderJobman(world, [
     [
       'wiring/controller-process.ts',
-      'if (leases !== store) await leases.close();\n  }\n}',
+      'await leases.close();\n  }\n}',
       'await new Promise((end) => setTimeout(end, 1_000));\n}}',
     ],
   ]);
