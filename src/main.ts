@@ -59,8 +59,6 @@ const io: Io = {
   launcher: [process.execPath, '--no-memory-reducer', process.argv[1] ?? ''],
   version,
   onSignal(call) {
-    // Each request in progress has its own, and `report` sends many at once.
-    process.setMaxListeners(0);
     const listeners = exitSignals.map((name) => [name, () => call(name)] as const);
     for (const [name, listener] of listeners) process.on(name, listener);
     return () => {

@@ -221,11 +221,22 @@ function waitingForRestarts(
   onSignal: OnSignal = () => () => undefined,
 ): (request: HttpRequest, mayRepeat: boolean) => Promise<Reply | NoReply> {
   let hasAnswered = false;
+  // One listener for all requests in progress: a command may send many at once.
+  const leavers = new Set<() => void>();
+  let stopListening: () => void;
+  function whenSignalled(leave: () => void): () => void {
+    leavers.add(leave);
+    if (leavers.size === 1) stopListening = onSignal(() => leavers.forEach((one) => one()));
+    return () => {
+      leavers.delete(leave);
+      if (leavers.size === 0) stopListening();
+    };
+  }
   async function read(request: HttpRequest): Promise<Reply | NoReply> {
     const over = new AbortController();
     let isDown = false;
     let leaving: NodeJS.Timeout | undefined;
-    const release = onSignal(() => {
+    const release = whenSignalled(() => {
       if (isDown || leaving !== undefined) over.abort();
       leaving ??= setTimeout(() => over.abort(), leaveMs);
     });

@@ -190,6 +190,21 @@ test('a read and an upload wait for a server that has answered before and restar
   refused = 0;
   secrets = () => new Promise(() => undefined);
   await assert.rejects(read(1, { onSignal }), { code: exitCode.interrupted }, 'a server that hangs');
+  let [listeners, most, leave] = [0, 0, (): void => undefined];
+  const countListeners = (call: () => void) => {
+    most = Math.max(most, (listeners += 1));
+    leave = call;
+    return () => void (listeners -= 1);
+  };
+  const many = (client: Client) => {
+    const asked = Promise.allSettled(Array.from({ length: 20 }, () => client.secrets()));
+    leave();
+    return asked;
+  };
+  await read(1, { onSignal: countListeners }, async (client) => {
+    for (const { status } of await many(client)) assert.equal(status, 'rejected', 'a signal ends every request');
+  });
+  assert.deepEqual([listeners, most], [0, 1], 'one listener for all requests in progress');
 });
 
 test('a request that changes something is announced, and a read is not', async (t) => {
