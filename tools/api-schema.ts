@@ -197,7 +197,8 @@ const about =
   `Everything that the jobman command does with jobs. Times are milliseconds since 1970-01-01 in UTC. An error is a
 problem document (RFC 9457). In a path, a value that is empty, \`.\` or \`..\`, or that begins with \`~\`, is preceded by \`~\`. A
 list in a query repeats its parameter; an empty list is the parameter with an empty value. docs/api.md explains the
-streams and the bodies that are not JSON.`.replaceAll('\n', ' ');
+streams and the bodies that are not JSON. The paths below /login are not here: they are the pages for a browser and the
+steps of \`jobman login\`, and may change with every version.`.replaceAll('\n', ' ');
 
 function openApiDocument({ methods, requests, answers, named }: DocumentParts): string {
   const paths: Record<string, Record<string, object>> = {};

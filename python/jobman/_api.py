@@ -3587,11 +3587,26 @@ TestAnswer = TypedDict("TestAnswer", {
     "message": "str",
 })
 
+_TicketOptions_use = TypedDict("_TicketOptions_use", {
+    "worker": "float",
+})
+_TicketOptions_use_optional = TypedDict("_TicketOptions_use_optional", {
+    "port": "float",
+}, total=False)
+
+
+# The worker that is used now, and the port for a connection to one. The audit log records it.
+class TicketOptions_use(_TicketOptions_use, _TicketOptions_use_optional):
+    pass
+
+
 TicketOptions = TypedDict("TicketOptions", {
     # The owner for whom the actor gives the command, which is recorded as the actor's.
     "onBehalfOf": "UserName",
     # With the login to each worker, which may need a request to the cloud.
     "logins": "bool",
+    # The worker that is used now, and the port for a connection to one. The audit log records it.
+    "use": "TicketOptions_use",
 }, total=False)
 
 TokenRequest = TypedDict("TokenRequest", {

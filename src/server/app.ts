@@ -89,6 +89,8 @@ export function createApp(parts: AppParts): Hono<Env> {
     if (actor === null || token === undefined) throw new NoToken(token !== undefined);
     context.set('actor', actor);
     context.set('token', token);
+    // Of no use to strangers, except to know what might be wrong with it.
+    context.header(versionHeader, parts.metrics.version);
     return next();
   };
   app.use('/v1/*', authenticate);
@@ -264,13 +266,9 @@ function expectedError(error: unknown, { reportBug }: Pick<AppParts, 'reportBug'
   ]);
 }
 
-/** Every answer has the version of the server, and an error is a problem document. */
+/** An error is a problem document. */
 function addErrors(app: Hono<Env>, parts: AppParts): void {
   const { version } = parts.metrics;
-  app.use((context, next) => {
-    context.header(versionHeader, version);
-    return next();
-  });
   app.onError((error, context) => {
     const expected = expectedError(error, parts);
     const isUnknown = expected.code === exitCode.usage;
@@ -283,10 +281,10 @@ function addErrors(app: Hono<Env>, parts: AppParts): void {
   });
 }
 
-/** A request that this version does not know may be right for the version of its client. */
+/** A request that this version does not know may be right for the version of its client. Strangers learn no version. */
 function withVersions(error: JobmanError, context: Context<Env>, own: string): JobmanError {
-  const theirs = context.req.header(versionHeader);
-  if (theirs === undefined || theirs === own || !/^[\w.+-]{1,40}$/.test(theirs)) return error;
+  const [theirs, actor] = [context.req.header(versionHeader), context.get('actor') as Actor | undefined];
+  if (actor === undefined || theirs === undefined || theirs === own || !/^[\w.+-]{1,40}$/.test(theirs)) return error;
   const { message, code, lines, errorCode, problems, reasons } = error;
   const line = `The client is jobman ${theirs}, and the server jobman ${own}: the other version may not know this.`;
   return new JobmanError(message, code, [...lines, line], { errorCode, problems, reasons });

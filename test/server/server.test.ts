@@ -111,6 +111,13 @@ suite('a request', () => {
         assert.deepEqual(problemOf(await send(server.url, path, { ...sent, headers }))['lines'], []);
     }
     assert.equal((await send(server.url, '/v1/jobs/1', { headers: newer })).status, 200);
+    // Strangers learn no version.
+    for (const path of ['/healthz', '/none', '/v1/jobs/1', '/login/token'])
+      for (const authorization of [undefined, 'Bearer wrong']) {
+        const headers = { 'jobman-version': '9.1.0', ...(authorization !== undefined && { authorization }) };
+        const { text, headers: given } = await send(server.url, path, { headers });
+        assert.deepEqual([given['jobman-version'], text.includes('9.1.0')], [undefined, false], path);
+      }
   });
 
   test('to a server of a newer version has an answer with fields that the client does not know', async (t) => {
