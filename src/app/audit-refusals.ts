@@ -1,5 +1,5 @@
 // Audit refusals: the rows of requests that were not done. A refused read counts; a read that fails for another reason
-// does not, and neither does a question that the user may answer with a confirmation.
+// does not, and neither does a question that the user may answer: with a confirmation, or by acting for the owner.
 
 import { ownNames, type Actor } from '../core/model/user.ts';
 import { auditEntry, type AuditEntry, type AuditObject } from './audit.ts';
@@ -56,7 +56,8 @@ function refusalOf(error: unknown, isChange: boolean): Refusal | null {
 }
 
 function refusedAnswer(answer: unknown): Refusal | null {
-  const { ok, refusedFor, confirmation } = answer as Partial<CommandResult & CreateAnswer>;
+  const { ok, refusedFor, mayActForOwner, confirmation } = answer as Partial<CommandResult & CreateAnswer>;
+  if (mayActForOwner === true) return null;
   if (refusedFor !== undefined) return { outcome: 'denied', detail: {} };
   if (confirmation !== undefined && confirmation !== null) {
     const final = confirmation.reasons.filter(({ token }) => token === null).map(({ kind }) => kind);

@@ -20,7 +20,7 @@ export async function cleanFiles(
   record: () => Promise<void>,
 ): Promise<CommandResult> {
   const check = checkAction(job, 'clean', actor, options);
-  if (check.answer !== 'allow') return refusedResult(job, check);
+  if (check.answer !== 'allow') return refusedResult(job, check, options);
   await record();
   const kept = await removeRunFolders(routes, job);
   // An empty folder makes the next `clean --all` try the hosts again. A TPU may be deleted, and its disks with it.

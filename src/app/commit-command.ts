@@ -20,7 +20,7 @@ import {
 } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import { auditEntry, type AuditEntry } from './audit.ts';
-import type { CommandResult, CommandOptions, ConfirmationNeeded } from './client.ts';
+import type { CommandResult, CommandOptions, ConfirmationNeeded, OnBehalf } from './client.ts';
 import { checkRequest, type GuardParts } from './confirmation.ts';
 import { formatCapacityCost } from './phrases.ts';
 import { capacityTraits } from '../core/decide/allocate.ts';
@@ -52,7 +52,7 @@ export async function commitCommand(
   const text = JSON.stringify([actor.user, verb, request]);
   const outcome = await commitChange(parts, stored, async (job) => {
     const check = checkAction(job, verb, actor, options);
-    if (check.answer !== 'allow') return { answer: refusedResult(job, check), change: null };
+    if (check.answer !== 'allow') return { answer: refusedResult(job, check, options), change: null };
     const guarded = isStart(verb)
       ? await checkRequest(parts, { owner: job.owner, spec: job.spec, job }, { ...options, text })
       : undefined;
@@ -147,10 +147,15 @@ function unconfirmedResult({ id }: Job, confirmation: ConfirmationNeeded): Comma
 export function refusedResult(
   { id, owner }: Job,
   { answer, message, cause }: Exclude<ActionAnswer, { readonly answer: 'allow' }>,
+  { onBehalfOf }: OnBehalf = {},
 ): CommandResult {
   const refused = { id, ok: false, message: `${capitalize(message)}.`, exitCode: exitCode.conflict };
   if (cause !== 'permission') return refused;
-  return { ...refused, refusedFor: owner, ...(answer === 'confirm' && { mayActForOwner: true }) };
+  return {
+    ...refused,
+    refusedFor: owner,
+    ...(answer === 'confirm' && onBehalfOf === undefined && { mayActForOwner: true }),
+  };
 }
 
 // ------------------------------------------------------------------------------------------ answers

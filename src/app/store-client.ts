@@ -445,14 +445,18 @@ function createCommands(
     },
 
     async workerTicket(ref, options = {}) {
-      const [{ job }, { requirePermission }, { workerTicket }] = await Promise.all([
+      const [{ job }, { requirePermission }, { requireWorker, workerTicket }] = await Promise.all([
         find(ref, 'change'),
         import('./require-permission.ts'),
         import('./worker-access.ts'),
       ]);
       requirePermission(job, 'workers', await whoAmI(), options.onBehalfOf);
-      await record('workers', { kind: 'job', id: job.id });
-      return workerTicket(await parts.workerRoutes(), job, options);
+      const ticket = await workerTicket(await parts.workerRoutes(), job, options);
+      if (options.use !== undefined) {
+        requireWorker(job.id, options.use.worker, ticket.workers);
+        await record('workers', { kind: 'job', id: job.id }, { ...options.use });
+      }
+      return ticket;
     },
 
     runStep: (ref, step, options) =>

@@ -39,6 +39,8 @@ export interface WorkerLogin {
 export interface TicketOptions extends OnBehalf {
   /** With the login to each worker, which may need a request to the cloud. */
   readonly logins?: boolean;
+  /** The worker that is used now, and the port for a connection to one. The audit log records it. */
+  readonly use?: { readonly worker: number; readonly port?: number };
 }
 
 /** The way to the workers of a job, for a program that connects by itself. */

@@ -1,5 +1,5 @@
 // Worker streams: WebSockets to the programs and ports of workers. The permission is that of a ticket, which each opening
-// requests and the audit log records.
+// requests; the audit log records the worker and the port.
 
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context, Hono } from 'hono';
@@ -45,7 +45,7 @@ export function mountWorkerStreams(app: Hono<Env>, parts: AppParts, open: OpenSt
     (outgoing as ServerResponse).detachSocket(incoming.socket);
     sockets.handleUpgrade(incoming, upgrade.socket, upgrade.head, (socket) => {
       incoming.socket.setKeepAlive(true, keepAliveMs);
-      const leave = serveStream(socket, (opening, output) => startStream(parts, worker, opening, output));
+      const leave = serveStream(socket, (opening, output) => startStream(parts, client, worker, opening, output));
       const ping = setInterval(() => socket.bufferedAmount === 0 && socket.ping(), keepAliveMs);
       const release = open.keepOpen(context, leave);
       socket.once('close', () => {
@@ -85,12 +85,14 @@ type Opening = ({ readonly kind: 'program' } & ProgramRequest) | { readonly kind
 /** A failure is the end of the session. */
 function startStream(
   parts: Pick<AppParts, 'connectWorker'>,
+  client: Client,
   { job, worker }: FoundWorker,
   text: string,
   output: Required<StreamOutput>,
 ): Session {
   async function start(): Promise<Session> {
     const opening = readOpening(text);
+    await client.workerTicket(job, { use: { worker, ...(opening.kind === 'port' && { port: opening.port }) } });
     const connection = await parts.connectWorker(job, worker);
     if (opening.kind === 'port') return connectPort(connection, opening.port, output);
     const { program, environment, hasInput, terminal = null } = opening;

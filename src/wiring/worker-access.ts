@@ -79,13 +79,15 @@ export async function openWorkers(
     return login;
   }
 
-  async function startOver(worker: number, request: SessionRequest): Promise<Session> {
+  async function startOn(worker: number, request: SessionRequest): Promise<Session> {
+    await ticketFor({ use: { worker } });
+    const shared = relay?.start(ticket.job, worker, request);
+    if (shared !== undefined) return shared;
     const transport = await (await own()).transport(await loginOf(worker));
     return startSession(transport, request, ticket.container ?? '');
   }
 
-  const start: WorkerAccess['start'] = (worker, request) =>
-    relay?.start(ticket.job, worker, request) ?? deferSession(startOver(worker, request));
+  const start: WorkerAccess['start'] = (worker, request) => deferSession(startOn(worker, request));
 
   return {
     ticket,
@@ -93,6 +95,7 @@ export async function openWorkers(
     ...copiesOver(start, io.cwd),
     async tunnel(worker, port) {
       try {
+        await ticketFor({ use: { worker, port } });
         const transport = await (await own()).transport(await loginOf(worker));
         return await transport.tunnel(port);
       } catch (error) {
@@ -102,9 +105,15 @@ export async function openWorkers(
     ssh: {
       hosts: () =>
         Promise.all(
-          Array.from({ length: ticket.workers }, async (_, worker) => (await own()).sshHost(await loginOf(worker))),
+          Array.from({ length: ticket.workers }, async (_, worker) => {
+            await ticketFor({ use: { worker } });
+            return (await own()).sshHost(await loginOf(worker));
+          }),
         ),
-      argv: async (worker, command) => (await own()).sshArgv(await loginOf(worker), command),
+      async argv(worker, command) {
+        await ticketFor({ use: { worker } });
+        return (await own()).sshArgv(await loginOf(worker), command);
+      },
     },
     close() {
       relay?.close();

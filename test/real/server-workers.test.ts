@@ -124,6 +124,14 @@ test('exec, cp, port-forward and ssh reach workers through a server', { timeout:
   }
   const audit = await as(admin, ['audit', '--user', 'grace']);
   assert.match(audit.stdout, /denied +workers +job 000001/);
+  const used = await as(admin, ['audit', '--user', 'ada', '--json', '--limit', '1000']);
+  const rows = used.stdout.trimEnd().split('\n');
+  const uses = rows.flatMap((line) => {
+    const row = JSON.parse(line) as Readonly<Record<string, unknown>>;
+    return row['operation'] === 'workers' ? [JSON.stringify(row['detail'])] : [];
+  });
+  assert.deepEqual(uses.slice(-2).toSorted(), ['{"worker":0}', '{"worker":1}'], 'the first exec');
+  assert.ok(uses.includes(JSON.stringify({ worker: 0, port })), uses.join());
 
   // A server that is killed ends what runs through it, and the next one continues.
   const running = startJobman(world, ['exec', '1', '--workers', '0', '--', 'echo begun; exec sleep 4719'], {

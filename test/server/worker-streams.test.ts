@@ -9,7 +9,14 @@ import { test, type TestContext } from 'node:test';
 import { WebSocket } from 'ws';
 import type { AppParts } from '../../src/server/app.ts';
 import { JobmanError, exitCode } from '../../src/app/errors.ts';
-import type { Program, Session, SessionEnd, TerminalSize, WorkerTicket } from '../../src/app/worker-access.ts';
+import type {
+  Program,
+  Session,
+  SessionEnd,
+  TerminalSize,
+  TicketOptions,
+  WorkerTicket,
+} from '../../src/app/worker-access.ts';
 import { createWorkerStreams } from '../../src/http-client/worker-streams.ts';
 import { entryOf } from '../../src/remote/session.ts';
 import type { Sshd } from '../remote/sshd.ts';
@@ -22,7 +29,7 @@ const ticket: WorkerTicket = { job: '000042', allocation: 3, workers: 2, contain
 const line = (text: string): Program => ({ kind: 'line', line: text });
 const ended = (code: number): SessionEnd => ({ kind: 'ended', exitCode: code, signal: null });
 
-/** A server whose worker is that sshd; `tickets` are the requested references. */
+/** A server whose worker is that sshd; `tickets` are the requested references, and the uses that are recorded. */
 async function openStreams(t: TestContext, sshd: Sshd | null, parts: Partial<AppParts> = {}) {
   const tickets: unknown[] = [];
   const transport = sshd === null ? null : transportOn(sshd);
@@ -30,8 +37,8 @@ async function openStreams(t: TestContext, sshd: Sshd | null, parts: Partial<App
   const taken: number[] = [];
   const { server } = await openServer(t, {
     client: {
-      async workerTicket(ref: string) {
-        tickets.push(ref);
+      async workerTicket(ref: string, { use }: TicketOptions = {}) {
+        tickets.push(use ?? ref);
         if (ref === '000043')
           throw new JobmanError('Job 000043 is not yours.', exitCode.conflict, [], { errorCode: 'forbidden' });
         return ticket;
@@ -84,7 +91,7 @@ sshdTest(
     cat.session.end();
     assert.deepEqual(await cat.session.ended, ended(7));
     assert.ok(cat.out().equals(bytes));
-    assert.deepEqual([cat.err(), tickets], ['err\n', ['000042']]);
+    assert.deepEqual([cat.err(), tickets], ['err\n', ['000042', { worker: 1 }]]);
 
     const terminal = begin(line('stty size; read a; stty size; exit 5'), { terminal: { columns: 101, rows: 33 } });
     assert.ok(await eventually(() => terminal.out().includes('33 101')));
@@ -101,7 +108,7 @@ sshdTest(
 );
 
 sshdTest('a port of a worker is connected in both directions, also after one side has sent all', async (sshd, t) => {
-  const { streams } = await openStreams(t, sshd);
+  const { streams, tickets } = await openStreams(t, sshd);
   const echo = createServer({ allowHalfOpen: true }, (socket: Socket) => {
     const got: Buffer[] = [Buffer.from('all: ')];
     socket.on('data', (chunk: Buffer) => got.push(chunk));
@@ -115,6 +122,7 @@ sshdTest('a port of a worker is connected in both directions, also after one sid
   const bytes = randomBytes(2_500_000);
   tunnel.end(bytes);
   assert.ok((await buffer(tunnel)).equals(Buffer.concat([Buffer.from('all: '), bytes])));
+  assert.deepEqual(tickets, ['000042', { worker: 0, port }]);
 
   echo.close();
   const closed = await streams.tunnel(ticket, 0, port);
