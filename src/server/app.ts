@@ -89,7 +89,7 @@ export function createApp(parts: AppParts): Hono<Env> {
     if (actor === null || token === undefined) throw new NoToken(token !== undefined);
     context.set('actor', actor);
     context.set('token', token);
-    // Of no use to strangers, except to know what might be wrong with it.
+    // Without a token it would only tell which faults the server may have.
     context.header(versionHeader, parts.metrics.version);
     return next();
   };
@@ -281,7 +281,7 @@ function addErrors(app: Hono<Env>, parts: AppParts): void {
   });
 }
 
-/** A request that this version does not know may be right for the version of its client. Strangers learn no version. */
+/** A request that this version does not know may be right for the version of its client. Only a valid token learns the version. */
 function withVersions(error: JobmanError, context: Context<Env>, own: string): JobmanError {
   const [theirs, actor] = [context.req.header(versionHeader), context.get('actor') as Actor | undefined];
   if (actor === undefined || theirs === undefined || theirs === own || !/^[\w.+-]{1,40}$/.test(theirs)) return error;

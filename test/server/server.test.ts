@@ -111,7 +111,7 @@ suite('a request', () => {
         assert.deepEqual(problemOf(await send(server.url, path, { ...sent, headers }))['lines'], []);
     }
     assert.equal((await send(server.url, '/v1/jobs/1', { headers: newer })).status, 200);
-    // Strangers learn no version.
+    // Without a token there is no version.
     for (const path of ['/healthz', '/none', '/v1/jobs/1', '/login/token'])
       for (const authorization of [undefined, 'Bearer wrong']) {
         const headers = { 'jobman-version': '9.1.0', ...(authorization !== undefined && { authorization }) };
