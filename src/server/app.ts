@@ -89,7 +89,7 @@ export function createApp(parts: AppParts): Hono<Env> {
     if (actor === null || token === undefined) throw new NoToken(token !== undefined);
     context.set('actor', actor);
     context.set('token', token);
-    // Without a token it would only tell which faults the server may have.
+    // Without a token it would only show which faults the server may have.
     context.header(versionHeader, parts.metrics.version);
     return next();
   };
