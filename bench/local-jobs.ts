@@ -147,6 +147,7 @@ const idleController: ControllerService = {
       running: true,
       pid: 1,
       version: null,
+      isServer: false,
       isOutdated: false,
       startedAt: null,
       otherDatabase: null,

@@ -54,6 +54,7 @@ export function measureStarts(): Promise<readonly Result[]> {
       schema: schemaVersion,
       startedAt: Date.now(),
       database: 'state.db',
+      isServer: false,
     } satisfies ControllerFile;
     writeFileSync(join(home.path, 'controller.json'), JSON.stringify(file));
     const all = [bareNode, ...measuredCommands];

@@ -4,6 +4,8 @@ import { billingReport, type BillingGrouping, type BillingReport } from '../repo
 import type { Instant } from '../core/model/time.ts';
 import type { BillingExport, BillingExportData, BillingPeriod } from './billing-export.ts';
 import type { Store } from './ports.ts';
+import { isAllowedProject } from './require-permission.ts';
+import type { TpuSettings } from './tpus.ts';
 import type { UsageRow } from '../reports/usage.ts';
 
 export interface BillingRequest extends BillingPeriod {
@@ -41,19 +43,27 @@ function groupingsOf(given: readonly BillingGrouping[], hasExport: boolean): rea
   return given.length > 0 ? ['job'] : ['day'];
 }
 
-/** `since` and `until` are midnights in UTC. Throws what `BillingExport.read` throws. */
+/**
+ * `since` and `until` are midnights in UTC. A user who may use some projects only gets the charges of these. Throws what
+ * `BillingExport.read` throws.
+ */
 export async function readBilling(
   parts: {
     readonly billing: BillingExport | null;
     readonly store: Pick<Store, 'usage'>;
     readonly installation: string | null;
     readonly now: Instant;
+    readonly settings: Pick<TpuSettings, 'allowedProjects'>;
   },
   { by, since, until }: BillingRequest,
 ): Promise<BillingAnswer> {
   const { billing, store, installation, now } = parts;
-  const usage = await store.usage({ since, until });
-  const data = (await billing?.read({ since, until })) ?? null;
+  const isVisible = (project: string | null): boolean =>
+    isAllowedProject(parts.settings.allowedProjects ?? null, project ?? '');
+  const ledger = await store.usage({ since, until });
+  const usage = ledger.filter(({ source, project }) => source !== 'tpu' || isVisible(project));
+  const all = (await billing?.read({ since, until })) ?? null;
+  const data = all && { ...all, rows: all.rows.filter(({ project }) => isVisible(project)) };
   const leftOut = kindsLeftOut(usage);
   const report = billingReport({
     by: groupingsOf(by, billing !== null),

@@ -12,6 +12,7 @@ import {
 import { mapConcurrent, reportsOf } from './concurrency.ts';
 import { quote } from '../catalogue/shell.ts';
 import type { Store } from './ports.ts';
+import { isAllowedProject } from './require-permission.ts';
 import {
   countProgress,
   describeError,
@@ -34,22 +35,26 @@ export interface CheckpointReport {
 
 /**
  * The report so far; the last one is complete. Reads every folder once: buckets through the storage API, folders of this
- * machine directly. A folder is listed if the actor may read one of its jobs. Throws StoreError.
+ * machine directly. A folder is listed if the actor may read one of its jobs and use its project. Throws StoreError.
  */
 export async function* readCheckpoints(
   parts: Pick<StorageParts, 'storageOf'> & {
     readonly countFiles: CountFiles;
     readonly store: Pick<Store, 'list'>;
     /** The login of its project reads the buckets of jobs that run on this machine. */
-    readonly settings: Pick<TpuSettings, 'project'>;
+    readonly settings: Pick<TpuSettings, 'project' | 'allowedProjects'>;
     readonly isReadable: (job: Job) => boolean;
   },
   signal: AbortSignal,
 ): AsyncGenerator<CheckpointReport, void> {
   const { isReadable } = parts;
+  const { allowedProjects = null } = parts.settings;
   const { jobs } = await parts.store.list({ maxFinished: null, includeRemoved: true });
   const all = checkpointFolders(jobs);
-  const folders = all.folders.filter((folder) => folder.jobs.some(isReadable));
+  const folders = all.folders.filter(
+    ({ jobs: writers, project }) =>
+      writers.some(isReadable) && (project === null || isAllowedProject(allowedProjects, project)),
+  );
   const unlisted = all.unlisted.filter(isReadable).map(({ id }) => id);
   const problems = new Map<string, StorageProblem>();
   const contents = new Map<CheckpointFolder, FolderContents>();

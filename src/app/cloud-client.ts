@@ -9,7 +9,7 @@ import type { BillingExport } from './billing-export.ts';
 import type { CountFiles } from './checkpoints.ts';
 import { untilLeft } from './concurrency.ts';
 import type { CachedResult, ImagePort, RegistryAnswer } from './images.ts';
-import type { BucketPort, Orphan } from './ports.ts';
+import { projectOf, type BucketPort, type Orphan } from './ports.ts';
 import type { QuotaCache, QuotaPort } from './quota.ts';
 import type { StorageParts } from './storage.ts';
 import type { ClientParts, RecordChange, WhoAmI } from './store-client.ts';
@@ -162,11 +162,6 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: Re
       return { statuses, notice: parts.startNotice?.() ?? null };
     },
   };
-}
-
-/** In the name of its resource. */
-function projectOf({ resource }: Orphan): string | undefined {
-  return /^projects\/([^/]+)\//.exec(resource)?.[1];
 }
 
 function createImageClient(parts: Pick<ClientParts, 'registry'>): Pick<Client, 'images' | 'image'> {

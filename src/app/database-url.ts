@@ -1,5 +1,7 @@
 // The URL of a database on a server, which may contain a password.
 
+import { exitCode, JobmanError } from './errors.ts';
+
 export const databaseVariable = 'JOBMAN_DATABASE';
 
 /** A clause about a controller. */
@@ -8,6 +10,14 @@ export function formatOtherDatabase(database: string): string {
 }
 
 export const otherDatabaseRemedy = `Set ${databaseVariable} or the setting "database" to the same value everywhere. To use the one of this command: jobman controller restart`;
+
+export function otherDatabaseError(pid: number | null, database: string): JobmanError {
+  return new JobmanError(
+    `The controller of this home (process ${pid ?? '?'}) ${formatOtherDatabase(database)}.`,
+    exitCode.conflict,
+    [otherDatabaseRemedy],
+  );
+}
 
 type Env = Readonly<Record<string, string | undefined>>;
 

@@ -8,7 +8,7 @@ import type { OutcomeResult } from '../core/model/observation.ts';
 import type { Instant } from '../core/model/time.ts';
 import { asClause } from './format.ts';
 import { recordOrphanUsage } from './record-orphan.ts';
-import { locationPrefix, type Store, type Orphan } from './ports.ts';
+import { locationPrefix, projectOf, type Store, type Orphan } from './ports.ts';
 import {
   claimingJobs,
   forgettable,
@@ -77,6 +77,8 @@ export function createOrphanOperations(parts: {
   readonly now: () => Instant;
 }): OrphanOperations {
   const { store, cloud, settings, now } = parts;
+  const isVisible = (project: string | undefined): boolean =>
+    isAllowedProject(settings.allowedProjects ?? null, project ?? '');
 
   /** From the deletion on it is not charged any more. */
   async function recordEnd(orphan: Orphan): Promise<void> {
@@ -96,15 +98,13 @@ export function createOrphanOperations(parts: {
 
   return {
     async observe() {
-      const recorded = await store.orphans();
+      const recorded = (await store.orphans()).filter((orphan) => isVisible(projectOf(orphan)));
       // A deleted job no longer counts for its project; its orphans are recorded.
       const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
       const specs = tpuSpecs(jobs, settings.forgottenProjects);
       const { tpus, unchecked, anyAnswered } = await observeScopes(
         cloud,
-        mergeScopes(tpuScopes({}, settings, specs), orphanScopes(recorded)).filter(({ project }) =>
-          isAllowedProject(settings.allowedProjects ?? null, project),
-        ),
+        mergeScopes(tpuScopes({}, settings, specs), orphanScopes(recorded)).filter(({ project }) => isVisible(project)),
       );
       const installation = parts.installation ?? '';
       const claiming = await claimingJobs(store, tpus, jobs, installation);
@@ -118,7 +118,7 @@ export function createOrphanOperations(parts: {
         others: rows.filter(({ owner }) => owner.kind === 'installation' || owner.kind === 'none'),
         unchecked,
         anyAnswered,
-        forgettable: forgettable(jobs, settings),
+        forgettable: forgettable(jobs, settings).filter(isVisible),
       };
     },
     async observeAgain(orphans) {

@@ -714,6 +714,10 @@ export function locationPrefix(capacity: CapacitySpec): string | null {
   return capacity.kind === 'tpu' ? `projects/${capacity.project}/locations/${capacity.zone}/` : null;
 }
 
+export function projectOf({ resource }: Pick<Orphan, 'resource'>): string | undefined {
+  return /^projects\/([^/]+)\//.exec(resource)?.[1];
+}
+
 /** The encrypted secrets in the database. Throws StoreError. */
 export interface SecretRows {
   /** The named ones, by name. */

@@ -72,6 +72,8 @@ export interface ControllerStatus {
   readonly running: boolean;
   readonly pid: number | null;
   readonly version: string | null;
+  /** True if it is part of a running `jobman server`. */
+  readonly isServer: boolean;
   /** True if it knows an older version of the database than this program. The next command that needs it replaces it. */
   readonly isOutdated: boolean;
   readonly startedAt: Instant | null;
@@ -86,7 +88,11 @@ export interface ControllerStatus {
 
 export interface ControllerService {
   /** Runs in the foreground; resolves with the exit code. `idleExitMs`: null for no limit, absent for the setting. */
-  run(options: { readonly idleExitMs?: number | null; readonly meter?: Meter }): Promise<number>;
+  run(options: {
+    readonly idleExitMs?: number | null;
+    readonly isServer?: boolean;
+    readonly meter?: Meter;
+  }): Promise<number>;
   start(): Promise<{ readonly started: boolean; readonly pid: number }>;
   stop(): Promise<{ readonly stopped: boolean }>;
   status(): Promise<ControllerStatus>;

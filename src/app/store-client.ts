@@ -383,8 +383,13 @@ function createReports(
     usage: (query) => store.usage(query),
 
     async zones(query) {
-      const { zonesOf } = await import('./zones.ts');
-      return zonesOf(store, query, now());
+      const [{ projects = null, ...actor }, { zonesOf }, { isAllowedProject, requireProject }] = await Promise.all([
+        whoAmI(),
+        import('./zones.ts'),
+        import('./require-permission.ts'),
+      ]);
+      requireProject({ ...actor, projects }, query.project);
+      return (await zonesOf(store, query, now())).filter(({ project }) => isAllowedProject(projects, project));
     },
 
     async cost(request) {

@@ -80,6 +80,8 @@ export interface ControllerFile extends ControllerProgram {
   readonly startedAt: Instant;
   /** Its name, without a password. Null for a controller that is too old to name it. */
   readonly database: string | null;
+  /** True for the controller of `jobman server`. */
+  readonly isServer: boolean;
 }
 
 export const heartbeatInterval: Duration = 5 * second;
@@ -115,12 +117,14 @@ function parseControllerFile(value: unknown): ControllerFile | null {
     schema = 0,
     startedAt,
     database = null,
+    isServer = false,
   } = value as Partial<Record<keyof ControllerFile, unknown>>;
   if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid < 1) return null;
   if (typeof startedAt !== 'number' || !(Math.abs(startedAt) <= maxTimestamp)) return null;
   if (typeof schema !== 'number' || !Number.isSafeInteger(schema)) return null;
   if (database !== null && typeof database !== 'string') return null;
-  return typeof version === 'string' ? { pid, version, schema, startedAt, database } : null;
+  if (typeof version !== 'string') return null;
+  return { pid, version, schema, startedAt, database, isServer: isServer === true };
 }
 
 /** The largest distance from 1970 that a Date can represent, in milliseconds. */

@@ -29,6 +29,7 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock
   /** The name of the database for clients, without a password. */
   readonly database: string;
   readonly pid: number;
+  readonly isServer: boolean;
   /** The database version that this program knows. */
   readonly schema: number;
   /** Registers a callback for a signal; the returned function removes it. */
@@ -79,7 +80,7 @@ function controllerFile(home: string): string {
 
 /** One controller, for a caller that holds the lock. */
 function createLockedRun(options: RunControllerOptions) {
-  const { home, pid, version, schema, database, log } = options;
+  const { home, pid, version, schema, database, isServer, log } = options;
   const startedAt = options.clock.now();
   const file = controllerFile(home);
   // If the home was removed or the database replaced, this process works on files that no other process sees.
@@ -151,7 +152,7 @@ function createLockedRun(options: RunControllerOptions) {
         utimes(file, now, now, () => undefined);
       }, heartbeatInterval);
       try {
-        const described: ControllerFile = { pid, version, schema, startedAt, database };
+        const described: ControllerFile = { pid, version, schema, startedAt, database, isServer };
         writeAtomically(file, `${JSON.stringify(described)}\n`);
         controller.start();
         options.onStarted?.();

@@ -102,6 +102,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       keptPasses: settings.passes,
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,
+      isServer: parts.isServer === true,
       onStop: (call) => io.onSignal(call),
       createBackgroundTasks: () => [
         openClusterMirror(parts, settings, store, clock, (line) => logger.info(line)),
@@ -156,7 +157,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
 export function runningElsewhere(home: string): JobmanError {
   const other = readController(home);
   const which = other === null ? '' : `: process ${other.pid}, version ${other.version}`;
-  return new JobmanError(`A controller of ${home} is already running${which}.`, exitCode.conflict, [
+  const what = other?.isServer === true ? 'server' : 'controller';
+  return new JobmanError(`A ${what} of ${home} is already running${which}.`, exitCode.conflict, [
     'To run it here instead: jobman controller stop',
   ]);
 }

@@ -8,7 +8,7 @@ import type { ControllerService, ControllerStatus, Io } from '../app/services.ts
 import type { Settings } from '../app/settings.ts';
 import { schemaVersion } from '../store/database.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
-import { formatOtherDatabase, otherDatabaseRemedy } from '../app/database-url.ts';
+import { otherDatabaseError } from '../app/database-url.ts';
 import { otherDatabase } from './controller-database.ts';
 import { databaseOf, hasDatabase } from './paths.ts';
 import {
@@ -44,6 +44,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       running: file !== null || isControllerRunning(home),
       pid: file?.pid ?? null,
       version: file?.version ?? null,
+      isServer: file?.isServer === true,
       isOutdated: file !== null && file.schema < schemaVersion,
       startedAt: file?.startedAt ?? null,
       otherDatabase: other,
@@ -112,12 +113,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       const running = readController(home);
       const program: ControllerProgram = { version: io.version, schema: schemaVersion };
       const other = await otherDatabase(parts);
-      if (running !== null && other !== null)
-        throw new JobmanError(
-          `The controller of this home (process ${running.pid}) ${formatOtherDatabase(other)}.`,
-          exitCode.conflict,
-          [otherDatabaseRemedy],
-        );
+      if (running !== null && other !== null) throw otherDatabaseError(running.pid, other);
       // A controller that knows fewer tables commits without writing the others.
       if (running?.version === io.version && running.schema >= schemaVersion) {
         await forgetWakeUps(parts);

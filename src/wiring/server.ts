@@ -5,6 +5,7 @@ import { clientFor } from '../app/store-client.ts';
 import { labClientFor } from '../lab/lab-client.ts';
 import type { Actor } from '../core/model/user.ts';
 import { createAuthenticate, type TokenView } from '../app/tokens.ts';
+import { otherDatabaseError } from '../app/database-url.ts';
 import { JobmanError, exitCode, messageOf, usageError } from '../app/errors.ts';
 import { createMeter } from '../app/meter.ts';
 import type { ControllerService, Io, ServerFlags, Services } from '../app/services.ts';
@@ -12,7 +13,6 @@ import { settingsFile } from '../files/files.ts';
 import { isNetwork, resolveSettingPath, type ServerSettings } from '../app/settings.ts';
 import { readTls, type TlsFiles, type TlsIdentity } from '../files/certificates.ts';
 import { isLoopback } from '../http/client.ts';
-import { readController } from '../controller/lock.ts';
 import { defaultLimits } from '../server/limits.ts';
 import { listen, type Listening, type ListenOptions } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
@@ -48,8 +48,9 @@ export async function runServer(options: ServerOptions): Promise<number> {
   await store.changeCount();
   const login = createLoginRoutes(io, home, { ...clients, warn: (line) => log.warn(line) });
   await login.check();
-  // The controller finds it too, but only after the address is printed.
-  if (readController(home) !== null) throw runningElsewhere(home);
+  const former = await controller.status();
+  if (former.isServer) throw runningElsewhere(home);
+  if (former.otherDatabase !== null) throw otherDatabaseError(former.pid, former.otherDatabase);
   let server: Listening;
   try {
     server = await listen(address, {
@@ -82,13 +83,15 @@ export async function runServer(options: ServerOptions): Promise<number> {
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => (closed ??= server.close());
   const forget = io.onSignal(() => void close());
-  io.stdout.write(`The server runs at ${server.url}. Stop it: Ctrl-C\n`);
   try {
+    // Only now, so that a server that cannot start leaves its jobs a controller.
+    if ((await controller.stop()).stopped) log.info(`replaced the controller of process ${former.pid ?? 'unknown'}`);
+    io.stdout.write(`The server runs at ${server.url}. Stop it: Ctrl-C\n`);
     const isAdmins = ({ role, revokedAt, expiresAt }: TokenView): boolean =>
       role === 'admin' && revokedAt === null && expiresAt > io.now();
     if (!(await access.tokens(null)).some(isAdmins))
       io.stdout.write('No admin has a token for it yet. Create one: jobman token create\n');
-    return await controller.run({ idleExitMs: null, meter });
+    return await controller.run({ idleExitMs: null, isServer: true, meter });
   } finally {
     await close();
     forget();

@@ -6,7 +6,9 @@ import type { Client } from '../../src/app/client.ts';
 import type { Orphan } from '../../src/app/ports.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aMember, noon, tpuCapacity } from '../support/builders.ts';
+import { day } from '../../src/core/model/time.ts';
+import { clouds } from '../contract/clouds.ts';
+import { aMember, noon, tpuCapacity, tpuSpec } from '../support/builders.ts';
 import { clientParts } from '../support/client-parts.ts';
 
 const orphanIn = (project: string): Orphan => ({
@@ -42,6 +44,34 @@ test('a query about another project is refused before the cloud gets a request, 
     await assert.rejects(query(client, 'lab'), asked, String(query));
     await assert.rejects(query(client, 'emulator'), asked, String(query));
   }
+  await assert.rejects(client.zones({ project: 'other' }), { errorCode: 'forbidden' });
   await assert.rejects(client.quotaWarnings(tpuCapacity({ project: 'other' })), { errorCode: 'forbidden' });
-  assert.equal((await store.access.audit({ actors: null, limit: 50, denied: true })).length, queries.length + 1);
+  assert.equal((await store.access.audit({ actors: null, limit: 50, denied: true })).length, queries.length + 2);
+});
+
+test('a list of all projects has only those of the user', async () => {
+  const store = openStore({ file: ':memory:' });
+  for (const project of ['lab', 'other']) {
+    await store.insert({ owner: 'ada', by: 'ada', spec: tpuSpec({}, { project }), manifest: '', at: noon });
+    await store.recordOrphan({ ...orphanIn(project), job: project });
+  }
+  const charge = { day: '2026-11-28', service: 'Cloud TPU', sku: null, installation: null, job: null, currency: 'USD' };
+  const rows = ['lab', 'other', null].map((project) => ({ ...charge, project, cost: 5, credits: 0, netUsd: 5 }));
+  const about = { unreadableRows: 0, firstUsageAt: null, exportedAt: null, bytesRead: 0, bytesCharged: 0 };
+  const billing = async () => ({ table: 'lab.costs.export', read: async () => ({ ...about, rows }) });
+  const parts = clientParts('/nowhere', store, {
+    now: () => noon,
+    clouds: async () => ({ ...(await clouds()), billing }),
+  });
+  const readAs = async (projects: readonly string[] | null) => {
+    const client = clientFor(async () => aMember('ada', { projects }), parts);
+    const { report } = await client.billing({ by: [], since: noon, until: noon + day });
+    return {
+      zones: (await client.zones({})).map(({ project }) => project),
+      orphans: (await client.orphans()).orphans.map(({ job }) => job).filter((job) => job !== '000042'),
+      billed: report.billed.map(({ netAmount }) => netAmount),
+    };
+  };
+  assert.deepEqual(await readAs(null), { zones: ['lab', 'other'], orphans: ['lab', 'other'], billed: [15] });
+  assert.deepEqual(await readAs(['lab']), { zones: ['lab'], orphans: ['lab'], billed: [5] });
 });

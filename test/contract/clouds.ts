@@ -12,7 +12,7 @@ import type { Fixture } from './client.ts';
 
 const tpu = observedTpu('vit-000042-1', { label: { installation: 'ours00', job: '000042', allocation: 1 } });
 
-const clouds: ClientParts['clouds'] = async () => ({
+export const clouds: ClientParts['clouds'] = async () => ({
   tpus: {
     list: async () => ({ tpus: [tpu], unchecked: [] }),
     pricePerHour: () => 2,

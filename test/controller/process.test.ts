@@ -57,6 +57,7 @@ async function optionsFor(
     database: 'state.db',
     store,
     pid: 4242,
+    isServer: false,
     version: '1.0.0',
     schema: 4,
     backendOf: none,
@@ -108,7 +109,7 @@ test('while a controller starts, clients never read the pid of a killed one', as
   const home = await newHome(t);
   await writeFile(
     join(home, 'controller.json'),
-    `${JSON.stringify({ pid: 1111, version: '0.9.0', schema: 4, startedAt: 0, database: null } satisfies ControllerFile)}\n`,
+    `${JSON.stringify({ pid: 1111, version: '0.9.0', schema: 4, startedAt: 0, database: null, isServer: false } satisfies ControllerFile)}\n`,
   );
   const { onStop, stop } = stoppable();
   const running = runController(await optionsFor(t, home, { onStop }));
@@ -224,7 +225,14 @@ test('a controller.json with values of other types counts as missing, so that no
     writeFileSync(join(home, 'controller.json'), text);
     return readController(home);
   };
-  const good = { pid: 4242, version: '1.2.3', schema: 4, startedAt: 1_700_000_000_000, database: 'state.db' };
+  const good = {
+    pid: 4242,
+    version: '1.2.3',
+    schema: 4,
+    startedAt: 1_700_000_000_000,
+    database: 'state.db',
+    isServer: false,
+  };
   assert.deepEqual(read(JSON.stringify(good)), good);
   for (const pid of [-1, 0, -4242, 1.5, '-1', '4242', null, true, [4242]])
     assert.equal(read(JSON.stringify({ ...good, pid })), null, String(pid));

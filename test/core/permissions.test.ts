@@ -10,6 +10,7 @@ import {
   checkCopyPermission,
   checkPermission,
   type GeneralOperation,
+  type JobOperation,
   permissionOf,
   permittedOwners,
   permissions,
@@ -139,24 +140,32 @@ test('a refusal by the role names the owner or the role', () => {
   assert.equal(message(checkPermission(created, 'create', eve, 'ada')), 'only ada may create a job of ada');
 });
 
-test('only an admin and users with that host create a job on the machine of the server with a token, or one that uses a file of its settings', () => {
+test('only an admin and users with that host run a program on the machine of the server with a token, or one that uses a file of its settings', () => {
   const token = { id: 'tok_1', name: 'laptop' };
-  const create = (spec: JobSpec, actor: Actor) => checkPermission({ owner: actor.user, spec }, 'create', actor).answer;
+  const answer = (operation: JobOperation, spec: JobSpec, actor: Actor) =>
+    checkPermission({ owner: 'ada', spec }, operation, actor, 'ada').answer;
+  const create = (spec: JobSpec, actor: Actor) => answer('create', spec, actor);
   const ada = aMember('ada', { via: 'token', token });
   const here = { ...tpuSpec(), command: { ...tpuSpec().command, runsOn: 'controller' as const } };
   const both = localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1', 'localhost'] } });
   const key = { ...tpuSpec({}, { privateKey: { kind: 'setting', setting: 'lab.privateKey' } }) };
   for (const spec of [localSpec(), here, both, key]) {
-    assert.deepEqual(
-      [
-        create(spec, ada),
-        create(spec, { ...ada, role: 'admin' }),
-        create(spec, { ...ada, mayUseServerMachine: true }),
-        create(spec, aMember('ada')),
-      ],
-      ['deny', 'allow', 'allow', 'allow'],
-    );
+    for (const operation of ['create', 'start', 'resume', 'rerun'] as const)
+      assert.deepEqual(
+        [
+          answer(operation, spec, ada),
+          answer(operation, spec, { ...ada, role: 'admin' }),
+          answer(operation, spec, { ...ada, mayUseServerMachine: true }),
+          answer(operation, spec, aMember('ada')),
+        ],
+        ['deny', 'allow', 'allow', 'allow'],
+      );
   }
   const other = localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } });
   assert.deepEqual([create(other, ada), create(tpuSpec(), ada)], ['allow', 'allow']);
+  // The workers of a job whose command runs there are elsewhere.
+  for (const operation of ['workers', 'setup'] as const)
+    assert.deepEqual([answer(operation, both, ada), answer(operation, here, ada)], ['deny', 'allow'], operation);
+  for (const operation of ['stop', 'cancel', 'delete', 'read'] as const)
+    assert.equal(answer(operation, localSpec(), ada), 'allow', operation);
 });

@@ -55,12 +55,15 @@ suite('a server', { timeout: 180_000 }, () => {
     const served = { JOBMAN_HOME: join(world.folder, 'served') };
     const created = await jobman(world, ['token', 'create', '--name', 'laptop'], { env: served });
     assert.equal(created.code, 0, created.stderr);
+    assert.equal((await jobman(world, ['controller', 'start'], { env: served })).code, 0);
     const server = startJobman(world, ['server', '--listen', '127.0.0.1:0'], { env: served });
     await server.waitForOutput(/The server runs at \S+\./);
     const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
+    const status = await jobman(world, ['controller', 'status'], { env: served });
+    assert.match(status.stdout, /^The server, which is also the controller, /, 'it replaced the controller');
     const second = await jobman(world, ['server', '--listen', '127.0.0.1:0'], { env: served });
     assert.deepEqual([second.code, second.stdout], [4, ''], 'no address that ends at once');
-    assert.match(second.stderr, /^jobman: A controller of \S+ is already running: process \d+, /);
+    assert.match(second.stderr, /^jobman: A server of \S+ is already running: process \d+, /);
     const env = { JOBMAN_SERVER: url, JOBMAN_TOKEN: created.stdout.trim() };
     const remote = (...args: readonly string[]) => jobman(world, args, { env });
 

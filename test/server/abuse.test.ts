@@ -34,7 +34,7 @@ test('a job of a member is refused on the machine of the server, and one of an a
     const create = clientOf(holder('member')).create({ spec, manifest: '' });
     await assert.rejects(create, {
       errorCode: 'forbidden',
-      message: /only an admin(?:, or a user whom an admin allows the host localhost,)? may create/i,
+      message: /only an admin(?:, or a user whom an admin allows the host localhost,)? may run/i,
     });
   }
   for (const spec of [localSpec(), here])

@@ -22,7 +22,7 @@ export async function status(cli: Cli): Promise<number> {
   const waits =
     now.waitsFor === null ? '' : ` It waits: the controller of another home, on ${now.waitsFor}, runs the jobs.`;
   const sentence = now.running
-    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}${waits}${unusable}${silent}`
+    ? `The ${now.isServer ? 'server, which is also the controller,' : 'controller'} has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).${other}${waits}${unusable}${silent}`
     : (await isControllerRunning(cli))
       ? 'The controller of this home does not run; that of another home works for the database.'
       : 'The controller does not run; the next command that needs it starts it.';

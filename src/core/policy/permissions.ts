@@ -181,26 +181,31 @@ export function checkPermission(
 ): ActionAnswer {
   const answer = permissionOf(actor, job, operation);
   if (answer === 'allow' || (answer === 'confirm' && onBehalfOf === job.owner)) {
-    const problem = operation === 'create' ? controllerMachineProblem(actor, job.spec) : null;
+    const problem = controllerMachineProblem(actor, operation, job.spec);
     return problem === null ? allowed : { answer: 'deny', cause: 'permission', message: problem };
   }
   const message = owns(actor, job.owner) ? roleMessage(actor, operation) : ownersOnlyMessage(job, operation);
   return { answer, cause: 'permission', message };
 }
 
+/** They run the command of the job, perhaps with a new copy of its working directory. */
+const starts: readonly JobOperation[] = ['create', 'start', 'resume', 'rerun'];
+
 /**
- * The reason against a new job on the controller's machine, or with a file that its settings name. The owner of a token may
- * have no login there, and a program there can read all that the controller's login can, the database and all secrets too.
+ * The reason against a program on the controller's machine, or one with a file that its settings name. The owner of a token
+ * may have no login there, and a program there can read all that the controller's login can, the database and all secrets too.
  */
-function controllerMachineProblem(actor: Actor, spec: JobSpec): string | null {
+function controllerMachineProblem(actor: Actor, operation: JobOperation, spec: JobSpec): string | null {
+  const isStart = starts.includes(operation);
+  if (!isStart && operation !== 'setup' && operation !== 'workers') return null;
   if (actor.token === undefined || actor.role === 'admin' || actor.mayUseServerMachine === true) return null;
   const { capacity, command } = spec;
-  if (hostNamesOf(capacity).includes(ownHost) || command.runsOn === 'controller')
-    return 'a program on the machine of the server can read the secrets of all users, so only an admin, or a user whom an admin allows the host localhost, may create such a job there';
+  if (hostNamesOf(capacity).includes(ownHost) || (isStart && command.runsOn === 'controller'))
+    return 'a program on the machine of the server can read the secrets of all users, so only an admin, or a user whom an admin allows the host localhost, may run one there';
   const setting = secretRefsOf(spec).find((ref) => ref.kind === 'setting');
-  return setting === undefined
+  return setting === undefined || !isStart
     ? null
-    : `only an admin may create a job that uses the file of the setting ${setting.setting}`;
+    : `only an admin may run a job that uses the file of the setting ${setting.setting}`;
 }
 
 /**

@@ -442,6 +442,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
         running: true,
         pid: 7,
         version: '0.1.0',
+        isServer: false,
         isOutdated: false,
         startedAt: 0,
         otherDatabase: null,
