@@ -2479,6 +2479,16 @@ MetricsView = TypedDict("MetricsView", {
     "dashboards": "DashboardLinks",
 })
 
+NamedHost = TypedDict("NamedHost", {
+    "name": "str",
+    # `[user@]host[:port]`, or a name of ssh_config; null: this machine.
+    "ssh": "Union[str, None]",
+    # Maximum number of jobs that run there at the same time.
+    "slots": "float",
+    # The slots share them evenly; null: not declared.
+    "gpus": "Union[float, None]",
+})
+
 # The values that are chosen for a new user.
 NewLabUser = TypedDict("NewLabUser", {
     # Unique, and not ambiguous on a command line (names.ts). Letters of any language are allowed.
@@ -2799,6 +2809,24 @@ Override = TypedDict("Override", {
     "value": "str",
 })
 
+# One entry of the setting `prices`: exactly one of the first three fields, and exactly one of the two amounts.
+OwnPrice = TypedDict("OwnPrice", {
+    # A type like `v6e-8`, a generation like `v5e`, or a pattern like `v4-*`.
+    "accelerator": "str",
+    # Name of a resource flavor of Kubernetes jobs.
+    "flavor": "str",
+    # Name of a machine; `localhost` is the machine of the controller.
+    "host": "str",
+    # A zone, or a pattern like `us-*`.
+    "zone": "str",
+    "pricing": "PricedTier",
+    # For one slice of the accelerator, one pod of the flavor, or the host.
+    "usdPerHour": "float",
+    "usdPerChipHour": "float",
+    # A day (from 00:00 UTC) or a time.
+    "since": "str",
+}, total=False)
+
 # The budget of the job's owner in one period of a grant. The jobs of the owner that match the grant share it.
 OwnerBudget = TypedDict("OwnerBudget", {
     # The capacity of the grant: `spot v4-* in us-*`, `all TPUs`.
@@ -2907,6 +2935,8 @@ PoolQueue = TypedDict("PoolQueue", {
     "usedBy": "List[str]",
     "waiting": "List[str]",
 })
+
+PricedTier = Literal["spot", "preemptible", "ondemand", "reserved"]
 
 Pricing = Literal["spot", "ondemand", "preemptible"]
 
@@ -4526,6 +4556,18 @@ class Operations(Connection):
     ) -> str:
         """The id of the job of that name, even if the name looks like an id. Status 404 or 409."""
         return self._json('GET', f'/v1/names/{self._segment(name)}', query={'purpose': purpose})
+
+    def hosts(
+        self,
+    ) -> List[NamedHost]:
+        """This machine is the first."""
+        return self._json('GET', '/v1/hosts')
+
+    def own_prices(
+        self,
+    ) -> List[OwnPrice]:
+        """The setting `prices`."""
+        return self._json('GET', '/v1/prices')
 
     def host_queues(
         self,

@@ -123,7 +123,9 @@ export const routes: { readonly [Method in Operation]: Route } = {
   revokeToken: json('change DELETE /v1/tokens/{ref}', 'path ref', 'query user'),
   audit: json('GET /v1/audit', 'fields query'),
 
+  hosts: json('GET /v1/hosts'),
   hostQueues: json('GET /v1/host-queues'),
+  ownPrices: json('GET /v1/prices'),
   zones: json('GET /v1/zones', 'fields query'),
   tpus: json('GET /v1/tpus', 'fields query'),
   quota: json('GET /v1/quota', 'fields query'),

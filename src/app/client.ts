@@ -40,6 +40,7 @@ import type {
 } from './cluster/objects.ts';
 import type { BillingAnswer, BillingRequest } from './billing.ts';
 import type { DiffSide } from './diff.ts';
+import type { NamedHost } from './hosts.ts';
 import type { ImageDetails, ImageQuery, ImageRow, RegistryAnswer } from './images.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { OrphanReport, OrphanView } from './orphans.ts';
@@ -48,6 +49,7 @@ import type { BucketStatus, Blob, Orphan, UsageFilter } from './ports.ts';
 import type { QuotaQuery, QuotaReport } from './quota.ts';
 import type { RefPurpose } from './refs.ts';
 import type { QuotaRow } from '../reports/quota.ts';
+import type { OwnPrice } from '../reports/prices.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { CheckpointReport } from './checkpoints.ts';
 import type { StorageQuery, StorageReport } from './storage.ts';
@@ -809,6 +811,10 @@ export interface Client {
    * all the time.
    */
   list(query: ListQuery): Promise<JobList>;
+  /** This machine is the first. */
+  hosts(): Promise<readonly NamedHost[]>;
+  /** The setting `prices`. */
+  ownPrices(): Promise<readonly OwnPrice[]>;
   /** This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots. */
   hostQueues(): Promise<readonly PoolQueue[]>;
   /** The zones in which jobs have got capacity, with the newest answers of the cloud. */

@@ -1,6 +1,6 @@
 // Doctor: the checks of `jobman doctor`. wiring/doctor.ts reads the facts; this file decides what they mean.
 
-import type { Host } from './hosts.ts';
+import type { NamedHost } from './hosts.ts';
 import { day, second, type Duration, type Instant } from '../core/model/time.ts';
 import { quote } from '../catalogue/shell.ts';
 import { mailAddressOf } from '../core/model/notify.ts';
@@ -65,7 +65,7 @@ export const hostScript = `[ -r /proc/self/environ ] && echo proc
 gpus=$(nvidia-smi --list-gpus 2>/dev/null) && printf 'gpus %s\\n' "$(printf '%s\\n' "$gpus" | grep -c ^GPU)"`;
 
 export function checkHost(
-  { name, ssh, gpus, command }: Pick<Host, 'name' | 'gpus'> & { readonly ssh: string; readonly command: string },
+  { name, ssh, gpus, command }: Pick<NamedHost, 'name' | 'gpus'> & { readonly ssh: string; readonly command: string },
   answer:
     | { readonly kind: 'no_answer'; readonly reason: string; readonly remedy?: string }
     | { readonly kind: 'ended'; readonly stdout: Uint8Array },

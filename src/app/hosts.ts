@@ -25,7 +25,7 @@ const host = refined(
   },
 );
 
-function sharingProblem({ slots, gpus }: Pick<Host, 'slots' | 'gpus'>): string | null {
+function sharingProblem({ slots, gpus }: Pick<NamedHost, 'slots' | 'gpus'>): string | null {
   return gpus === null || gpus % slots === 0
     ? null
     : `has ${gpus} GPUs, which ${slots} slots cannot share evenly; each slot gets the same number of GPUs`;
@@ -51,7 +51,7 @@ export const hostsKind = objectMap(
   host,
 );
 
-export interface Host {
+export interface NamedHost {
   readonly name: string;
   /** `[user@]host[:port]`, or a name of ssh_config; null: this machine. */
   readonly ssh: string | null;
@@ -61,12 +61,12 @@ export interface Host {
   readonly gpus: number | null;
 }
 
-export function hostOf(name: string, { ssh, slots, gpus }: HostSetting): Host {
+export function hostOf(name: string, { ssh, slots, gpus }: HostSetting): NamedHost {
   return { name, ssh, slots: slots ?? gpus ?? 1, gpus: gpus ?? null };
 }
 
 /** This machine is the first. */
-export function hostsOf({ local, hosts }: Pick<Settings, 'local' | 'hosts'>): readonly Host[] {
+export function hostsOf({ local, hosts }: Pick<Settings, 'local' | 'hosts'>): readonly NamedHost[] {
   const named = Object.entries(hosts).map(([name, one]) => hostOf(name, one));
   return [{ name: ownHost, ssh: null, slots: local.slots, gpus: local.gpus || null }, ...named];
 }

@@ -60,7 +60,7 @@ export function localRemedies(chosenBy: ServerInUse['chosenBy']): readonly strin
 /** For a part of this machine, while another machine's server is in use. */
 export function notOnServerError(what: string, server: ServerInUse): JobmanError {
   return usageError(
-    `${what} does not work through a server yet: it is about this machine, and the server in use is ${formatServer(server)}. Nothing was changed.`,
+    `${what} does not work through a server: it is about this machine, and the server in use is ${formatServer(server)}. Nothing was changed.`,
     localRemedies(server.chosenBy),
   );
 }

@@ -1,12 +1,11 @@
 // Store client: the Client in this process, over the store.
 
-import type { Pool } from '../core/policy/admission.ts';
 import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
 import { ownersLike, ownNames, type Actor, type UserName } from '../core/model/user.ts';
 import { isFinishedPhase, phaseOf, type Phase } from '../core/decide/phase.ts';
 import { ownHost, type JobSpec } from '../core/model/spec.ts';
-import type { Price } from '../reports/prices.ts';
+import type { OwnPrice, Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { AuditEntry, AuditObject } from './audit.ts';
 import type { ArchivedLogs, ClusterStore } from './cluster/objects.ts';
@@ -16,6 +15,7 @@ import { untilLeft } from './concurrency.ts';
 import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
+import type { NamedHost } from './hosts.ts';
 import type { ImagePort } from './images.ts';
 import type { StepRunner } from './manual-step.ts';
 import { noticesAbout, type Channels, type NotificationStore } from './notifications/outbox.ts';
@@ -68,7 +68,9 @@ export interface ClientParts {
   readonly prepareCloud?: (spec: JobSpec) => Promise<void>;
   /** A message for the user about the programs that were started since the last call; null: none was. */
   readonly startNotice?: () => string | null;
-  readonly pools: () => Promise<readonly Pool[]>;
+  readonly pools: () => Promise<readonly NamedHost[]>;
+  /** Of the settings. */
+  readonly ownPrices: () => Promise<readonly OwnPrice[]>;
   /** `tpu.project` of the settings. */
   readonly defaultProject: () => Promise<string | null>;
   /** Loaded at the first ticket. */
@@ -162,6 +164,9 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
       const names = (await listSecrets(parts, actor)).map(({ name }) => name);
       return readManifest(parts, request, names);
     },
+
+    hosts: () => parts.pools(),
+    ownPrices: () => parts.ownPrices(),
 
     async hostQueues() {
       const { readHostQueues } = await import('./host-queues.ts');

@@ -38,9 +38,11 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
   }
 }
 
-async function requireThisMachine({ usesHome, names }: JobmanCommand, services: Services): Promise<void> {
+async function requireThisMachine({ usesHome, names, hidden }: JobmanCommand, services: Services): Promise<void> {
   const server = usesHome === undefined ? null : await services.server();
-  if (server !== null) throw notOnServerError(`\`jobman ${names[0]}\``, server);
+  // Like `emulator act`, which stands for all verbs of the emulator.
+  const name = hidden === true ? names[0]?.split(' ')[0] : names[0];
+  if (server !== null) throw notOnServerError(`\`jobman ${name}\``, server);
 }
 
 function scanArguments(command: JobmanCommand, args: readonly string[]): ReturnType<typeof scan> {

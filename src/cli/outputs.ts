@@ -27,7 +27,7 @@ import type { CheckResult } from '../app/doctor.ts';
 import type { DiffSide, TextDifference, ValueDifference } from '../app/diff.ts';
 import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
 import type { HeldTpus } from '../app/held-tpus.ts';
-import type { Host } from '../app/hosts.ts';
+import type { NamedHost } from '../app/hosts.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
@@ -835,7 +835,7 @@ export interface LabTpuStateOutput {
   readonly workers: number;
 }
 
-interface HostOutput extends Host {
+interface HostOutput extends NamedHost {
   /** The jobs that hold a slot there, even while the host does not answer. */
   readonly jobs: readonly string[];
 }

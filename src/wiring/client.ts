@@ -91,6 +91,7 @@ export function createClientParts(services: Services): {
     },
     startNotice,
     pools: async () => hostsOf(await services.settings()),
+    ownPrices: async () => (await services.settings()).prices,
     defaultProject: async () => (await services.settings()).tpu.project,
     grants: async () => (await services.settings()).grants,
     ...machines,

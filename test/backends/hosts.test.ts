@@ -3,7 +3,7 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { CapacityPort } from '../../src/app/ports.ts';
-import { hostsOf, type Host } from '../../src/app/hosts.ts';
+import { hostsOf, type NamedHost } from '../../src/app/hosts.ts';
 import type { Allocation, Job } from '../../src/core/model/job.ts';
 import { createHostsCapacity, parseSshAddress } from '../../src/backends/hosts/hosts.ts';
 import { freshJob, spec, World } from '../core/world.ts';
@@ -65,7 +65,7 @@ test('a follower has the function that cancels before the first bytes come', asy
 
 suite('capacity', () => {
   const [gpu1] = hostsOf({ local: { slots: 1, gpus: 0 }, hosts: { gpu1: { ssh: 'ada@gpu1:2222' } } }).slice(1);
-  const capacityWith = (...hosts: readonly Host[]) =>
+  const capacityWith = (...hosts: readonly NamedHost[]) =>
     createHostsCapacity({ hosts, resolve: async (address) => `${address} resolved`, now: () => 7 });
   const jobOn = (...hosts: readonly string[]) =>
     freshJob(spec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts } })).job;

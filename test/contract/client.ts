@@ -853,7 +853,7 @@ export function clientSuite(implementation: OpenClient): void {
       login: () => assert.fail('a clean needs no login'),
       connect: () => assert.fail('a clean makes no connection'),
     });
-    const pools = async () => [{ name: 'gpu1', slots: 1, gpus: null }];
+    const pools = async () => [{ name: 'gpu1', ssh: null, slots: 1, gpus: null }];
     const fixture = openFixture(t, { workerRoutes, pools });
     const id = await fixture.create(
       localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu1'] } }),

@@ -383,6 +383,8 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   zones: { kind: 'none', because: 'the answers of the cloud belong to no job' },
   isControllerRunning: { kind: 'none', because: 'the sentences of `why` say it' },
   installationId: { kind: 'none', because: 'the labels of all TPUs have it' },
+  hosts: { kind: 'none', because: 'every user may name them in a manifest' },
+  ownPrices: { kind: 'none', because: 'the costs that every user sees follow from them' },
   hostQueues: { kind: 'none', because: 'the ids of waiting jobs, which the list shows' },
   checkLabCommand: { kind: 'none', because: 'only the role counts: a test of its own' },
   wake: { kind: 'none', because: 'only the role counts: a test of its own' },

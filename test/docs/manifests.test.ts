@@ -108,7 +108,7 @@ test('no stored spec of a manifest names a file or folder of the machine that cr
   writeFileSync(join(project, 'train.py'), '');
   const store = openStore({ file: join(world.home, 'state.db') });
   world.atEnd(() => store.close());
-  const pools = async () => ['localhost', 'gpu1', 'gpu2'].map((name) => ({ name, slots: 1, gpus: null }));
+  const pools = async () => ['localhost', 'gpu1', 'gpu2'].map((name) => ({ name, ssh: null, slots: 1, gpus: null }));
   const client = clientFor(async () => aMember('ada'), clientParts(world.home, store, { now: Date.now, pools }));
   const sources = [
     ...shown.map(({ document, line, text }) => ({ name: `${document}:${line}`, file: join(project, 'x.yaml'), text })),

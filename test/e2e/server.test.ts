@@ -98,7 +98,9 @@ suite('a server', { timeout: 180_000 }, () => {
     const local = jobmanProgram.commands.filter(({ usesHome }) => usesHome !== undefined);
     const refused = await remote('controller', 'status');
     assert.deepEqual([refused.code, local.length > 20], [2, true]);
-    assert.match(refused.stderr, /`jobman controller status` does not work through a server yet/);
+    assert.match(refused.stderr, /`jobman controller status` does not work through a server: /);
+    assert.match((await remote('emulator', 'preempt', '1')).stderr, /`jobman emulator` does not work through/);
+    assert.match((await remote('hosts')).stdout, /^localhost +the server's machine .*\ngpu1 +ada@127\.0\.0\.1:1 /m);
     assert.match((await remote('report', '1', '--bundle')).stderr, /`jobman report --bundle` does not work through a/);
     assert.equal((await remote('list', '-n', 'vision')).code, 2);
     assert.equal(existsSync(world.home), false, 'the home of this machine was not even made');

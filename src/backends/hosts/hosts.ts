@@ -3,10 +3,10 @@
 
 import { hostname } from 'node:os';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import type { Host } from '../../app/hosts.ts';
+import type { NamedHost } from '../../app/hosts.ts';
 import type { AllocationRef, CapacityPort, WorkerRef } from '../../app/ports.ts';
 import type { WorkerLogin } from '../../app/worker-access.ts';
-import { openAttempt, type Host as Addresses } from '../../core/model/job.ts';
+import { openAttempt, type Host } from '../../core/model/job.ts';
 import {
   known,
   unknown,
@@ -78,7 +78,7 @@ export function createHostRoutes({ home, pool }: { readonly home: string; readon
  * job that was deleted by force it is absent, because its user has given up the machine.
  */
 export function createHostsCapacity(options: {
-  readonly hosts: readonly Host[];
+  readonly hosts: readonly NamedHost[];
   /** The host name behind an address, of the user's ssh_config. */
   readonly resolve: (address: string) => Promise<string>;
   readonly now: () => Instant;
@@ -93,7 +93,7 @@ export function createHostsCapacity(options: {
     const { job, allocation } = ref;
     const attempt = openAttempt(job);
     const isStarted = attempt !== undefined && attempt.startedAt !== null && attempt.allocation === allocation.ordinal;
-    const hosts: Addresses[] = [];
+    const hosts: Host[] = [];
     const unusable = (reason: string): Observed<AllocationStatus> =>
       job.removed ? known({ state: 'absent', detail: reason }, now()) : unknown(reason, now());
     for (const [worker, name] of names.entries()) {

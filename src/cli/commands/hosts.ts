@@ -14,12 +14,13 @@ const unfinished = ['queued', 'setup', 'running', 'recovering', 'stopping'] as c
 
 export async function list(cli: Cli): Promise<number> {
   const client = await cli.services.client();
-  const [settings, queues, { rows }] = await Promise.all([
-    cli.services.settings(),
+  const isOwn = (await cli.services.server()) === null;
+  const [known, queues, { rows }] = await Promise.all([
+    client.hosts(),
     client.hostQueues(),
     client.list({ phases: unfinished }),
   ]);
-  const hosts = hostsOf(settings).map((host) => ({
+  const hosts = known.map((host) => ({
     ...host,
     jobs: queues.find(({ pool }) => pool === host.name)?.usedBy ?? [],
   }));
@@ -29,7 +30,7 @@ export async function list(cli: Cli): Promise<number> {
     const messageOf = (id: string) => rows.find((row) => row.id === id)?.message ?? 'deleted';
     const columns: readonly Column<(typeof hosts)[number]>[] = [
       { title: 'HOST', text: ({ name }) => name },
-      { title: 'SSH', text: ({ ssh }) => ssh ?? 'this machine' },
+      { title: 'SSH', text: ({ ssh }) => ssh ?? (isOwn ? 'this machine' : "the server's machine") },
       { title: 'SLOTS', side: 'right', text: ({ slots }) => String(slots) },
       { title: 'GPUS', side: 'right', text: ({ gpus }) => String(gpus ?? '-') },
       { title: 'JOBS', text: ({ jobs }) => jobs.map((id) => `${id} ${messageOf(id)}`).join(', ') || '-' },
@@ -41,7 +42,7 @@ export async function list(cli: Cli): Promise<number> {
         const users = rows.filter((row) => row.hosts.includes(name)).map(({ id }) => id);
         cli.note(`${name} is not in the settings, and has ${pluralize(users.length, 'job')}: ${formatList(users)}`);
       }
-    if (hosts.length === 1) cli.note('Add another machine: jobman hosts add NAME --ssh ADDRESS');
+    if (hosts.length === 1 && isOwn) cli.note('Add another machine: jobman hosts add NAME --ssh ADDRESS');
   }
   return exitCode.ok;
 }

@@ -10,7 +10,7 @@ import { columnsOf } from '../screen.ts';
 import type { PricesFlags } from '../table/flags.ts';
 
 export async function prices(cli: Cli, { zone }: PricesFlags & GlobalFlags, ...names: readonly string[]) {
-  const { prices: own } = await cli.services.settings();
+  const own = await (await cli.services.client()).ownPrices();
   const unknown = unknownNames(own, names).map(
     ({ name, suggestion }) =>
       `${JSON.stringify(name)} is not an accelerator type, and the setting \`prices\` has no price for it.` +

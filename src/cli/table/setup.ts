@@ -194,7 +194,6 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['hosts', 'hosts list', 'hosts ls'],
-    usesHome: true,
     summary: 'List your own machines: address, slots, GPUs, jobs',
     about:
       'A manifest names them, as in `hosts: [gpu1]`. localhost is this machine, with the settings local.slots and ' +

@@ -86,7 +86,6 @@ export const usage = grouped('Usage', [
   }),
   command({
     names: ['prices'],
-    usesHome: true,
     summary: "List what accelerators cost: Google's list prices, and your own",
     usage: '[type...] [--zone z]',
     about:

@@ -30,6 +30,7 @@ import type { Cluster } from '../../../src/app/cluster/cluster.ts';
 import { clusterSettingsOf } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
+import { hostsOf } from '../../../src/app/hosts.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { run } from '../../support/output-schema.ts';
 import type { Verb } from '../../../src/core/decide/commands.ts';
@@ -273,6 +274,8 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     setSecret: unavailable('secrets'),
     replaceJobSecret: unavailable('secrets'),
     deleteSecret: unavailable('secrets'),
+    hosts: async () => hostsOf(await services.settings()),
+    ownPrices: async () => (await services.settings()).prices,
     hostQueues: async () => {
       const own = jobs.filter(({ hosts, phase }) => hosts.includes('localhost') && !isFinishedPhase(phase));
       const waiting = own.filter(({ phase }) => phase === 'queued').map(({ id }) => id);
