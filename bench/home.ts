@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { DatabaseAddress } from '../src/store/open-database.ts';
 import { isRunning } from './machine.ts';
 
 export const root = join(import.meta.dirname, '..');
@@ -71,6 +72,11 @@ export async function withDatabase<T>(measure: (url: string) => Promise<T>): Pro
   } finally {
     await query(`drop database ${name} with (force)`);
   }
+}
+
+export function databaseOf({ path }: Home): DatabaseAddress {
+  const { database } = JSON.parse(readFileSync(join(path, 'settings.json'), 'utf8')) as { readonly database?: string };
+  return database === undefined ? { file: join(path, 'state.db') } : { url: database };
 }
 
 async function withNewHome<T>(measure: (home: Home) => Promise<T>, settings: object): Promise<T> {

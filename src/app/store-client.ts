@@ -376,13 +376,9 @@ function createReports(
           import('./require-permission.ts'),
           import('../core/policy/permissions.ts'),
         ]);
-        const load = async (wanted: readonly string[]) => (await store.loadMany(wanted)).map(({ job }) => job);
-        for (const job of await load(ids ?? [])) requirePermission(job, 'read', actor);
-        const readable = async (wanted: readonly string[] | null): Promise<readonly Job[]> => {
-          const jobs = wanted === null ? (await store.list({ maxFinished: 0 })).jobs : await load(wanted);
-          return jobs.filter((job) => permissionOf(actor, job, 'read') === 'allow');
-        };
-        yield* changesSince({ store, files, now, readable }, cursor, ids ?? null, signal);
+        for (const { job } of await store.loadMany(ids ?? [])) requirePermission(job, 'read', actor);
+        const isReadable = (job: Pick<Job, 'owner' | 'spec'>) => permissionOf(actor, job, 'read') === 'allow';
+        yield* changesSince({ store, files, now }, { cursor, ids: ids ?? null, isReadable }, signal);
       }),
 
     usage: (query) => store.usage(query),

@@ -4,7 +4,7 @@ import { toProblem } from '../api/problem.ts';
 import { encodeEvent } from '../api/wire.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Duration } from '../core/model/time.ts';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 
 export interface StreamOptions {
   /** A comment is sent after so long without a value, so that no program on the way closes the connection. */
@@ -35,9 +35,23 @@ export interface Reading<T> {
 
 const encoder = new TextEncoder();
 
+/** Changes, which all streams share: each is encoded once. */
+const encodedChanges = new WeakMap<object, Uint8Array>();
+
+function encode(value: unknown): Uint8Array {
+  if (typeof value !== 'object' || value === null || !('cursor' in value)) return encoder.encode(encodeEvent(value));
+  const bytes = encodedChanges.get(value) ?? encoder.encode(encodeEvent(value));
+  encodedChanges.set(value, bytes);
+  return bytes;
+}
+
+/** A part of a stream is at most so long, unless one value is longer. */
+const partBytes = 64 * 1024;
+
 /**
- * One event for each value. Nothing is read ahead: the next value is asked for when the reader has taken the last one.
- * Ends with the event `end`, or `problem` with the error; without either, the connection broke, or the server stops.
+ * One event for each value; those that are ready are one part. Without a reader only one value is read ahead: the next ones
+ * are asked for when the reader has taken the last part. Ends with the event `end`, or `problem` with the error; without
+ * either, the connection broke, or the server stops.
  */
 export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs, expected }: StreamOptions) {
   let pending: Promise<IteratorResult<unknown>> | undefined = first;
@@ -61,22 +75,39 @@ export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs
       void next.then(resolve, reject).finally(() => clearTimeout(timer));
     });
   }
+  /** Adds the value and those that are ready. True at the end. */
+  async function take(result: IteratorResult<unknown>, parts: Uint8Array[]): Promise<boolean> {
+    const turn = setImmediate().then(() => null);
+    let size = 0;
+    for (let next: IteratorResult<unknown> | null = result; next !== null;) {
+      pending = undefined;
+      if (next.done === true) parts.push(encoder.encode(encodeEvent(null, 'end')));
+      else parts.push(encode(next.value));
+      size += parts.at(-1)?.length ?? 0;
+      if (next.done === true) return true;
+      if (size >= partBytes || hasLeft) return false;
+      pending = iterator.next();
+      // Its failure is reported with the next part.
+      pending.catch(() => undefined);
+      next = await Promise.race([pending, turn]);
+    }
+    return false;
+  }
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        let text: string;
+        const parts: Uint8Array[] = [];
         let isOver = false;
         try {
           const result = hasLeft ? null : await nextOrNull();
-          if (result !== null) pending = undefined;
-          isOver = hasLeft || result?.done === true;
-          text = result === null ? ': \n\n' : isOver ? encodeEvent(null, 'end') : encodeEvent(result.value);
+          if (result === null) parts.push(encoder.encode(': \n\n'));
+          else isOver = await take(result, parts);
         } catch (error) {
           isOver = true;
-          text = encodeEvent(toProblem(expected(error)), 'problem');
+          parts.push(encoder.encode(encodeEvent(toProblem(expected(error)), 'problem')));
         }
-        if (!hasLeft) controller.enqueue(encoder.encode(text));
-        if (isOver) controller.close();
+        if (!hasLeft) controller.enqueue(Buffer.concat(parts));
+        if (isOver || hasLeft) controller.close();
       },
       cancel: leave,
     },
