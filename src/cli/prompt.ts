@@ -16,10 +16,11 @@ export async function confirm(
   question: string,
   refused: string,
   reasons: readonly string[] = [refused],
+  how = 'Confirm',
 ): Promise<boolean> {
   if (cli.yes) return true;
   if (!canAsk(cli)) {
-    throw new JobmanError(`${refused} Confirm with --yes.`, exitCode.conflict, [], {
+    throw new JobmanError(`${refused} ${how} with --yes.`, exitCode.conflict, [], {
       errorCode: 'confirmation_required',
       reasons,
     });

@@ -100,6 +100,7 @@ export interface ServerClient extends Client {
 /** Connects with the first call. */
 export function createServerClient(parts: HttpClientParts): ServerClient {
   const { server, token, version, ca = null, env, beforeChange, tokenRemedy } = parts;
+  const given = { ca, tokenRemedy };
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
   const send = waitingForRestarts(http, server, parts.onSignal);
 
@@ -122,7 +123,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   /** `mayRepeat`: done twice, it has the effect of once. */
   async function call(route: Route, values: Values, mayRepeat = !route.changes): Promise<unknown> {
     const reply = await send(requestFor(route, values), mayRepeat);
-    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, tokenRemedy);
+    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, given);
     if (reply.status === 204) return undefined;
     if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
     if (route.answer === 'bytes') return reply.bytes;
@@ -136,7 +137,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
 
   async function open(route: Route, request: HttpRequest, over: AbortSignal): Promise<StreamReply> {
     const reply = await http.open({ ...request, signal: over });
-    if (reply instanceof NoReply || 'bytes' in reply) throw failureOf(reply, server, tokenRemedy);
+    if (reply instanceof NoReply || 'bytes' in reply) throw failureOf(reply, server, given);
     if (isOfType(reply, route)) return reply;
     throw foreignAnswer({ ...reply, bytes: await readBody(reply.stream, maxForeignBytes) }, server);
   }
@@ -250,7 +251,8 @@ function waitingForRestarts(
       }
     } catch (error) {
       if (!over.signal.aborted) throw error;
-      throw new JobmanError(`Interrupted while the server ${server} does not answer.`, exitCode.interrupted);
+      const how = isDown ? `while the server ${server} does not answer` : `before the server ${server} had answered`;
+      throw new JobmanError(`Interrupted ${how}.`, exitCode.interrupted);
     } finally {
       release();
       clearTimeout(leaving);
@@ -380,8 +382,12 @@ function isOfType({ headers }: Reply | StreamReply, { answer }: Route): boolean 
   return headers['content-type']?.startsWith(answerTypes[answer]) === true;
 }
 
-export function failureOf(reply: Reply | NoReply, server: string, tokenRemedy?: string): JobmanError {
-  if (reply instanceof NoReply) return noAnswer(reply, server);
+export function failureOf(
+  reply: Reply | NoReply,
+  server: string,
+  { ca, tokenRemedy }: { readonly ca: string | null | undefined; readonly tokenRemedy?: string | undefined },
+): JobmanError {
+  if (reply instanceof NoReply) return noAnswer(reply, server, typeof ca === 'string');
   if (reply.headers['content-type']?.startsWith(problemType) === true) {
     const error = fromProblem(JSON.parse(reply.bytes.toString()));
     if (error !== undefined && reply.status === 401 && tokenRemedy !== undefined)
@@ -391,15 +397,20 @@ export function failureOf(reply: Reply | NoReply, server: string, tokenRemedy?: 
   return foreignAnswer(reply, server);
 }
 
-function noAnswer(reply: NoReply, server: string): JobmanError {
+function noAnswer(reply: NoReply, server: string, hasCa: boolean): JobmanError {
   const { reason, message } = reply;
   const certificate = certificateProblem(reason);
+  const byUnknown = hasCa
+    ? `The authority of --ca did not sign it. An admin of the server has the certificate of the right one.`
+    : `If the server's own authority signed it: jobman login ${server} --ca FILE, with the authority's certificate`;
   const lines =
     certificate === unknownAuthority
-      ? [`If the server's own authority signed it: jobman login ${server} --ca FILE, with the authority's certificate`]
+      ? [byUnknown]
       : certificate !== undefined
         ? [message]
-        : [];
+        : reason === 'ECONNRESET' && server.startsWith('http:')
+          ? [`If it has TLS, its address begins with https: ${server.replace('http:', 'https:')}`]
+          : [];
   return new JobmanError(
     certificate === undefined
       ? `The server ${server} does not answer: ${message}.`

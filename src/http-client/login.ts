@@ -25,7 +25,7 @@ export function createServerLogin({ server, ca, env }: LoginParts): ServerLogin 
       body,
       headers: { 'content-type': 'application/json' },
     });
-    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server);
+    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, { ca });
     try {
       return JSON.parse(reply.bytes.toString()) as T;
     } catch {

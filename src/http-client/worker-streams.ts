@@ -40,7 +40,7 @@ export function createWorkerStreams({ server, token, ca = null, env, tokenRemedy
     const refusal = await awaitHandshake(socket);
     if (refusal === null) return socket;
     socket.terminate();
-    throw failureOf(refusal, server, tokenRemedy);
+    throw failureOf(refusal, server, { ca, tokenRemedy });
   }
 
   function open(ticket: WorkerTicket, worker: number, opening: object, output: StreamOutput): Session {

@@ -165,7 +165,7 @@ suite('start, stop, resume, rerun and cancel', () => {
     const asked = await run();
     assert.deepEqual(
       [asked.code, asked.err],
-      [4, 'jobman: It is his. Nothing was done in the name of bob. Confirm with --yes.\n'],
+      [4, 'jobman: It is his. Nothing was done. To cancel it in the name of bob, confirm with --yes.\n'],
     );
     const confirmed = await run('--yes');
     assert.deepEqual([confirmed.code, confirmed.out], [0, '000001 ends.\n'], confirmed.err);
@@ -204,6 +204,15 @@ suite('delete', () => {
     assert.match(err, /It was not deleted\. Confirm with --yes\./);
     assert.deepEqual(commands, []);
     assert.deepEqual((await jobman(['delete', '42', '-y'], { jobs: [holding] })).commands, ['delete 000042', 'wake']);
+  });
+
+  test('of a job that the user may not delete is refused without a question', async () => {
+    const { code, commands } = await jobman(['delete', '42'], {
+      jobs: [holding],
+      action: { answer: 'deny', cause: 'permission', message: 'It is his' },
+      answerCommand: (id) => ({ id, ok: false, message: 'It is his.', exitCode: 4, refusedFor: 'bob' }),
+    });
+    assert.deepEqual([code, commands], [4, ['delete 000042']]);
   });
 
   test('of a cancelled job asks nothing, because its capacity is being released', async () => {

@@ -182,7 +182,9 @@ function checkActions(job: Job): void {
     answersReached.add(`${command} ${expected.answer}`);
     for (const actor of others) {
       const permission = permissionOf(actor, job, command);
-      const refused = { answer: permission, cause: 'permission', message: checkMessage(job, command) };
+      const ownedBy = `job ${job.id} (${job.spec.name}) belongs to ${job.owner}`;
+      const message = permission === 'confirm' ? ownedBy : checkMessage(job, command);
+      const refused = { answer: permission, cause: 'permission', message };
       const isDecidedByState = permission !== 'deny' && expected.answer === 'deny';
       const wanted = isDecidedByState || permission === 'allow' ? expected : refused;
       assert.deepEqual(jobActions(job, actor)[command], wanted, `${actor.role}: ${command}`);

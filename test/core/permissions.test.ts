@@ -103,7 +103,7 @@ test('a job is own by the user or by a login, shared on a persistent TPU, and el
 
 test('a confirmed command needs the name of the owner, and a denied one remains denied', () => {
   const job = aJob(persistent);
-  const message = 'job 000042 (vit) belongs to ada; only its owner may cancel it';
+  const message = 'job 000042 (vit) belongs to ada';
   assert.deepEqual(checkAction(job, 'cancel', eve), { answer: 'confirm', cause: 'permission', message });
   assert.deepEqual(checkAction(job, 'cancel', eve, { onBehalfOf: 'bob' }).answer, 'confirm');
   assert.deepEqual(checkAction(job, 'cancel', eve, { onBehalfOf: 'ada' }), { answer: 'allow' });

@@ -221,10 +221,23 @@ suite('a server', { timeout: 180_000 }, () => {
       await run(5, ['login', url], token),
       /is from an unknown authority\..*\n.*--ca FILE.*\n.*Nothing was st/,
     );
+    assert.match(
+      await run(5, ['login', url, '--ca', other.caFile], token),
+      /is from an unknown authority\..*\n.*The authority of --ca did not sign it\./,
+    );
+    assert.match(
+      await run(5, ['login', url.replace('s:', ':')], token),
+      /has TLS, its address begins with https: https/,
+    );
     assert.match(await run(2, ['login', url, '--ca', own.keyFile], token), /key: it contains no PEM certificate/);
     await run(0, ['login', url, '--name', 'lab', '--ca', own.caFile], token);
     rmSync(own.caFile);
     assert.match(await run(0, ['whoami']), /server +lab \(https/);
+    assert.match(
+      await run(0, ['list']),
+      /No jobs yet\. Write a manifest/,
+      'only some users may run a program on a server',
+    );
 
     writeFileSync(join(served.JOBMAN_HOME, 'server.key'), other.key);
     await run(0, ['whoami']);

@@ -189,7 +189,8 @@ test('a read and an upload wait for a server that has answered before and restar
   await assert.rejects(read(2, { onSignal }), { code: exitCode.interrupted });
   refused = 0;
   secrets = () => new Promise(() => undefined);
-  await assert.rejects(read(1, { onSignal }), { code: exitCode.interrupted }, 'a server that hangs');
+  const unanswered = { code: exitCode.interrupted, message: `Interrupted before the server ${url} had answered.` };
+  await assert.rejects(read(1, { onSignal }), unanswered, 'a server that hangs');
   let [listeners, most, leave] = [0, 0, (): void => undefined];
   const countListeners = (call: () => void) => {
     most = Math.max(most, (listeners += 1));

@@ -35,7 +35,7 @@ async function printList(cli: Cli, jobs: JobList, query: ListQuery): Promise<num
   if (cli.json) cli.printJsonLines(rows);
   else {
     cli.printAll(listLines(rows, layoutOf(cli)));
-    cli.note(footer(jobs, query));
+    cli.note(footer(jobs, query, (await cli.services.server()) === null));
   }
   for (const note of notes) cli.note(escapeLine(`note: ${note}`));
   if (cli.json && failure !== undefined)
@@ -57,7 +57,7 @@ function queryOf({ user, phase, tag, name, zone, accelerator, since, limit, all 
   };
 }
 
-function footer({ rows, more, notes, next }: JobList, query: ListQuery): string {
+function footer({ rows, more, notes, next }: JobList, query: ListQuery, isLocal: boolean): string {
   if (rows.length > 0) {
     if (query.limit !== undefined && (next !== undefined || more > 0))
       return `the ${pluralize(rows.length, 'newest job')} (a larger --limit shows more)`;
@@ -68,7 +68,9 @@ function footer({ rows, more, notes, next }: JobList, query: ListQuery): string 
   const filters = filtersOf(query);
   if (filters.length > 0) return `No jobs ${filters.join(' and ')}.`;
   if (notes.length > 0) return 'No jobs.';
-  return 'No jobs yet. Try one here: jobman run --follow -- echo hello · Write a manifest: jobman init';
+  // On the machine of a server, only some users may run programs.
+  const tryHere = isLocal ? 'Try one here: jobman run --follow -- echo hello · ' : '';
+  return `No jobs yet. ${tryHere}Write a manifest: jobman init`;
 }
 
 function filtersOf(query: ListQuery): readonly string[] {

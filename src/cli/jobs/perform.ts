@@ -27,7 +27,11 @@ export async function performCommand(
   command: PerformedCommand,
   options: CommandOptions,
 ): Promise<number> {
-  if (command === 'delete' && !(await confirmDelete(cli, await jobs.heldCapacity(job)))) return exitCode.failed;
+  if (command === 'delete') {
+    // A refusal comes before a question.
+    const { answer } = (await jobs.actions(job)).delete;
+    if (answer !== 'deny' && !(await confirmDelete(cli, await jobs.heldCapacity(job)))) return exitCode.failed;
+  }
   return performOnce(cli, jobs, job, command, options);
 }
 
@@ -45,8 +49,9 @@ async function performOnce(
   if (result === null) return exitCode.failed;
   const { refusedFor: owner, message } = result;
   if (owner === undefined || result.mayActForOwner !== true) return printResult(cli, result);
-  const refused = `${message} Nothing was done in the name of ${owner}.`;
-  if (await confirm(cli, `${message} ${action} in the name of ${owner}?`, refused))
+  const refused = `${message} Nothing was done.`;
+  const how = `To ${command} it in the name of ${owner}, confirm`;
+  if (await confirm(cli, `${message} ${action} in the name of ${owner}?`, refused, [refused], how))
     return performOnce(cli, jobs, job, command, { ...options, onBehalfOf: owner });
   cli.note(refused);
   return exitCode.failed;

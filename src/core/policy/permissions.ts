@@ -184,7 +184,7 @@ export function checkPermission(
     const problem = controllerMachineProblem(actor, operation, job.spec);
     return problem === null ? allowed : { answer: 'deny', cause: 'permission', message: problem };
   }
-  const message = owns(actor, job.owner) ? roleMessage(actor, operation) : ownersOnlyMessage(job, operation);
+  const message = owns(actor, job.owner) ? roleMessage(actor, operation) : ownersOnlyMessage(job, operation, answer);
   return { answer, cause: 'permission', message };
 }
 
@@ -244,7 +244,8 @@ const phrases: Partial<Record<JobOperation, { readonly it: string; readonly aJob
   secrets: { it: 'use its secrets', aJob: 'use secrets' },
 };
 
-function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperation): string {
+function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperation, answer: Permission): string {
+  if (id !== undefined && answer === 'confirm') return `job ${id} (${spec.name}) belongs to ${owner}`;
   return id === undefined
     ? `only ${owner} may ${operation} a job of ${owner}`
     : `job ${id} (${spec.name}) belongs to ${owner}; ${onlyItsOwner(operation)}`;

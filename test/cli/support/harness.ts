@@ -33,6 +33,7 @@ import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { hostsOf } from '../../../src/app/hosts.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { run } from '../../support/output-schema.ts';
+import { answerEach, type ActionAnswer } from '../../../src/core/policy/permissions.ts';
 import type { Verb } from '../../../src/core/decide/commands.ts';
 import type { WorkerId } from '../../../src/core/model/spec.ts';
 import type { Event } from '../../../src/core/model/event.ts';
@@ -82,6 +83,8 @@ export interface CliHarnessOptions {
   /** Typed input, on a terminal. */
   readonly input?: readonly string[];
   /** The result of a command; by default every command is done. */
+  /** The permission for every command; allowed without it. */
+  readonly action?: ActionAnswer;
   readonly answerCommand?: (id: string, verb: Verb, given: CommandOptions) => CommandResult;
   readonly plan?: Plan;
   /** The result of the grants for every request; by default they cover it. */
@@ -219,7 +222,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
   const client: Client = {
     whoAmI: async () => aMember('alice'),
     checkLabCommand: async () => undefined,
-    actions: unavailable('actions'),
+    actions: async () => answerEach(() => options.action ?? { answer: 'allow' }),
     async create({ spec, confirmed, onBehalfOf = 'alice' }) {
       const confirmation = confirmationFor(confirmed);
       if (confirmation !== undefined) return { kind: 'confirmation_required', confirmation };
