@@ -33,6 +33,7 @@ import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { SealedSecret, SecretAddress } from './sealing.ts';
 import type { AuditEntry, AuditFilter, AuditRow } from './audit.ts';
 import type { Identity } from './oidc.ts';
+import type { Key, Rows, Span } from './pages.ts';
 import type { PendingLogin } from './oidc-logins.ts';
 import type { TokenView } from './tokens.ts';
 import type { AccessChange, ChangedUser, UserView } from './users.ts';
@@ -309,7 +310,7 @@ export interface Store {
     limit: number,
   ): Promise<readonly Job[]>;
   /** The usage ledger, job by job, with the jobs that left the list. Each row in full, even if it began earlier. */
-  usage(filter: UsageFilter): Promise<readonly UsageRow[]>;
+  usage(filter: UsageFilter, span?: Span): Promise<Rows<UsageRow, Key>>;
   /** The same, added up by group. The filter and `now` cut rows exactly. Without groups, the key is null. */
   usageSums(filter: UsageFilter, by: CostGrouping | null, now: Instant): Promise<readonly UsageSum[]>;
   costliestJobs(filter: UsageFilter, limit: number, now: Instant): Promise<CostliestJobs>;
@@ -398,7 +399,7 @@ export interface AccessStore {
   changeUser(name: UserName, change: AccessChange, audit: AuditEntry): Promise<ChangedUser>;
   dailyBudgets(): Promise<readonly DailyBudget[]>;
   /** Of one user, or of all with null. Oldest first. */
-  tokens(user: UserName | null): Promise<readonly TokenView[]>;
+  tokens(user: UserName | null, span?: Span): Promise<Rows<TokenView, Key>>;
   /**
    * `roleFor` gets the role of the user, or null for one who is not registered, who then becomes an admin; it throws to
    * refuse the token. `isFirstUser`: no user is registered. Throws JobmanError (4) if the name is taken or the user is disabled.

@@ -273,10 +273,16 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
       return whyJob(parts, job);
     },
 
-    async events(ref, after, limit) {
+    async events(ref, after, limit, cursor) {
       await requireCount(after, 'The number of the event');
       await requireCount(limit ?? 0, 'The limit');
-      return store.events((await findReadable(ref)).id, after, limit);
+      const { id } = await findReadable(ref);
+      if (limit === undefined && cursor === undefined) return store.events(id, after);
+      const { firstRows, readCursor, withCursor } = await import('./pages.ts');
+      const from = cursor === undefined ? after : Math.max(after, Number(readCursor('events', cursor)[0]));
+      const found = await store.events(id, from, limit === undefined ? undefined : limit + 1);
+      const rows = firstRows(found, limit, ({ seq }) => [seq]);
+      return withCursor('events', rows, rows.next);
     },
 
     async passes(ref, query) {
@@ -381,7 +387,11 @@ function createReports(
         yield* changesSince({ store, files, now }, { cursor, ids: ids ?? null, isReadable }, signal);
       }),
 
-    usage: (query) => store.usage(query),
+    async usage({ limit, cursor, ...query }) {
+      const { spanOf, withCursor } = await import('./pages.ts');
+      const rows = await store.usage(query, spanOf('usage', omitUndefined({ limit, cursor })));
+      return withCursor('usage', rows, rows.next);
+    },
 
     async zones(query) {
       const [{ projects = null, ...actor }, { zonesOf }, { isAllowedProject, requireProject }] = await Promise.all([
@@ -531,9 +541,12 @@ function createNotifications(
     return permittedOwners(actor, operation);
   }
   return {
-    async messages(limit) {
+    async messages(limit, cursor) {
       await requireCount(limit, 'The number of messages');
-      return notifications.messages(limit, await ownersFor('messages'));
+      const { readCursor, withCursor } = await import('./pages.ts');
+      const before = cursor === undefined ? undefined : Number(readCursor('messages', cursor)[0]);
+      const rows = await notifications.messages(limit, await ownersFor('messages'), before);
+      return withCursor('messages', rows, rows.next);
     },
     async heldEvents() {
       const [{ settings: limits }, { digestSince, heldEvents }] = await Promise.all([
@@ -619,9 +632,10 @@ function createAccess(
       const [actor, { changeUser }] = await users();
       return changeUser(parts, actor, name, change);
     },
-    async tokens() {
-      const [actor, { listTokens }] = await tokens();
-      return listTokens(parts, actor);
+    async tokens(page = {}) {
+      const [actor, { listTokens }, { spanOf, withCursor }] = [...(await tokens()), await import('./pages.ts')];
+      const rows = await listTokens(parts, actor, spanOf('tokens', page));
+      return withCursor('tokens', rows, rows.next);
     },
     async createToken(request) {
       const [actor, { createToken }] = await tokens();

@@ -17,6 +17,7 @@ import type { Client, CreateRequest } from '../app/client.ts';
 import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { withNext, type Rows } from '../app/pages.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
 import {
@@ -104,8 +105,9 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
   const send = waitingForRestarts(http, server, parts.onSignal);
 
-  function requestFor(route: Route, values: Values): HttpRequest {
-    const { path, body, type } = encodeArguments(route, values);
+  /** `more`: parameters instead of those of the values. */
+  function requestFor(route: Route, values: Values, more: Readonly<Record<string, string>> = {}): HttpRequest {
+    const { path, body, type } = encodeArguments(route, values, more);
     return {
       url: server,
       path,
@@ -121,8 +123,13 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   }
 
   /** `mayRepeat`: done twice, it has the effect of once. */
-  async function call(route: Route, values: Values, mayRepeat = !route.changes): Promise<unknown> {
-    const reply = await send(requestFor(route, values), mayRepeat);
+  async function call(
+    route: Route,
+    values: Values,
+    mayRepeat = !route.changes,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<unknown> {
+    const reply = await send(requestFor(route, values, more), mayRepeat);
     if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, given);
     if (reply.status === 204) return undefined;
     if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
@@ -133,6 +140,21 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     } catch {
       throw foreignAnswer(reply, server);
     }
+  }
+
+  /** All rows, or as many as the limit says, page by page. With a limit or a cursor, the last page leads to the next. */
+  async function readRows(route: Route, values: Values): Promise<Rows<unknown>> {
+    const rows: unknown[] = [];
+    const wanted = encodeArguments(route, values, {}).query.get('limit');
+    let page: { readonly rows: readonly unknown[]; readonly next?: string };
+    let more: Readonly<Record<string, string>> = {};
+    do {
+      page = (await call(route, values, true, more)) as typeof page;
+      rows.push(...page.rows);
+      const limit = wanted === null ? {} : { limit: String(Number(wanted) - rows.length) };
+      more = { ...limit, cursor: page.next ?? '' };
+    } while (page.next !== undefined && more['limit'] !== '0');
+    return withNext(rows, page.next);
   }
 
   async function open(route: Route, request: HttpRequest, over: AbortSignal): Promise<StreamReply> {
@@ -192,6 +214,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
             server,
           ),
         );
+      if (route.answer === 'rows') return readRows(route, values);
       if (operation === 'create') return create(route, values[0] as CreateRequest);
       return operation === 'putBlobs'
         ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
@@ -268,7 +291,7 @@ function waitingForRestarts(
 
 // ------------------------------------------------------------------------------------------ requests
 
-function encodeArguments(route: Route, values: Values) {
+function encodeArguments(route: Route, values: Values, more: Readonly<Record<string, string>>) {
   let { path } = route;
   const query = new URLSearchParams();
   const add = (name: string, value: unknown): void => {
@@ -287,9 +310,10 @@ function encodeArguments(route: Route, values: Values) {
     else members = { ...members, [name]: value };
   });
   if (members !== undefined) body = JSON.stringify(members);
+  for (const [name, text] of Object.entries(more)) query.set(name, text);
   const type =
     typeof body === 'string' ? 'application/json' : body === undefined ? undefined : 'application/octet-stream';
-  return { path: query.size === 0 ? path : `${path}?${query.toString()}`, body, type };
+  return { path: query.size === 0 ? path : `${path}?${query.toString()}`, query, body, type };
 }
 
 /** In several bodies, because a body has a limit. */
