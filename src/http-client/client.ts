@@ -105,8 +105,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
   const send = waitingForRestarts(http, server, parts.onSignal);
 
-  /** `more`: parameters instead of those of the values. */
-  function requestFor(route: Route, values: Values, more: Readonly<Record<string, string>> = {}): HttpRequest {
+  function requestFor(route: Route, values: Values, more: More = {}): HttpRequest {
     const { path, body, type } = encodeArguments(route, values, more);
     return {
       url: server,
@@ -123,12 +122,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   }
 
   /** `mayRepeat`: done twice, it has the effect of once. */
-  async function call(
-    route: Route,
-    values: Values,
-    mayRepeat = !route.changes,
-    more: Readonly<Record<string, string>> = {},
-  ): Promise<unknown> {
+  async function call(route: Route, values: Values, mayRepeat = !route.changes, more: More = {}): Promise<unknown> {
     const reply = await send(requestFor(route, values, more), mayRepeat);
     if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, given);
     if (reply.status === 204) return undefined;
@@ -140,21 +134,6 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     } catch {
       throw foreignAnswer(reply, server);
     }
-  }
-
-  /** All rows, or as many as the limit says, page by page. With a limit or a cursor, the last page leads to the next. */
-  async function readRows(route: Route, values: Values): Promise<Rows<unknown>> {
-    const rows: unknown[] = [];
-    const wanted = encodeArguments(route, values, {}).query.get('limit');
-    let page: { readonly rows: readonly unknown[]; readonly next?: string };
-    let more: Readonly<Record<string, string>> = {};
-    do {
-      page = (await call(route, values, true, more)) as typeof page;
-      rows.push(...page.rows);
-      const limit = wanted === null ? {} : { limit: String(Number(wanted) - rows.length) };
-      more = { ...limit, cursor: page.next ?? '' };
-    } while (page.next !== undefined && more['limit'] !== '0');
-    return withNext(rows, page.next);
   }
 
   async function open(route: Route, request: HttpRequest, over: AbortSignal): Promise<StreamReply> {
@@ -214,7 +193,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
             server,
           ),
         );
-      if (route.answer === 'rows') return readRows(route, values);
+      if (route.answer === 'rows') return readRows((more) => call(route, values, true, more), route, values);
       if (operation === 'create') return create(route, values[0] as CreateRequest);
       return operation === 'putBlobs'
         ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
@@ -291,7 +270,7 @@ function waitingForRestarts(
 
 // ------------------------------------------------------------------------------------------ requests
 
-function encodeArguments(route: Route, values: Values, more: Readonly<Record<string, string>>) {
+function encodeArguments(route: Route, values: Values, more: More) {
   let { path } = route;
   const query = new URLSearchParams();
   const add = (name: string, value: unknown): void => {
@@ -314,6 +293,28 @@ function encodeArguments(route: Route, values: Values, more: Readonly<Record<str
   const type =
     typeof body === 'string' ? 'application/json' : body === undefined ? undefined : 'application/octet-stream';
   return { path: query.size === 0 ? path : `${path}?${query.toString()}`, query, body, type };
+}
+
+/** Other parameters than those of the values. */
+type More = Readonly<Record<string, string>>;
+
+/** All rows, or as many as the limit says, page by page. With a limit or a cursor, the last page leads to the next. */
+async function readRows(
+  readPage: (more: More) => Promise<unknown>,
+  route: Route,
+  values: Values,
+): Promise<Rows<unknown>> {
+  const rows: unknown[] = [];
+  const wanted = encodeArguments(route, values, {}).query.get('limit');
+  let page: { readonly rows: readonly unknown[]; readonly next?: string };
+  let more: More = {};
+  do {
+    page = (await readPage(more)) as typeof page;
+    rows.push(...page.rows);
+    const limit = wanted === null ? {} : { limit: String(Number(wanted) - rows.length) };
+    more = { ...limit, cursor: page.next ?? '' };
+  } while (page.next !== undefined && more['limit'] !== '0');
+  return withNext(rows, page.next);
 }
 
 /** In several bodies, because a body has a limit. */

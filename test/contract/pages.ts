@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
 import { exitCode } from '../../src/app/errors.ts';
-import { cursorOf, type Page, type Rows } from '../../src/app/pages.ts';
+import type { cursorOf, Page, Rows } from '../../src/app/pages.ts';
 import { contractWorld, other, running, uidOf } from './permissions.ts';
 import { aMember } from '../support/builders.ts';
 
