@@ -257,6 +257,18 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     requirePermission(job, 'read', await whoAmI());
     return job;
   }
+  /** With the files that other servers have stored. Throws StoreError if these are needed and cannot be read. */
+  async function findWithFiles(ref: string): Promise<Job> {
+    const job = await findReadable(ref);
+    await files.refresh(job);
+    return job;
+  }
+  /** With those that can be read. */
+  async function findWithAnyFiles(ref: string): Promise<Job> {
+    const job = await findReadable(ref);
+    await files.refresh(job).catch(() => undefined);
+    return job;
+  }
   return {
     async actions(ref) {
       const [job, { jobActions }] = await Promise.all([findReadable(ref), import('../core/policy/permissions.ts')]);
@@ -264,12 +276,12 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async show(ref, options) {
-      const [job, { showJob }] = await Promise.all([findReadable(ref), import('./show.ts')]);
+      const [job, { showJob }] = await Promise.all([findWithAnyFiles(ref), import('./show.ts')]);
       return showJob(parts, job, options);
     },
 
     async why(ref) {
-      const [job, { whyJob }] = await Promise.all([findReadable(ref), import('./show.ts')]);
+      const [job, { whyJob }] = await Promise.all([findWithAnyFiles(ref), import('./show.ts')]);
       return whyJob(parts, job);
     },
 
@@ -295,7 +307,7 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async workdirChanges(ref, copy) {
-      const job = await findReadable(ref);
+      const job = await findWithFiles(ref);
       return files.workdirs.about(job, copy)?.git?.changed === true ? files.workdirs.changes(job, copy) : null;
     },
 
@@ -321,28 +333,28 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async logs(ref, query) {
-      const [job, { logsOf }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
+      const [job, { logsOf }] = await Promise.all([findWithFiles(ref), import('./logs.ts')]);
       return logsOf(files, job, query, now());
     },
 
     async readLog(ref, id, from, maxBytes) {
-      const [job, { readLog }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
+      const [job, { readLog }] = await Promise.all([findWithFiles(ref), import('./logs.ts')]);
       return readLog(files, job, { id, from, maxBytes }, now());
     },
 
     async diffSide(ref, attempt) {
-      const [job, { diffSide }] = await Promise.all([findReadable(ref), import('./diff-side.ts')]);
+      const [job, { diffSide }] = await Promise.all([findWithFiles(ref), import('./diff-side.ts')]);
       return diffSide(job, attempt, { jobFiles: files, manifest: await store.manifest(job.id), now: now() });
     },
 
     async *metrics(ref, query) {
       await requireCount(query.maxPoints ?? 0, 'The number of points');
-      const [job, { metricsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
+      const [job, { metricsOfJob }] = await Promise.all([findWithFiles(ref), import('./metrics.ts')]);
       yield* metricsOfJob(parts, job, now(), query);
     },
 
     async *metricPoints(ref, query) {
-      const [job, { metricPointsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
+      const [job, { metricPointsOfJob }] = await Promise.all([findWithFiles(ref), import('./metrics.ts')]);
       yield* metricPointsOfJob(files, job, query);
     },
 
