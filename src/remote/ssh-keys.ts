@@ -116,7 +116,17 @@ function publicKeyOf(text: string, file: string, { utils }: Ssh2): string {
   if (key instanceof Error || !key.isPrivateKey()) {
     throw new Error(`${file} is not a key in OpenSSH format; move it away, and jobman creates a new one`);
   }
+  return publicLine(key);
+}
+
+function publicLine(key: ParsedKey): string {
   return `${key.type} ${key.getPublicSSH().toString('base64')} ${keyComment}`;
+}
+
+/** The public half of a private key; null for one that only an SSH agent can use, or that is none. */
+export async function publicKeyIn(text: Buffer): Promise<string | null> {
+  const key = (await loadSsh2()).utils.parseKey(text);
+  return key instanceof Error || !key.isPrivateKey() ? null : publicLine(key);
 }
 
 export type HostKeys = ReturnType<typeof createHostKeys>;

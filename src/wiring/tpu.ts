@@ -29,7 +29,12 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
   return {
     workers,
     backend: {
-      capacity: createTpuCapacity({ apiFor, runningApiFor, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
+      capacity: createTpuCapacity({
+        apiFor,
+        runningApiFor,
+        clock,
+        sshKeyLines: (spec, job) => sshKeyLines(spec, job, login),
+      }),
       machines: createMachines({
         findTransport: (ref) => transportResult(workers.transport(ref)),
         root: (ref) => remoteRoot(ref.job),

@@ -50,7 +50,7 @@ async function openCloud(t: Scope): Promise<Cloud> {
   return {
     ...cloud,
     clock,
-    capacity: createTpuCapacity({ apiFor, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
+    capacity: createTpuCapacity({ apiFor, clock, sshKeyLines: (spec, job) => sshKeyLines(spec, job, login) }),
     workers: createTpuWorkers({ ...login, pool, apiFor, sshAccessFor: sshFor, now }),
     logins: createSshLogins({ home: cloud.world.home, pool }),
   };

@@ -48,7 +48,7 @@ async function openBench(scope: Scope) {
     operations,
     /** Creates the TPU, and resolves when its first worker accepts a login. */
     create: async (one: LabTpu): Promise<void> => {
-      const metadata = { 'ssh-keys': await sshKeyLines(site, login), owner: 'ada' };
+      const metadata = { 'ssh-keys': await sshKeyLines(site, { id: '', owner: '' }, login), owner: 'ada' };
       const wanted = { acceleratorType: one.accelerator, runtimeVersion: 'tpu-ubuntu2204-base', metadata };
       const schedulingConfig = one.pricing === 'ondemand' ? {} : { [one.pricing]: true };
       await api.createNode({ project, zone }, one.name, { ...wanted, schedulingConfig });

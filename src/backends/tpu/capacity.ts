@@ -11,7 +11,7 @@ import type { AllocationRef, CapacityPort, Clock, Orphan } from '../../app/ports
 import { generationOf } from '../../catalogue/accelerators.ts';
 import { pricePerHour } from '../../catalogue/prices.ts';
 import { isPermanent } from '../../core/decide/allocate.ts';
-import type { CloudError } from '../../core/model/job.ts';
+import type { CloudError, Job } from '../../core/model/job.ts';
 import {
   known,
   unknown,
@@ -66,7 +66,7 @@ export interface TpuCapacityOptions {
   readonly runningApiFor?: (project: string) => TpuApi;
   readonly clock: Clock;
   /** Lines for the node's `ssh-keys` metadata, by which jobman logs in; see `workers.ts`. */
-  readonly sshKeyLines: (spec: TpuSpec) => Promise<string>;
+  readonly sshKeyLines: (spec: TpuSpec, job: Pick<Job, 'id' | 'owner'>) => Promise<string>;
 }
 
 export function createTpuCapacity(options: TpuCapacityOptions): CapacityPort {
@@ -77,7 +77,7 @@ export function createTpuCapacity(options: TpuCapacityOptions): CapacityPort {
     async request(ref) {
       let sshKeys: string;
       try {
-        sshKeys = await sshKeyLines(tpuSpecOf(ref));
+        sshKeys = await sshKeyLines(tpuSpecOf(ref), ref.job);
       } catch (error) {
         // A TPU without a login would only cost money.
         const raw = messageOf(error);

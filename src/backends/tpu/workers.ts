@@ -8,9 +8,9 @@ import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
 import type { Host } from '../../core/model/job.ts';
 import type { TpuSpec } from '../../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
-import { createHostKeys, ensureOwnKey, ownKeyFile } from '../../remote/ssh-keys.ts';
+import { createHostKeys, ensureOwnKey, ownKeyFile, publicKeyIn } from '../../remote/ssh-keys.ts';
 import { isHostName } from '../../remote/ssh-config.ts';
-import type { SecretSources } from '../../files/secret-store.ts';
+import { createSecretReader, type SecretSources } from '../../files/secret-store.ts';
 import { createSshLogins } from '../../remote/ssh-logins.ts';
 import type { SshPool, SshTransport } from '../../remote/ssh.ts';
 import type { GuestAttributes, Location, TpuApi } from './api.ts';
@@ -206,19 +206,34 @@ function loginUser(spec: LoginSpec, { user }: LoginOptions): string {
 }
 
 /**
- * Jobman's key, and the manifest's if its `.pub` file exists. Google's guest agent creates the user from them; the
- * project's lines stay valid. Throws if jobman's key cannot be made.
+ * Jobman's key and the manifest's, of a job or of none. Google's guest agent creates the user from them; the project's lines
+ * stay valid. Throws if jobman's key cannot be made, or if the manifest's cannot be read.
  */
-export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promise<string> {
-  const keys = [await ownPublicKey(options.home)];
-  const { privateKey, publicKey } = spec;
-  const file = privateKey?.kind === 'localFile' ? privateKey.path : null;
-  const setting =
-    privateKey?.kind === 'setting' ? (options.secretSources?.settingFile?.(privateKey.setting) ?? null) : null;
-  if (publicKey !== undefined) keys.push(publicKey);
-  for (const path of [file, setting]) if (path !== null) keys.push(...(await readPublicKey(path)));
+export async function sshKeyLines(spec: LoginSpec, job: LoginKey['job'], options: LoginOptions): Promise<string> {
+  const keys = [await ownPublicKey(options.home), ...(await loginPublicKey(spec, job, options))];
   // `USER:TYPE KEY COMMENT`, one line each.
   return keys.map((key) => `${loginUser(spec, options)}:${key}`).join('\n');
+}
+
+/** That of the `.pub` file, which a key with a passphrase needs, else that in the private key. */
+async function loginPublicKey(
+  { privateKey, publicKey }: LoginSpec,
+  job: LoginKey['job'],
+  { home, secretSources }: LoginOptions,
+): Promise<readonly string[]> {
+  if (publicKey !== undefined) return [publicKey];
+  if (privateKey === null) return [];
+  const file =
+    privateKey.kind === 'localFile'
+      ? privateKey.path
+      : privateKey.kind === 'setting'
+        ? (secretSources?.settingFile?.(privateKey.setting) ?? null)
+        : null;
+  const ofFile = file === null ? [] : await readPublicKey(file);
+  if (ofFile.length > 0) return ofFile;
+  const text = await createSecretReader(home, secretSources).read(job, privateKey);
+  const derived = await publicKeyIn(Buffer.from(text));
+  return derived === null ? [] : [derived];
 }
 
 /** In a shared home the private key belongs to the first login; the public key is readable for all. */

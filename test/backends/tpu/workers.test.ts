@@ -12,7 +12,9 @@ import { minute } from '../../../src/core/model/time.ts';
 import { createTpuWorkers, sshKeyLines, type SshAccess, type TpuWorkers } from '../../../src/backends/tpu/workers.ts';
 import type { SshHost } from '../../../src/app/worker-access.ts';
 import { createSshLogins } from '../../../src/remote/ssh-logins.ts';
-import { createHostKeys } from '../../../src/remote/ssh-keys.ts';
+import { createHostKeys, ensureOwnKey } from '../../../src/remote/ssh-keys.ts';
+import { createSecretStore } from '../../../src/files/secret-store.ts';
+import { openStore } from '../../../src/store/store.ts';
 import { createSshPool, type SshPool, type SshTarget } from '../../../src/remote/ssh.ts';
 import { findProgram, requireReal } from '../../support/real.ts';
 import { openWorld, type World } from '../../support/world.ts';
@@ -340,10 +342,25 @@ suite('the lines of ssh-keys', () => {
     const { capacity } = tpuRef({ spec: { remoteUser: 'bob', privateKey: { kind: 'localFile', path: privateKey } } })
       .job.spec;
     assert.equal(capacity.kind, 'tpu');
-    const lines = (await sshKeyLines(capacity, { home, user: 'alice' })).split('\n');
+    const lines = (await sshKeyLines(capacity, { id: '000007', owner: 'ada' }, { home, user: 'alice' })).split('\n');
     assert.equal(lines.length, 2);
     assert.match(lines[0] ?? '', /^bob:ssh-ed25519 [A-Za-z0-9+/]+=* jobman$/);
     assert.equal(lines[1], 'bob:ssh-rsa BBBB carol@lab');
+  });
+
+  test('contain the public half of a secret, which has no file of its own', async (t) => {
+    const { folder, home } = openWorld(t);
+    const own = await ensureOwnKey(folder);
+    const store = openStore({ file: ':memory:' });
+    const secrets = createSecretStore(home, { rows: store.secrets, keys: () => null });
+    await secrets.put('ada', 'login', readFileSync(own.file));
+    const { capacity } = tpuRef({ spec: { privateKey: { kind: 'named', secret: 'login' } } }).job.spec;
+    assert.equal(capacity.kind, 'tpu');
+    const lines = await sshKeyLines(capacity, { id: '000007', owner: 'ada' }, { home, user: 'alice' });
+    assert.equal(lines.split('\n')[1], `alice:${own.publicKey}`);
+    const missing = sshKeyLines(capacity, { id: '000008', owner: 'bob' }, { home, user: 'alice' });
+    await assert.rejects(missing, /login/, 'a TPU without a login would only cost money');
+    await store.close();
   });
 
   test('do without a public half that is not there, or is none', async (t) => {
@@ -351,9 +368,10 @@ suite('the lines of ssh-keys', () => {
     const privateKey = join(folder, 'lab');
     const { capacity } = tpuRef({ spec: { privateKey: { kind: 'localFile', path: privateKey } } }).job.spec;
     assert.equal(capacity.kind, 'tpu');
-    const first = await sshKeyLines(capacity, { home, user: 'alice' });
+    writeFileSync(privateKey, 'not a key');
+    const first = await sshKeyLines(capacity, { id: '000007', owner: 'ada' }, { home, user: 'alice' });
     assert.match(first, /^alice:ssh-ed25519 \S+ jobman$/);
     writeFileSync(`${privateKey}.pub`, 'ssh-rsa BBBB x\nroot:ssh-rsa CCCC y\n');
-    assert.equal(await sshKeyLines(capacity, { home, user: 'alice' }), first);
+    assert.equal(await sshKeyLines(capacity, { id: '000007', owner: 'ada' }, { home, user: 'alice' }), first);
   });
 });
