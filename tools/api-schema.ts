@@ -1,6 +1,6 @@
 /**
  * The OpenAPI document of the server: the routes of src/api/routes.ts with the types and comments of `Client` in
- * src/app/client.ts and of `LabClient` in src/lab/lab-client.ts. `npm run reference` writes it; the server validates requests with it.
+ * src/app/client.ts, of `LabClient` in src/lab/lab-client.ts and of `ClusterClient` in src/app/cluster/cluster-client.ts. `npm run reference` writes it; the server validates requests with it.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,6 +21,7 @@ const pythonFile = 'python/jobman/_api.py';
 const sources = [
   { file: join(root, 'src/app/client.ts'), name: 'Client', prefix: '' },
   { file: join(root, 'src/lab/lab-client.ts'), name: 'LabClient', prefix: 'lab.' },
+  { file: join(root, 'src/app/cluster/cluster-client.ts'), name: 'ClusterClient', prefix: 'cluster.' },
 ] as const;
 
 /** A node of the syntax tree, of which only the parts that a method of an interface has are read. */
@@ -64,7 +65,7 @@ function readMethods({ file, name, prefix }: Source, text: string): readonly Met
         isOptional: one['optional'] === true,
         type: textOf((one['typeAnnotation'] as Syntax)['typeAnnotation'] as Syntax),
       })),
-      answer: textOf(inner).replace(/^Rows<(.*)>$/s, 'readonly ($1)[]'),
+      answer: textOf(inner),
     };
   });
 }
@@ -305,9 +306,7 @@ function errorsOf({ path, method, answer, changes, arguments: carriers }: Route,
     .toSorted()
     .map((status) => [status, { $ref: `#/components/responses/Error${status}` }]);
   const unchanged =
-    method === 'GET' && (answer === 'json' || answer === 'rows')
-      ? { 304: { description: 'As the ETag in If-None-Match.' } }
-      : {};
+    method === 'GET' && answer === 'json' ? { 304: { description: 'As the ETag in If-None-Match.' } } : {};
   return { ...unchanged, ...Object.fromEntries(entries), default: { $ref: '#/components/responses/Problem' } };
 }
 
@@ -316,7 +315,7 @@ const examples: Readonly<Record<string, unknown>> = {
   ref: '42',
   verb: 'stop',
   phases: ['running'],
-  cursor: 'WyJqb2JzIiwxMjAwXQ',
+  cursor: 'am9iIDEyMDA',
   limit: 100,
   zone: 'us-east5-b',
   accelerator: 'v6e-16',
@@ -364,15 +363,7 @@ function resolve(schema: Schema, named: Schemas): Schema {
 function successOf(route: Route, answer: Schema): object {
   if (route.answer === 'json' && answer.type === 'null') return { 204: { description: 'Done.' } };
   const isEvents = route.answer === 'events';
-  const page = {
-    type: 'object',
-    properties: { rows: answer, next: { type: 'string', description: 'The cursor of the next page.' } },
-    required: ['rows'],
-    additionalProperties: false,
-  };
-  const schema = route.answer === 'rows' ? page : answer;
-  const hasSchema = route.answer === 'json' || route.answer === 'rows' || isEvents;
-  const content = { [answerTypes[route.answer]]: hasSchema ? { schema } : {} };
+  const content = { [answerTypes[route.answer]]: route.answer === 'json' || isEvents ? { schema: answer } : {} };
   const integer = { schema: { type: 'integer' } };
   const headers = {
     'jobman-log-from': integer,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, TypedDict, Union
 
-from jobman._http import Blob, Connection, LogPart, Rows
+from jobman._http import Blob, Connection, LogPart
 `;
 
 /** The text of the module. */
@@ -142,12 +142,10 @@ function method(operation: DocumentOperation, types: string[]): string {
     for (const [name, schema] of members) add(name, typed(schema, name), body.required?.includes(name) === true);
     given.push(`json={${members.map(([name]) => `'${name}': ${pythonName(name)}`).join(', ')}}`);
   }
-  const json = operation.responses['200']?.content?.['application/json']?.schema;
-  const value = route.answer === 'rows' ? json?.properties?.['rows'] : json;
+  const value = operation.responses['200']?.content?.['application/json']?.schema;
   const event = operation.responses['200']?.content?.['text/event-stream']?.schema;
   const answer = {
     json: value === undefined ? 'None' : typed(value, 'value'),
-    rows: value === undefined ? 'None' : typed(value, 'value').replace(/^List/, 'Rows'),
     bytes: 'bytes',
     log: 'LogPart',
     chunks: 'Iterator[bytes]',

@@ -50,9 +50,6 @@ export class JobmanError extends Error {
   readonly reasons: readonly string[];
 }
 
-/** All rows of a list, or as many as the limit says; \`next\`: the cursor of the next page. */
-export type Rows<Row> = readonly Row[] & { readonly next?: string };
-
 export interface Blob {
   readonly digest: string;
   readonly content: Uint8Array;
@@ -83,12 +80,12 @@ export function typescriptClient(openApi: string, argumentSchemas: string): stri
     .filter(([name]) => !own.includes(name))
     .map(([name, schema]) => `${comment(schema, '')}export type ${name} = ${typeOf(schema, '')};\n`);
   const all = Object.values(paths).flatMap((ofPath) => Object.values(ofPath));
-  const methods = (isOfLab: boolean): string =>
+  const methods = (family = ''): string =>
     all
-      .filter(({ operationId }) => operationId.startsWith('lab.') === isOfLab)
+      .filter(({ operationId }) => operationId.replace(/\.?\w+$/, '') === family)
       .map((operation) => `${method(operation, operations[operation.operationId])}\n`)
       .join('');
-  return `${head}\n${types.join('\n')}\n/** A lab that shares TPUs. */\nexport interface Lab {\n${methods(true)}}\n\nexport interface Client {\n${methods(false)}  readonly lab: Lab;\n  close(): Promise<void>;\n}\n`;
+  return `${head}\n${types.join('\n')}\n/** A lab that shares TPUs. */\nexport interface Lab {\n${methods('lab')}}\n\n/** The clusters of the server. */\nexport interface Clusters {\n${methods('cluster')}}\n\nexport interface Client {\n${methods()}  readonly lab: Lab;\n  readonly cluster: Clusters;\n  close(): Promise<void>;\n}\n`;
 }
 
 function method({ operationId, description, responses }: DocumentOperation, given: Schema): string {
@@ -105,18 +102,16 @@ function method({ operationId, description, responses }: DocumentOperation, give
     return `${name}${required.includes(name) ? '' : '?'}: ${type}`;
   });
   const content = responses['200']?.content ?? {};
-  const { rows = {} } = content['application/json']?.schema?.properties ?? {};
   const value = typeOf(content['application/json']?.schema ?? content['text/event-stream']?.schema ?? {}, '  ');
   const answer = {
     json: `Promise<${responses['200'] === undefined ? 'void' : value}>`,
-    rows: `Promise<Rows<${typeOf(rows.items || {}, '  ')}>>`,
     bytes: 'Promise<Uint8Array>',
     log: 'Promise<LogPart>',
     chunks: 'AsyncIterable<Uint8Array>',
     events: `AsyncIterable<${value}>`,
   }[route.answer];
   const about = description === undefined ? {} : { description };
-  return `${comment(about, '  ')}  ${operationId.replace('lab.', '')}(${parameters.join(', ')}): ${answer};`;
+  return `${comment(about, '  ')}  ${operationId.replace(/^\w+\./, '')}(${parameters.join(', ')}): ${answer};`;
 }
 
 function typeOf(schema: Schema, indent: string): string {

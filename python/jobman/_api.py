@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, TypedDict, Union
 
-from jobman._http import Blob, Connection, LogPart, Rows
+from jobman._http import Blob, Connection, LogPart
 
 ErrorCode = Literal["failed", "usage", "invalid_manifest", "not_found", "conflict", "confirmation_required", "forbidden", "unreachable", "interrupted"]
 
@@ -69,7 +69,7 @@ AccessChange_5_limits = TypedDict("AccessChange_5_limits", {
     "usdPerDay": "Union[float, None]",
     # Projects of Google Cloud.
     "projects": "Union[List[str], None]",
-    # Contexts of the kubeconfig.
+    # Contexts of the kubeconfig, and namespaces of them as `context/namespace`.
     "clusters": "Union[List[str], None]",
     # Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins.
     "hosts": "Union[List[str], None]",
@@ -115,6 +115,8 @@ _Actor_optional = TypedDict("_Actor_optional", {
     "login": "str",
     # Projects of Google Cloud that the user of the token may use; null for all. Absent for a login, which has its own.
     "projects": "Union[List[str], None]",
+    # Clusters of the server that the user of the token may use, as in `UserLimits`; null for all.
+    "clusters": "Union[List[str], None]",
     # An admin lets the user of the token run programs on the machine of the server.
     "mayUseServerMachine": "Literal[True]",
     # The token of the call; absent for a login.
@@ -675,6 +677,13 @@ class CloudError(_CloudError, _CloudError_optional):
 # `permission`, `invalid` and `not_found` are permanent: the same request gets the same answer.
 CloudErrorKind = Literal["quota", "stockout", "permission", "invalid", "rate_limited", "not_found", "internal", "unreachable"]
 
+ClusterCommandOptions = TypedDict("ClusterCommandOptions", {
+    # The owner for whom the actor gives the command, which is recorded as the actor's.
+    "onBehalfOf": "UserName",
+    # For resume and rerun: US dollars, instead of `job.budget`.
+    "budgetUsd": "float",
+}, total=False)
+
 # `Complete`, `Failed`, `Suspended`, …
 ClusterCondition = TypedDict("ClusterCondition", {
     "type": "str",
@@ -712,6 +721,14 @@ _ClusterContainer_optional = TypedDict("_ClusterContainer_optional", {
 class ClusterContainer(_ClusterContainer, _ClusterContainer_optional):
     pass
 
+
+ClusterContext = TypedDict("ClusterContext", {
+    # The kubeconfig's context; `in-cluster` for the service account of a pod.
+    "context": "str",
+    "server": "str",
+    "namespace": "str",
+    "user": "str",
+})
 
 ClusterEvent_object = TypedDict("ClusterEvent_object", {
     "kind": "str",
@@ -782,6 +799,19 @@ ClusterJobEvent = TypedDict("ClusterJobEvent", {
     "message": "str",
 })
 
+# The fields that explain why a pod is not scheduled.
+ClusterNode = TypedDict("ClusterNode", {
+    "name": "str",
+    "ready": "bool",
+    # True if the node is cordoned.
+    "unschedulable": "bool",
+    # Keys of the taints that repel pods without a matching toleration.
+    "taints": "List[str]",
+    "labels": "Dict[str, str]",
+    # In the canonical form of quantity.ts.
+    "allocatable": "Dict[str, str]",
+})
+
 _ClusterPod = TypedDict("_ClusterPod", {
     "name": "str",
     "namespace": "str",
@@ -812,6 +842,20 @@ _ClusterPod_optional = TypedDict("_ClusterPod_optional", {
 class ClusterPod(_ClusterPod, _ClusterPod_optional):
     pass
 
+
+# A ResourceQuota for all pods of a namespace: limits and use, under the names of the quota itself.
+ClusterQuota = TypedDict("ClusterQuota", {
+    "name": "str",
+    "hard": "Dict[str, str]",
+    "used": "Dict[str, str]",
+})
+
+ClusterSite = TypedDict("ClusterSite", {
+    # True if commands query a cluster in addition to the database of the server.
+    "isConfigured": "bool",
+    # True if a job was ever submitted through the server or on its machine; otherwise the archive has no job.
+    "hasSubmitted": "bool",
+})
 
 CommandOptions = TypedDict("CommandOptions", {
     # The owner for whom the actor gives the command, which is recorded as the actor's.
@@ -884,6 +928,36 @@ _CommandSpec_optional = TypedDict("_CommandSpec_optional", {
 class CommandSpec(_CommandSpec, _CommandSpec_optional):
     pass
 
+
+CommandStep_1 = TypedDict("CommandStep_1", {
+    "kind": "Literal[\"progress\"]",
+    "message": "str",
+})
+
+_CommandStep_2 = TypedDict("_CommandStep_2", {
+    "id": "str",
+    "ok": "bool",
+    # Says what happened to which job and what to do next, with the capacity still held and its cost per hour.
+    "message": "str",
+    "exitCode": "float",
+    "kind": "Literal[\"result\"]",
+})
+_CommandStep_2_optional = TypedDict("_CommandStep_2_optional", {
+    # The owner, if the command is refused because of the actor and not because of the state of the job.
+    "refusedFor": "UserName",
+    # With `refusedFor`: the same command with `onBehalfOf`, that owner, is allowed, after a question to the user.
+    "mayActForOwner": "Literal[True]",
+    # The command needs a confirmation.
+    "confirmation": "ConfirmationNeeded",
+}, total=False)
+
+
+class CommandStep_2(_CommandStep_2, _CommandStep_2_optional):
+    pass
+
+
+# `progress`: a command that takes long says what it waits for. One step is the result.
+CommandStep = Union['CommandStep_1', 'CommandStep_2']
 
 # Nothing was stored. The same request with the tokens of all reasons is done once, unless the facts have changed.
 ConfirmationNeeded = TypedDict("ConfirmationNeeded", {
@@ -2007,6 +2081,20 @@ class JobSpec(_JobSpec, _JobSpec_optional):
     pass
 
 
+_JobSubmission = TypedDict("_JobSubmission", {
+    # The Job. The server sets its owner.
+    "job": "KubernetesObject",
+})
+_JobSubmission_optional = TypedDict("_JobSubmission_optional", {
+    # The values of its secrets that are no named secrets, by variable, in Base64.
+    "secrets": "Dict[str, str]",
+}, total=False)
+
+
+class JobSubmission(_JobSubmission, _JobSubmission_optional):
+    pass
+
+
 # A TPU that a job holds or waits for.
 JobTpu = TypedDict("JobTpu", {
     "name": "str",
@@ -2106,6 +2194,9 @@ _KnownTpuState_optional = TypedDict("_KnownTpuState_optional", {
 class KnownTpuState(_KnownTpuState, _KnownTpuState_optional):
     pass
 
+
+# An object of Kubernetes.
+KubernetesObject = Dict[str, Any]
 
 LabEntry_job_parent_1 = TypedDict("LabEntry_job_parent_1", {
     "job": "str",
@@ -2895,6 +2986,9 @@ PassView = TypedDict("PassView", {
     "differences": "List[PassDifference]",
 })
 
+# `setup` runs one step and has its own operation.
+PerformedCommand = Union['Verb', Literal["clean"]]
+
 Phase = Literal["queued", "provisioning", "setup", "running", "recovering", "stopping", "succeeded", "failed", "stopped", "cancelled"]
 
 Plan_reasons_item = TypedDict("Plan_reasons_item", {
@@ -2927,6 +3021,26 @@ Plan = TypedDict("Plan", {
     "reasons": "List[Plan_reasons_item]",
 })
 
+PodLogQuery = TypedDict("PodLogQuery", {
+    "follow": "bool",
+    "previous": "bool",
+    "tail": "float",
+    "since": "Instant",
+    # Keeps the cluster's timestamp and one space at the start of each line.
+    "timestamps": "bool",
+    # As in `ClusterLogQuery`, in Base64.
+    "resumeAfter": "str",
+}, total=False)
+
+# The usage of a pod, summed over its containers, in a time that ended at `at`.
+PodUsage = TypedDict("PodUsage", {
+    # In the namespace of the query.
+    "pod": "str",
+    "cpus": "float",
+    "memoryBytes": "float",
+    "at": "Instant",
+})
+
 # The ids of the jobs of one pool: those that hold a slot, and those that wait, the next one first.
 PoolQueue = TypedDict("PoolQueue", {
     "pool": "str",
@@ -2939,6 +3053,12 @@ PoolQueue = TypedDict("PoolQueue", {
 PricedTier = Literal["spot", "preemptible", "ondemand", "reserved"]
 
 Pricing = Literal["spot", "ondemand", "preemptible"]
+
+PriorityClass = TypedDict("PriorityClass", {
+    "name": "str",
+    "value": "float",
+    "isDefault": "bool",
+})
 
 QuotaHolder = TypedDict("QuotaHolder", {
     # The owner of the job, the user in its metadata, or the installation; null: the creator is not known.
@@ -4097,7 +4217,7 @@ UserLimits = TypedDict("UserLimits", {
     "usdPerDay": "Union[float, None]",
     # Projects of Google Cloud.
     "projects": "Union[List[str], None]",
-    # Contexts of the kubeconfig.
+    # Contexts of the kubeconfig, and namespaces of them as `context/namespace`.
     "clusters": "Union[List[str], None]",
     # Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins.
     "hosts": "Union[List[str], None]",
@@ -4419,32 +4539,9 @@ EventsAnswer_value_item = TypedDict("EventsAnswer_value_item", {
     "event": "Event",
 })
 
-EventsAnswer_value_item = TypedDict("EventsAnswer_value_item", {
-    "seq": "float",
-    "event": "Event",
-})
-
 # An answer with the address of the registry.
 ImagesAnswer_value = TypedDict("ImagesAnswer_value", {
     "value": "List[ImageRow]",
-    "fetchedAt": "Instant",
-    # The reason for an old copy: the registry did not answer. Null for a fresh answer.
-    "staleReason": "Union[str, None]",
-    "server": "str",
-})
-
-# An answer with the address of the registry.
-ImagesAnswer_value = TypedDict("ImagesAnswer_value", {
-    "value": "List[ImageRow]",
-    "fetchedAt": "Instant",
-    # The reason for an old copy: the registry did not answer. Null for a fresh answer.
-    "staleReason": "Union[str, None]",
-    "server": "str",
-})
-
-# An answer with the address of the registry.
-ImageAnswer_value = TypedDict("ImageAnswer_value", {
-    "value": "ImageDetails",
     "fetchedAt": "Instant",
     # The reason for an old copy: the registry did not answer. Null for a fresh answer.
     "staleReason": "Union[str, None]",
@@ -4465,23 +4562,8 @@ LabChangeUserAnswer_value = TypedDict("LabChangeUserAnswer_value", {
     "after": "LabUser",
 })
 
-LabChangeUserAnswer_value = TypedDict("LabChangeUserAnswer_value", {
-    "before": "LabUser",
-    "after": "LabUser",
-})
-
 LabCheckFolderAnswer_value = TypedDict("LabCheckFolderAnswer_value", {
     "hasScript": "bool",
-})
-
-LabCheckFolderAnswer_value = TypedDict("LabCheckFolderAnswer_value", {
-    "hasScript": "bool",
-})
-
-LabOpenWindowAnswer_value = TypedDict("LabOpenWindowAnswer_value", {
-    "session": "str",
-    "window": "LabWindow",
-    "job": "LabJob",
 })
 
 LabOpenWindowAnswer_value = TypedDict("LabOpenWindowAnswer_value", {
@@ -4520,6 +4602,40 @@ _LabChangeBookingAnswer_command_2_optional = TypedDict("_LabChangeBookingAnswer_
 class LabChangeBookingAnswer_command_2(_LabChangeBookingAnswer_command_2, _LabChangeBookingAnswer_command_2_optional):
     pass
 
+
+ClusterUnscheduledPodsAnswer_value_item = TypedDict("ClusterUnscheduledPodsAnswer_value_item", {
+    "namespace": "str",
+    # The Job of the pod, by the label `batch.kubernetes.io/job-name`; null without one.
+    "job": "Union[str, None]",
+})
+
+ClusterWatchJobsAnswer_value_1 = TypedDict("ClusterWatchJobsAnswer_value_1", {
+    "kind": "Literal[\"changed\"]",
+    "object": "ClusterJob",
+})
+
+ClusterWatchJobsAnswer_value_2 = TypedDict("ClusterWatchJobsAnswer_value_2", {
+    "kind": "Literal[\"gone\"]",
+    "object": "ClusterJob",
+})
+
+ClusterWatchJobsAnswer_value_3 = TypedDict("ClusterWatchJobsAnswer_value_3", {
+    "kind": "Literal[\"synced\"]",
+})
+
+ClusterWatchPodsAnswer_value_1 = TypedDict("ClusterWatchPodsAnswer_value_1", {
+    "kind": "Literal[\"changed\"]",
+    "object": "ClusterPod",
+})
+
+ClusterWatchPodsAnswer_value_2 = TypedDict("ClusterWatchPodsAnswer_value_2", {
+    "kind": "Literal[\"gone\"]",
+    "object": "ClusterPod",
+})
+
+ClusterWatchPodsAnswer_value_3 = TypedDict("ClusterWatchPodsAnswer_value_3", {
+    "kind": "Literal[\"synced\"]",
+})
 
 
 class Operations(Connection):
@@ -4640,8 +4756,6 @@ class Operations(Connection):
     def usage(
         self,
         *,
-        limit: Optional[float] = None,
-        cursor: Optional[str] = None,
         since: Optional[Instant] = None,
         until: Optional[Instant] = None,
         jobs: Optional[Sequence[str]] = None,
@@ -4651,9 +4765,9 @@ class Operations(Connection):
         tag: Optional[str] = None,
         zone: Optional[str] = None,
         accelerator: Optional[str] = None,
-    ) -> Rows[UsageRow]:
+    ) -> List[UsageRow]:
         """The ledger's rows that overlap the period, including those of jobs that have left the list."""
-        return self._rows('GET', '/v1/usage', query={'limit': limit, 'cursor': cursor, 'since': since, 'until': until, 'jobs': jobs, 'exceptJobs': except_jobs, 'name': name, 'nameGlob': name_glob, 'tag': tag, 'zone': zone, 'accelerator': accelerator})
+        return self._json('GET', '/v1/usage', query={'since': since, 'until': until, 'jobs': jobs, 'exceptJobs': except_jobs, 'name': name, 'nameGlob': name_glob, 'tag': tag, 'zone': zone, 'accelerator': accelerator})
 
     def cost(
         self,
@@ -4694,10 +4808,9 @@ class Operations(Connection):
         after: float,
         *,
         limit: Optional[float] = None,
-        cursor: Optional[str] = None,
-    ) -> Rows[EventsAnswer_value_item]:
+    ) -> List[EventsAnswer_value_item]:
         """The history after the event with that number, oldest first: all of it, or at most `limit` events."""
-        return self._rows('GET', f'/v1/jobs/{self._segment(ref)}/events', query={'after': after, 'limit': limit, 'cursor': cursor})
+        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/events', query={'after': after, 'limit': limit})
 
     def passes(
         self,
@@ -4890,11 +5003,9 @@ class Operations(Connection):
     def messages(
         self,
         limit: float,
-        *,
-        cursor: Optional[str] = None,
-    ) -> Rows[MessageView]:
+    ) -> List[MessageView]:
         """The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages, another actor those about own jobs."""
-        return self._rows('GET', '/v1/messages', query={'limit': limit, 'cursor': cursor})
+        return self._json('GET', '/v1/messages', query={'limit': limit})
 
     def held_events(
         self,
@@ -5077,14 +5188,12 @@ class Operations(Connection):
     def archived_jobs(
         self,
         *,
-        limit: Optional[float] = None,
-        cursor: Optional[str] = None,
         name: Optional[str] = None,
         namespace: Optional[str] = None,
         server: Optional[str] = None,
-    ) -> Rows[ArchivedJob]:
+    ) -> List[ArchivedJob]:
         """The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy answer for such a job as they do without a copy."""
-        return self._rows('GET', '/v1/archive', query={'limit': limit, 'cursor': cursor, 'name': name, 'namespace': namespace, 'server': server})
+        return self._json('GET', '/v1/archive', query={'name': name, 'namespace': namespace, 'server': server})
 
     def archived_job(
         self,
@@ -5105,12 +5214,9 @@ class Operations(Connection):
     def archived_events(
         self,
         uid: str,
-        *,
-        limit: Optional[float] = None,
-        cursor: Optional[str] = None,
-    ) -> Rows[ClusterJobEvent]:
+    ) -> List[ClusterJobEvent]:
         """Oldest first."""
-        return self._rows('GET', f'/v1/archive/{self._segment(uid)}/events', query={'limit': limit, 'cursor': cursor})
+        return self._json('GET', f'/v1/archive/{self._segment(uid)}/events')
 
     def archived_logs(
         self,
@@ -5179,12 +5285,9 @@ class Operations(Connection):
 
     def tokens(
         self,
-        *,
-        limit: Optional[float] = None,
-        cursor: Optional[str] = None,
-    ) -> Rows[TokenView]:
+    ) -> List[TokenView]:
         """All tokens for an admin; the own ones for another actor. Never their values."""
-        return self._rows('GET', '/v1/tokens', query={'limit': limit, 'cursor': cursor})
+        return self._json('GET', '/v1/tokens')
 
     def create_token(
         self,
@@ -5205,16 +5308,15 @@ class Operations(Connection):
     def audit(
         self,
         *,
-        limit: Optional[float] = None,
-        cursor: Optional[str] = None,
         user: Optional[UserName] = None,
         since: Optional[Instant] = None,
         job: Optional[str] = None,
         denied: Optional[bool] = None,
         before: Optional[float] = None,
-    ) -> Rows[AuditRow]:
+        limit: Optional[float] = None,
+    ) -> List[AuditRow]:
         """Changes and refused requests, newest first: all for an admin, the own ones for another actor."""
-        return self._rows('GET', '/v1/audit', query={'limit': limit, 'cursor': cursor, 'user': user, 'since': since, 'job': job, 'denied': denied, 'before': before})
+        return self._json('GET', '/v1/audit', query={'user': user, 'since': since, 'job': job, 'denied': denied, 'before': before, 'limit': limit})
 
     def check_lab_command(
         self,
@@ -5437,3 +5539,188 @@ class Operations(Connection):
     ) -> Delivery:
         """Writes the stored changes of a spreadsheet that are due."""
         return self._json('POST', '/v1/lab/bookings/deliveries')
+
+    def cluster_site(
+        self,
+    ) -> ClusterSite:
+        return self._json('GET', '/v1/clusters')
+
+    def cluster_settings(
+        self,
+    ) -> KubernetesObject:
+        """The settings of Kubernetes jobs."""
+        return self._json('GET', '/v1/cluster-settings')
+
+    def cluster_context(
+        self,
+        *,
+        context: Optional[str] = None,
+        namespace: Optional[str] = None,
+    ) -> ClusterContext:
+        """The cluster and namespace of that choice. Sends no request to the cluster."""
+        return self._json('GET', '/v1/cluster-context', query={'context': context, 'namespace': namespace})
+
+    def cluster_jobs(
+        self,
+        context: str,
+        namespace: str,
+        *,
+        all_namespaces: Optional[Literal[True]] = None,
+        labels: Optional[str] = None,
+        name: Optional[str] = None,
+        fields: Optional[str] = None,
+    ) -> Iterator[List[ClusterJob]]:
+        """In pages. Every role may read what a list shows; of other jobs than these, the methods below answer only to those who may read them."""
+        return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
+
+    def cluster_submit(
+        self,
+        context: str,
+        namespace: str,
+        submission: JobSubmission,
+    ) -> KubernetesObject:
+        """Creates a Job of the actor, and archives it. Returns it as the cluster completed it."""
+        return self._json('POST', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs', json=submission)
+
+    def cluster_job(
+        self,
+        context: str,
+        namespace: str,
+        name: str,
+    ) -> Union[ClusterJob, None]:
+        return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs/{self._segment(name)}')
+
+    def cluster_raw_job(
+        self,
+        context: str,
+        namespace: str,
+        name: str,
+    ) -> Union[KubernetesObject, None]:
+        """The whole Job."""
+        return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs/{self._segment(name)}/object')
+
+    def cluster_pods(
+        self,
+        context: str,
+        namespace: str,
+        *,
+        all_namespaces: Optional[Literal[True]] = None,
+        labels: Optional[str] = None,
+        name: Optional[str] = None,
+        fields: Optional[str] = None,
+        job: Optional[str] = None,
+    ) -> Iterator[List[ClusterPod]]:
+        return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/pods', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields, 'job': job})
+
+    def cluster_pod_usage(
+        self,
+        context: str,
+        namespace: str,
+    ) -> Union[List[PodUsage], None]:
+        return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/pod-usage')
+
+    def cluster_unscheduled_pods(
+        self,
+        context: str,
+        namespace: str,
+        *,
+        all_namespaces: Optional[Literal[True]] = None,
+        labels: Optional[str] = None,
+        name: Optional[str] = None,
+        fields: Optional[str] = None,
+    ) -> Iterator[List[ClusterUnscheduledPodsAnswer_value_item]]:
+        return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/unscheduled-pods', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
+
+    def cluster_nodes(
+        self,
+        context: str,
+        namespace: str,
+    ) -> Union[List[ClusterNode], None]:
+        return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/nodes')
+
+    def cluster_priority_classes(
+        self,
+        context: str,
+        namespace: str,
+    ) -> Union[List[PriorityClass], None]:
+        return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/priority-classes')
+
+    def cluster_queue_priority_classes(
+        self,
+        context: str,
+        namespace: str,
+    ) -> Union[List[PriorityClass], None]:
+        return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/queue-priority-classes')
+
+    def cluster_events(
+        self,
+        context: str,
+        namespace: str,
+        names: List[str],
+    ) -> Union[List[ClusterEvent], None]:
+        """Events of the objects with these names."""
+        return self._json('POST', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/events/search', json={'names': names})
+
+    def cluster_quotas(
+        self,
+        context: str,
+        namespace: str,
+    ) -> Union[List[ClusterQuota], None]:
+        return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/quotas')
+
+    def cluster_config_map(
+        self,
+        context: str,
+        namespace: str,
+        name: str,
+    ) -> Union[Dict[str, str], None]:
+        """A ConfigMap that the settings name."""
+        return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/config-maps/{self._segment(name)}')
+
+    def cluster_watch_jobs(
+        self,
+        context: str,
+        namespace: str,
+        *,
+        all_namespaces: Optional[Literal[True]] = None,
+        labels: Optional[str] = None,
+        name: Optional[str] = None,
+        fields: Optional[str] = None,
+    ) -> Iterator[Union[ClusterWatchJobsAnswer_value_1, ClusterWatchJobsAnswer_value_2, ClusterWatchJobsAnswer_value_3]]:
+        return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/job-changes', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
+
+    def cluster_watch_pods(
+        self,
+        context: str,
+        namespace: str,
+        *,
+        all_namespaces: Optional[Literal[True]] = None,
+        labels: Optional[str] = None,
+        name: Optional[str] = None,
+        fields: Optional[str] = None,
+    ) -> Iterator[Union[ClusterWatchPodsAnswer_value_1, ClusterWatchPodsAnswer_value_2, ClusterWatchPodsAnswer_value_3]]:
+        return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/pod-changes', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
+
+    def cluster_logs(
+        self,
+        context: str,
+        namespace: str,
+        pod: str,
+        container: str,
+        query: PodLogQuery,
+    ) -> Iterator[bytes]:
+        """Of a container of a job's pod."""
+        return self._chunks('POST', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/pods/{self._segment(pod)}/containers/{self._segment(container)}/log', json=query)
+
+    def cluster_perform(
+        self,
+        context: str,
+        namespace: str,
+        name: str,
+        command: PerformedCommand,
+        uid: str,
+        *,
+        options: Optional[ClusterCommandOptions] = None,
+    ) -> Iterator[CommandStep]:
+        """Gives a command to the Job with that uid, in the cluster or in the archive. The last step is the result."""
+        return self._events('POST', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs/{self._segment(name)}/commands/{self._segment(command)}', json={'uid': uid, 'options': options})

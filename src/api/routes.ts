@@ -2,6 +2,7 @@
 // table. The types of arguments and answers are those of Client; openapi.json has their schemas.
 
 import type { Client } from '../app/client.ts';
+import type { ClusterClient } from '../app/cluster/cluster-client.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 
 /** The operations of the API: everything that Client offers, except `close`, which frees the connections of a client. */
@@ -15,16 +16,14 @@ export type Operation = Exclude<keyof Client, 'close'>;
 type Argument = `${'path' | 'query' | 'fields' | 'body' | 'member' | 'bytes' | 'blobs'} ${string}`;
 
 /**
- * `json`: a value; no content for undefined. `rows`: a page of a list as `{ rows, next }`; the arguments have a `limit` and a
- * `cursor`. `bytes`: the body is the bytes. `log`: as well, with the rest of `LogPart`
+ * `json`: a value; no content for undefined. `bytes`: the body is the bytes. `log`: as well, with the rest of `LogPart`
  * in headers. `chunks`: bytes as they are produced. `events`: server-sent events, one for each value.
  */
-export type AnswerKind = 'json' | 'rows' | 'bytes' | 'log' | 'chunks' | 'events';
+export type AnswerKind = 'json' | 'bytes' | 'log' | 'chunks' | 'events';
 
 /** The media type of each kind. */
 export const answerTypes: Readonly<Record<AnswerKind, string>> = {
   json: 'application/json',
-  rows: 'application/json',
   bytes: 'application/octet-stream',
   log: 'application/octet-stream',
   chunks: 'application/octet-stream',
@@ -58,7 +57,6 @@ const answering =
     };
   };
 const json = answering('json');
-const rows = answering('rows');
 const bytes = answering('bytes');
 const events = answering('events');
 
@@ -82,7 +80,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   show: json('GET /v1/jobs/{ref}', 'path ref', 'fields options'),
   actions: json('GET /v1/jobs/{ref}/actions', 'path ref'),
   why: json('GET /v1/jobs/{ref}/why', 'path ref'),
-  events: rows('GET /v1/jobs/{ref}/events', 'path ref', 'query after', 'query limit', 'query cursor'),
+  events: json('GET /v1/jobs/{ref}/events', 'path ref', 'query after', 'query limit'),
   passes: json('GET /v1/jobs/{ref}/passes', 'path ref', 'fields query'),
   manifest: json('GET /v1/jobs/{ref}/manifest', 'path ref'),
   diffSide: json('GET /v1/jobs/{ref}/diff-side', 'path ref', 'query attempt'),
@@ -106,7 +104,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   setSecret: json('change PUT /v1/secrets/{name}', 'path name', 'bytes value'),
   deleteSecret: json('change DELETE /v1/secrets/{name}', 'path name'),
 
-  usage: rows('GET /v1/usage', 'fields query'),
+  usage: json('GET /v1/usage', 'fields query'),
   cost: json('GET /v1/cost', 'fields request'),
   billing: json('GET /v1/billing', 'fields request'),
 
@@ -116,15 +114,15 @@ export const routes: { readonly [Method in Operation]: Route } = {
   testRecipient: json('change POST /v1/recipients/{recipient}/test', 'path recipient'),
   dropEvents: json('change DELETE /v1/recipients/{recipient}/events', 'path recipient'),
   heldEvents: json('GET /v1/held-events'),
-  messages: rows('GET /v1/messages', 'query limit', 'query cursor'),
+  messages: json('GET /v1/messages', 'query limit'),
 
   users: json('GET /v1/users'),
   addUser: json('change POST /v1/users', 'body user'),
   changeUser: json('change PATCH /v1/users/{name}', 'path name', 'body change'),
-  tokens: rows('GET /v1/tokens', 'fields page'),
+  tokens: json('GET /v1/tokens'),
   createToken: json('change POST /v1/tokens', 'body request'),
   revokeToken: json('change DELETE /v1/tokens/{ref}', 'path ref', 'query user'),
-  audit: rows('GET /v1/audit', 'fields query'),
+  audit: json('GET /v1/audit', 'fields query'),
 
   hosts: json('GET /v1/hosts'),
   hostQueues: json('GET /v1/host-queues'),
@@ -146,9 +144,9 @@ export const routes: { readonly [Method in Operation]: Route } = {
   images: json('GET /v1/images', 'fields query'),
   image: json('GET /v1/images/{name}', 'path name', 'fields query'),
 
-  archivedJobs: rows('GET /v1/archive', 'fields query'),
+  archivedJobs: json('GET /v1/archive', 'fields query'),
   archivedJob: json('GET /v1/archive/{uid}', 'path uid'),
-  archivedEvents: rows('GET /v1/archive/{uid}/events', 'path uid', 'fields page'),
+  archivedEvents: json('GET /v1/archive/{uid}/events', 'path uid'),
   archivedLogs: json('GET /v1/archive/{uid}/logs', 'path uid'),
   lastArchivedLines: json('GET /v1/archive/{uid}/last-lines', 'path uid', 'query pods'),
   readArchivedLog: answering('chunks')('GET /v1/archive/{uid}/log', 'path uid', 'fields log', 'fields query'),
@@ -194,10 +192,55 @@ const labRoutes: { readonly [Method in keyof LabClient]: Route } = {
   deliverBookings: json('read POST /v1/lab/bookings/deliveries'),
 };
 
-export type ApiOperation = Operation | `lab.${keyof LabClient}`;
+const inNamespace = 'v1/clusters/{context}/namespaces/{namespace}';
+const at = ['path context', 'path namespace'] as const;
 
-/** Both tables by the names of the document. */
+/** The clusters of the server, whose operations the document calls `cluster.jobs` and so on. */
+const clusterRoutes: { readonly [Method in keyof ClusterClient]: Route } = {
+  site: json('GET /v1/clusters'),
+  settings: json('GET /v1/cluster-settings'),
+  context: json('GET /v1/cluster-context', 'fields choice'),
+  jobs: events(`GET /${inNamespace}/jobs`, ...at, 'fields query'),
+  job: json(`GET /${inNamespace}/jobs/{name}`, ...at, 'path name'),
+  rawJob: json(`GET /${inNamespace}/jobs/{name}/object`, ...at, 'path name'),
+  pods: events(`GET /${inNamespace}/pods`, ...at, 'fields query'),
+  podUsage: json(`GET /${inNamespace}/pod-usage`, ...at),
+  unscheduledPods: events(`GET /${inNamespace}/unscheduled-pods`, ...at, 'fields query'),
+  nodes: json(`GET /${inNamespace}/nodes`, ...at),
+  priorityClasses: json(`GET /${inNamespace}/priority-classes`, ...at),
+  queuePriorityClasses: json(`GET /${inNamespace}/queue-priority-classes`, ...at),
+  events: json(`read POST /${inNamespace}/events/search`, ...at, 'member names'),
+  quotas: json(`GET /${inNamespace}/quotas`, ...at),
+  configMap: json(`GET /${inNamespace}/config-maps/{name}`, ...at, 'path name'),
+  watchJobs: events(`GET /${inNamespace}/job-changes`, ...at, 'fields query'),
+  watchPods: events(`GET /${inNamespace}/pod-changes`, ...at, 'fields query'),
+  logs: answering('chunks')(
+    `read POST /${inNamespace}/pods/{pod}/containers/{container}/log`,
+    ...at,
+    'path pod',
+    'path container',
+    'body query',
+  ),
+  submit: json(`change POST /${inNamespace}/jobs`, ...at, 'body submission'),
+  perform: events(
+    `change POST /${inNamespace}/jobs/{name}/commands/{command}`,
+    ...at,
+    'path name',
+    'path command',
+    'member uid',
+    'member options',
+  ),
+};
+
+function withPrefix(prefix: string, table: Readonly<Record<string, Route>>): Readonly<Record<string, Route>> {
+  return Object.fromEntries(Object.entries(table).map(([method, route]) => [`${prefix}.${method}`, route]));
+}
+
+export type ApiOperation = Operation | `lab.${keyof LabClient}` | `cluster.${keyof ClusterClient}`;
+
+/** All tables by the names of the document. */
 export const apiRoutes = Object.entries({
   ...routes,
-  ...Object.fromEntries(Object.entries(labRoutes).map(([method, route]) => [`lab.${method}`, route])),
+  ...withPrefix('lab', labRoutes),
+  ...withPrefix('cluster', clusterRoutes),
 }) as readonly (readonly [ApiOperation, Route])[];

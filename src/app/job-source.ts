@@ -7,10 +7,8 @@ import type { Phase } from '../core/decide/phase.ts';
 import type { Event } from '../core/model/event.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { JobActions, JobCommand } from '../core/policy/permissions.ts';
+import type { JobActions } from '../core/policy/permissions.ts';
 import type {
-  CommandOptions,
-  CommandResult,
   JobList,
   JobRow,
   JobView,
@@ -25,6 +23,7 @@ import type {
   PassQuery,
   Why,
 } from './client.ts';
+import type { CommandStep, PerformedCommand, PerformOptions } from './command-steps.ts';
 import type { DiffSide } from './diff.ts';
 import { usageError } from './errors.ts';
 import type { RefPurpose } from './refs.ts';
@@ -111,19 +110,6 @@ export interface JobSelection {
   /** A sentence for a selection without jobs. */
   readonly nothing: string;
 }
-
-export interface PerformOptions extends CommandOptions {
-  /** Ends the wait for the command. The result says how far it came. */
-  readonly signal?: AbortSignal;
-}
-
-/** `setup` runs one step and has its own operation. */
-export type PerformedCommand = Exclude<JobCommand, 'setup'>;
-
-/** `progress`: a command that takes long says what it waits for. One step is the result. */
-export type CommandStep =
-  | { readonly kind: 'progress'; readonly message: string }
-  | ({ readonly kind: 'result' } & CommandResult);
 
 /** The part of a job's logs that a reader wants. */
 export interface LogsQuery extends Omit<LogQuery, 'all'> {

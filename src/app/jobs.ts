@@ -62,11 +62,11 @@ export function openJobs(parts: JobsParts, scope: JobScope) {
     },
 
     async list(query) {
-      const includesCluster =
+      const includesCluster = async () =>
         (await usesCluster()) || (query.all === true && (await parts.clusterSubmissions()).isUsed);
       const [own, others] = await Promise.all([
         store().then((stored) => stored.list(query)),
-        includesCluster ? cluster().then((clustered) => clustered.list(query)) : noJobs,
+        includesCluster().then(async (isIncluded) => (isIncluded ? (await cluster()).list(query) : noJobs)),
       ]);
       const list = limitRows(await joinLists(own, others), query.limit);
       const failure =

@@ -40,6 +40,23 @@ export function isAllowedProject(projects: readonly string[] | null, project: st
   return projects === null || project === emulatorProject || projects.includes(project);
 }
 
+/** For the cluster of a server. `namespace`: null for all. Throws JobmanError (4, `forbidden`). */
+export function requireCluster({ user, clusters = null }: Actor, at: ClusterAt): void {
+  if (isAllowedCluster(clusters, at)) return;
+  const what = `${at.context}${at.namespace === null ? ' in all namespaces' : `/${at.namespace}`}`;
+  throw forbiddenError(`${user} may not use the cluster ${what}: ${formatAllowed(clusters ?? [])}`);
+}
+
+interface ClusterAt {
+  readonly context: string;
+  readonly namespace: string | null;
+}
+
+/** `clusters`: contexts, and namespaces of them as `context/namespace`; null for all. */
+export function isAllowedCluster(clusters: readonly string[] | null, { context, namespace }: ClusterAt): boolean {
+  return clusters === null || clusters.includes(context) || clusters.includes(`${context}/${namespace}`);
+}
+
 /** The message is a sentence without its full stop, as in `ActionAnswer`. */
 export function forbiddenError(message: string, refusedFor?: UserName): JobmanError {
   const details = { errorCode: 'forbidden', ...(refusedFor === undefined ? {} : { refusedFor }) } as const;

@@ -2,6 +2,7 @@
 
 import type { SecretName } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { WorkerAccess } from './worker-access.ts';
 import type { Client, Ref } from './client.ts';
 import type { CheckResult } from './doctor.ts';
@@ -254,7 +255,6 @@ export interface Services {
   cluster(options: ClusterOptions): Promise<Cluster>;
   /** True if commands query a cluster in addition to the database. Reads files only. */
   isClusterConfigured(): Promise<boolean>;
-  hasSubmitted(): boolean;
   /** Opens no file yet. */
   clusterSubmissions(): Promise<ClusterSubmissions>;
   /** A sentence about a newer version already found, or null. Starts a due check in a separate process. */
@@ -275,8 +275,11 @@ export interface Services {
   checkWorkdir(from: string): Promise<void>;
   /** Stores a copy of that folder through the client. Throws JobmanError. */
   copyWorkdir(from: string): Promise<UploadedWorkdir>;
-  /** The value of a secret of the user, for a job in a cluster. Throws JobmanError without it. */
-  namedSecret(name: SecretName): Promise<Uint8Array>;
+  /**
+   * The value of a secret of that user, by default of this one, for a job in a cluster; null if the server in use adds it.
+   * Throws JobmanError without it.
+   */
+  namedSecret(name: SecretName, owner?: UserName): Promise<Uint8Array | null>;
   /** Connects with the client's ticket. `shared`: over the controller's connections, if it has some. */
   workers(ref: Ref, connection: 'shared' | 'own'): Promise<WorkerAccess>;
   onTerminal(argv: readonly string[]): Promise<number>;

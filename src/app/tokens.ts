@@ -10,7 +10,6 @@ import { permittedOwners } from '../core/policy/permissions.ts';
 import { auditEntry } from './audit.ts';
 import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
 import { formatChoices, formatDuration } from './format.ts';
-import type { Key, Rows, Span } from './pages.ts';
 import type { AccessStore } from './ports.ts';
 import { forbiddenError, requireGeneral } from './require-permission.ts';
 import { nameRefusal, normalizeName } from './user-names.ts';
@@ -131,8 +130,8 @@ function formatValidity(length: Duration): string {
   return Number.isFinite(length) && length > 0 ? formatDuration(length) : String(length);
 }
 
-export async function listTokens({ access }: TokenParts, actor: Actor, span?: Span): Promise<Rows<TokenView, Key>> {
-  return access.tokens(permittedOwners(actor, 'tokens') === null ? null : actor.user, span);
+export async function listTokens({ access }: TokenParts, actor: Actor): Promise<readonly TokenView[]> {
+  return access.tokens(permittedOwners(actor, 'tokens') === null ? null : actor.user);
 }
 
 /** `ref`: an id or a name. A name is that of the user's token that counts, else of the newest. */
@@ -179,13 +178,14 @@ export function createAuthenticate({ access, now }: TokenParts): Authenticate {
     const found = await access.findToken(hashOf(token));
     if (found === null) return null;
     const { id, name, user, expiresAt, revokedAt, lastUsedAt, userLimits } = found;
-    const { projects, hosts } = userLimits;
+    const { projects, clusters, hosts } = userLimits;
     const actor: Actor = {
       user,
       role: lowerRole(found.role, found.userRole),
       via: 'token',
       logins: [],
       ...(projects !== null && { projects }),
+      ...(clusters !== null && { clusters }),
       ...(hosts?.includes(ownHost) === true && { mayUseServerMachine: true }),
       token: { id, name },
     };

@@ -88,7 +88,9 @@ export function openLogTail(
           }
         },
         ended() {
-          if (!isOld()) void finish(isOld);
+          if (isOld()) return;
+          end();
+          onCopied();
         },
         dropped(reason) {
           if (isOld()) return;
@@ -98,20 +100,6 @@ export function openLogTail(
         },
       },
     );
-  }
-
-  /** A machine may be released only once every server can read its logs. */
-  async function finish(isOld: () => boolean): Promise<void> {
-    try {
-      await writing;
-      await logFiles.store(job);
-    } catch (error) {
-      if (!isOld()) wait(messageOf(error));
-      return;
-    }
-    if (isOld()) return;
-    end();
-    onCopied();
   }
 
   function wait(reason: string): void {

@@ -1,7 +1,7 @@
 // HTTP client: the Client of a jobman server. Each method is its row in the table of routes.
 
 import { fromProblem, problemType } from '../api/problem.ts';
-import { answerTypes, apiRoutes, type Operation, type Route } from '../api/routes.ts';
+import { answerTypes, apiRoutes, type ApiOperation, type Operation, type Route } from '../api/routes.ts';
 import {
   blobsPerBody,
   decodeEvent,
@@ -14,10 +14,9 @@ import {
 } from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
-import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
+import type { ClusterClient, PodLogQuery } from '../app/cluster/cluster-client.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { withNext, type Rows } from '../app/pages.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
 import {
@@ -81,13 +80,14 @@ type Resumption = 'cursor' | 'count' | 'start';
  * The way a stream continues: after the newest cursor, after the count of values or bytes that have arrived, or from its start,
  * because it reports progress. Null: it fails.
  */
-function resumptionOf(operation: Operation, values: Values): Resumption | null {
+function resumptionOf(operation: ApiOperation, values: Values): Resumption | null {
   if (operation === 'changesSince') return 'cursor';
   if (operation === 'metrics' || operation === 'storage' || operation === 'checkpoints') return 'start';
   if (operation === 'metricPoints') return 'count';
   // The last lines of a log that grows begin elsewhere later.
-  const isWhole = operation === 'readArchivedLog' && (values[2] as ArchivedLogQuery).tail === undefined;
-  return isWhole ? 'count' : null;
+  const log = operation === 'readArchivedLog' ? values[2] : operation === 'cluster.logs' ? values[4] : { tail: 0 };
+  const { tail, resumeAfter } = log as Pick<PodLogQuery, 'tail' | 'resumeAfter'>;
+  return tail === undefined && resumeAfter === undefined ? 'count' : null;
 }
 
 type ReadValues = AsyncGenerator<{ readonly value: unknown; readonly cursor: string | undefined }, void>;
@@ -96,6 +96,7 @@ type Values = readonly unknown[];
 
 export interface ServerClient extends Client {
   readonly lab: LabClient;
+  readonly cluster: ClusterClient;
 }
 
 /** Connects with the first call. */
@@ -105,8 +106,8 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
   const send = waitingForRestarts(http, server, parts.onSignal);
 
-  function requestFor(route: Route, values: Values, more: More = {}): HttpRequest {
-    const { path, body, type } = encodeArguments(route, values, more);
+  function requestFor(route: Route, values: Values): HttpRequest {
+    const { path, body, type } = encodeArguments(route, values);
     return {
       url: server,
       path,
@@ -122,8 +123,8 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   }
 
   /** `mayRepeat`: done twice, it has the effect of once. */
-  async function call(route: Route, values: Values, mayRepeat = !route.changes, more: More = {}): Promise<unknown> {
-    const reply = await send(requestFor(route, values, more), mayRepeat);
+  async function call(route: Route, values: Values, mayRepeat = !route.changes): Promise<unknown> {
+    const reply = await send(requestFor(route, values), mayRepeat);
     if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, given);
     if (reply.status === 204) return undefined;
     if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
@@ -186,14 +187,8 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
       if (route.changes) beforeChange?.();
       if (route.answer === 'events' || route.answer === 'chunks')
         return untilLeft((over) =>
-          resume(
-            (after) => readOnce(route, values, after, over),
-            resumptionOf(operation as Operation, values),
-            over,
-            server,
-          ),
+          resume((after) => readOnce(route, values, after, over), resumptionOf(operation, values), over, server),
         );
-      if (route.answer === 'rows') return readRows((more) => call(route, values, true, more), route, values);
       if (operation === 'create') return create(route, values[0] as CreateRequest);
       return operation === 'putBlobs'
         ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
@@ -202,16 +197,20 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     return [operation, method] as const;
   });
   // Each method has the parameters and the answer that the table has for it; the contract suite proves it.
-  const of = (isOfLab: boolean) =>
+  const of = (family?: 'lab' | 'cluster') =>
     Object.fromEntries(
       methods.flatMap(([name, method]) => {
-        const [own = '', ofLab] = name.split('.').toReversed();
-        return (ofLab !== undefined) === isOfLab ? [[own, method]] : [];
+        const [own = '', ofFamily] = name.split('.').toReversed();
+        return ofFamily === family ? [[own, method]] : [];
       }),
     ) as unknown;
-  const client = of(false) as Pick<Client, Operation>;
-  const lab = of(true) as LabClient;
-  return { ...client, lab, close: async () => http.close() };
+  const client = of() as Pick<Client, Operation>;
+  return {
+    ...client,
+    lab: of('lab') as LabClient,
+    cluster: of('cluster') as ClusterClient,
+    close: async () => http.close(),
+  };
 }
 
 /**
@@ -270,7 +269,7 @@ function waitingForRestarts(
 
 // ------------------------------------------------------------------------------------------ requests
 
-function encodeArguments(route: Route, values: Values, more: More) {
+function encodeArguments(route: Route, values: Values) {
   let { path } = route;
   const query = new URLSearchParams();
   const add = (name: string, value: unknown): void => {
@@ -289,32 +288,9 @@ function encodeArguments(route: Route, values: Values, more: More) {
     else members = { ...members, [name]: value };
   });
   if (members !== undefined) body = JSON.stringify(members);
-  for (const [name, text] of Object.entries(more)) query.set(name, text);
   const type =
     typeof body === 'string' ? 'application/json' : body === undefined ? undefined : 'application/octet-stream';
-  return { path: query.size === 0 ? path : `${path}?${query.toString()}`, query, body, type };
-}
-
-/** Other parameters than those of the values. */
-type More = Readonly<Record<string, string>>;
-
-/** All rows, or as many as the limit says, page by page. With a limit or a cursor, the last page leads to the next. */
-async function readRows(
-  readPage: (more: More) => Promise<unknown>,
-  route: Route,
-  values: Values,
-): Promise<Rows<unknown>> {
-  const rows: unknown[] = [];
-  const wanted = encodeArguments(route, values, {}).query.get('limit');
-  let page: { readonly rows: readonly unknown[]; readonly next?: string };
-  let more: More = {};
-  do {
-    page = (await readPage(more)) as typeof page;
-    rows.push(...page.rows);
-    const limit = wanted === null ? {} : { limit: String(Number(wanted) - rows.length) };
-    more = { ...limit, cursor: page.next ?? '' };
-  } while (page.next !== undefined && more['limit'] !== '0');
-  return withNext(rows, page.next);
+  return { path: query.size === 0 ? path : `${path}?${query.toString()}`, body, type };
 }
 
 /** In several bodies, because a body has a limit. */

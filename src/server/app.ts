@@ -10,15 +10,15 @@ import { answerTypes, apiRoutes, type ApiOperation, type Route } from '../api/ro
 import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, LogPart } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
-import { maxPage, type Rows } from '../app/pages.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
 import type { Actor } from '../core/model/user.ts';
+import type { ClusterAccess } from '../app/cluster/cluster-client.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import type { Duration } from '../core/model/time.ts';
 import { readArguments } from './arguments.ts';
 import { bodyLimits, BodyTooLarge, readBody } from './body.ts';
 import { createLimits, defaultLimits, Overload, type ServerLimits } from './limits.ts';
-import { mountWorkerStreams, workerStreamPath } from './worker-streams.ts';
+import { mountWorkerStreams } from './worker-streams.ts';
 import { createSenderReader, type Sender } from './sender.ts';
 import { createMetrics, metricsType, type MetricsParts } from './metrics.ts';
 import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
@@ -31,6 +31,8 @@ export interface AppParts {
   clientOf(actor: Actor): Client | Promise<Client>;
   /** As well. */
   labOf(actor: Actor): LabClient | Promise<LabClient>;
+  /** As well. */
+  clustersOf(actor: Actor): ClusterAccess | Promise<ClusterAccess>;
   /** Addresses and networks. If there are any, requests come through these proxies only. */
   readonly trustedProxies?: readonly string[];
   readonly limits?: ServerLimits;
@@ -111,8 +113,7 @@ export function createApp(parts: AppParts): Hono<Env> {
 
   mountWorkerStreams(app, parts, {
     admit: (context) => limits.openStream(context.get('actor').user),
-    keepOpen: (context, leave) =>
-      streams.add(context, { path: workerStreamPath }, async (reason) => leave(reason)).release,
+    keepOpen: (context, path, leave) => streams.add(context, { path }, async (reason) => leave(reason)).release,
   });
 
   async function perform(operation: ApiOperation, route: Route, context: Context<Env>): Promise<Response> {
@@ -125,9 +126,8 @@ export function createApp(parts: AppParts): Hono<Env> {
     });
     const key = context.req.header('idempotency-key');
     if (operation === 'create' && key !== undefined) addKey(values, key);
-    const [name, ofLab] = operation.split('.').toReversed();
-    const actor = context.get('actor');
-    const client = await (ofLab === undefined ? parts.clientOf(actor) : parts.labOf(actor));
+    const [name, family] = operation.split('.').toReversed();
+    const client = await clientFor(family, context.get('actor'));
     // The arguments have passed the schema of the method's parameters.
     const method = client[name as keyof typeof client] as unknown as (...given: readonly unknown[]) => unknown;
     if (route.answer === 'events' || route.answer === 'chunks')
@@ -144,6 +144,11 @@ export function createApp(parts: AppParts): Hono<Env> {
       });
     }
     return answerValue(await (answer as Promise<unknown>), route, context);
+  }
+
+  async function clientFor(family: string | undefined, actor: Actor): Promise<object> {
+    if (family === 'cluster') return (await parts.clustersOf(actor)).client;
+    return family === 'lab' ? parts.labOf(actor) : parts.clientOf(actor);
   }
 
   function answerEvents(reading: Reading<unknown>, route: Route, context: Context<Env>): Response {
@@ -300,9 +305,8 @@ function answerProblem(context: Context<Env>, error: JobmanError, status?: numbe
   return context.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, { 'content-type': problemType });
 }
 
-function answerValue(given: unknown, route: Route, context: Context<Env>): Response {
-  const value = route.answer === 'rows' ? { rows: given, next: (given as Rows<unknown>).next } : given;
-  if (route.answer !== 'json' && route.answer !== 'rows') {
+function answerValue(value: unknown, route: Route, context: Context<Env>): Response {
+  if (route.answer !== 'json') {
     const bytes = route.answer === 'log' ? (value as LogPart).bytes : (value as Uint8Array);
     const headers = route.answer === 'log' ? encodeLogPart(value as LogPart) : {};
     return context.body(bytes as Uint8Array<ArrayBuffer>, 200, {
@@ -332,8 +336,6 @@ function parametersOf(route: Route, context: Context<Env>): URLSearchParams {
   const parameters = new URL(context.req.url).searchParams;
   const last = context.req.header('last-event-id');
   if (last !== undefined && route.arguments.some(([, name]) => name === 'cursor')) parameters.set('cursor', last);
-  const limit = Number(parameters.get('limit') ?? Number.MAX_SAFE_INTEGER);
-  if (route.answer === 'rows' && limit > maxPage && Number.isSafeInteger(limit)) parameters.set('limit', `${maxPage}`);
   return parameters;
 }
 

@@ -122,21 +122,27 @@ export function byteStream(
   { broken, expected }: Pick<StreamOptions, 'expected'> & { readonly broken: () => void },
 ): ReadableStream<Uint8Array> {
   let pending: Promise<IteratorResult<Uint8Array>> | undefined = first;
+  let hasLeft = false;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
           const result = await (pending ?? iterator.next());
           pending = undefined;
+          if (hasLeft) return;
           if (result.done === true) controller.close();
           else controller.enqueue(result.value);
         } catch (error) {
+          if (hasLeft) return;
           expected(error);
           broken();
           controller.close();
         }
       },
-      cancel: async () => void (await iterator.return?.()),
+      async cancel() {
+        hasLeft = true;
+        await iterator.return?.();
+      },
     },
     { highWaterMark: 0 },
   );

@@ -1,5 +1,5 @@
-// Worker streams: WebSockets to the programs and ports of workers. The permission is that of a ticket, which each opening
-// requests; the audit log records the worker and the port.
+// Worker streams: WebSockets to the programs and ports of workers and pods. Each opening is checked and recorded, as that of a
+// ticket; the audit log records the worker and the port, or the pod.
 
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context, Hono } from 'hono';
@@ -10,7 +10,15 @@ import { decodeSegment } from '../api/wire.ts';
 import { maxDataBytes, serveStream, type ProgramRequest, type StreamOutput } from '../api/worker-stream.ts';
 import type { Client } from '../app/client.ts';
 import { exitCode, JobmanError, messageOf, usageError } from '../app/errors.ts';
-import { deferSession, requireWorker, type Session, type WorkerConnection } from '../app/worker-access.ts';
+import type { ClusterAccess } from '../app/cluster/cluster-client.ts';
+import {
+  deferSession,
+  requireWorker,
+  type Session,
+  type SessionRequest,
+  type TerminalSize,
+  type WorkerConnection,
+} from '../app/worker-access.ts';
 import type { AppParts, Env } from './app.ts';
 
 /** For the sender of requests that the server itself cannot answer as a WebSocket. */
@@ -21,7 +29,13 @@ export function offerUpgrade(incoming: IncomingMessage, socket: Duplex, head: Bu
   upgrades.set(incoming, { socket, head });
 }
 
-export const workerStreamPath = '/v1/jobs/{ref}/workers/{worker}/stream';
+const workerPath = '/v1/jobs/{ref}/workers/{worker}/stream';
+const podPath = '/v1/clusters/{context}/namespaces/{namespace}/pods/{pod}/stream';
+
+/** A worker, or a container of a pod, whose own program has an input and an output too. */
+interface StreamTarget extends Pick<WorkerConnection, 'start' | 'tunnel'> {
+  attach?(request: Pick<SessionRequest, 'onBytes'> & { readonly terminal: TerminalSize | null }): Session;
+}
 
 /** A script that is one argument of a command may be large. */
 const maxMessageBytes = 4 * maxDataBytes;
@@ -30,31 +44,64 @@ interface OpenStreams {
   /** Counts the stream until the returned function is called. Throws JobmanError for one too many. */
   admit(context: Context<Env>): () => void;
   /** Calls `leave` with the reason when the stream must end, until the returned function is called. */
-  keepOpen(context: Context<Env>, leave: (reason: string) => void): () => void;
+  keepOpen(context: Context<Env>, path: string, leave: (reason: string) => void): () => void;
 }
 
 export function mountWorkerStreams(app: Hono<Env>, parts: AppParts, open: OpenStreams): void {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes });
-  app.get(workerStreamPath.replaceAll(/\{(\w+)\}/g, ':$1'), async (context) => {
+  /** `find` checks the user, before the stream is accepted. */
+  async function answer(
+    context: Context<Env>,
+    path: string,
+    find: () => Promise<(port: number | null) => Promise<StreamTarget>>,
+  ): Promise<Response> {
     const { incoming, outgoing } = context.env;
     const upgrade = upgrades.get(incoming);
     if (upgrade === undefined) throw usageError('This path is for a WebSocket: docs/api.md describes it.');
-    const client = await parts.clientOf(context.get('actor'));
-    const worker = await findWorker(client, context);
+    const connect = await find();
     incoming.socket.once('close', open.admit(context));
     (outgoing as ServerResponse).detachSocket(incoming.socket);
     sockets.handleUpgrade(incoming, upgrade.socket, upgrade.head, (socket) => {
       incoming.socket.setKeepAlive(true, keepAliveMs);
-      const leave = serveStream(socket, (opening, output) => startStream(parts, client, worker, opening, output));
+      const leave = serveStream(socket, (opening, output) => startStream(connect, opening, output));
       const ping = setInterval(() => socket.bufferedAmount === 0 && socket.ping(), keepAliveMs);
-      const release = open.keepOpen(context, leave);
+      const release = open.keepOpen(context, path, leave);
       socket.once('close', () => {
         clearInterval(ping);
         release();
       });
     });
     return RESPONSE_ALREADY_SENT;
-  });
+  }
+  const at = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1');
+  app.get(at(workerPath), async (context) =>
+    answer(context, workerPath, async () => {
+      const client = await parts.clientOf(context.get('actor'));
+      const { job, worker } = await findWorker(client, context);
+      return async (port) => {
+        await client.workerTicket(job, { use: { worker, ...(port !== null && { port }) } });
+        return parts.connectWorker(job, worker);
+      };
+    }),
+  );
+  app.get(at(podPath), async (context) =>
+    answer(context, podPath, async () => {
+      const target = await findPod(await parts.clustersOf(context.get('actor')), context);
+      return async () => target;
+    }),
+  );
+}
+
+/** Throws JobmanError if the user may not use that pod. */
+async function findPod(clusters: ClusterAccess, { req }: Context<Env>): Promise<StreamTarget> {
+  const [context, namespace, pod] = ['context', 'namespace', 'pod'].map((name) => decodeSegment(req.param(name) ?? ''));
+  const target = { pod: pod ?? '', container: req.query('container') ?? '' };
+  const access = await clusters.openPod(context ?? '', namespace ?? '', target.pod);
+  return {
+    start: ({ terminal = null, ...request }) => access.exec(target, { ...request, terminal }),
+    attach: (request) => access.attach(target, request),
+    tunnel: (port) => access.tunnel(target.pod, port),
+  };
 }
 
 const keepAliveMs = 30_000;
@@ -80,23 +127,28 @@ function movedError(job: string): JobmanError {
   return new JobmanError(`Job ${job} has moved to other workers.`, exitCode.unreachable);
 }
 
-type Opening = ({ readonly kind: 'program' } & ProgramRequest) | { readonly kind: 'port'; readonly port: number };
+type Opening =
+  | ({ readonly kind: 'program' } & ProgramRequest)
+  | { readonly kind: 'attach'; readonly terminal?: TerminalSize | null }
+  | { readonly kind: 'port'; readonly port: number };
 
 /** A failure is the end of the session. */
 function startStream(
-  parts: Pick<AppParts, 'connectWorker'>,
-  client: Client,
-  { job, worker }: FoundWorker,
+  connect: (port: number | null) => Promise<StreamTarget>,
   text: string,
   output: Required<StreamOutput>,
 ): Session {
   async function start(): Promise<Session> {
     const opening = readOpening(text);
-    await client.workerTicket(job, { use: { worker, ...(opening.kind === 'port' && { port: opening.port }) } });
-    const connection = await parts.connectWorker(job, worker);
+    const connection = await connect(opening.kind === 'port' ? opening.port : null);
+    const { onBytes } = output;
     if (opening.kind === 'port') return connectPort(connection, opening.port, output);
+    if (opening.kind === 'attach') {
+      if (connection.attach === undefined) throw usageError('A worker has no program to attach to.');
+      return connection.attach({ terminal: opening.terminal ?? null, onBytes });
+    }
     const { program, environment, hasInput, terminal = null } = opening;
-    return connection.start({ program, environment, hasInput, terminal, onBytes: output.onBytes });
+    return connection.start({ program, environment, hasInput, terminal, onBytes });
   }
   return deferSession(start());
 }
@@ -109,7 +161,7 @@ function readOpening(text: string): Opening {
   } catch (error) {
     throw usageError(`The first message is not JSON: ${messageOf(error)}.`);
   }
-  throw usageError('The first message must be a program or a port, as docs/api.md says.');
+  throw usageError('The first message must be a program, `attach` or a port, as docs/api.md says.');
 }
 
 function isOpening(value: Partial<Record<string, unknown>>): value is Opening & Record<string, unknown> {
@@ -123,20 +175,15 @@ function isOpening(value: Partial<Record<string, unknown>>): value is Opening & 
       ? typeof line === 'string'
       : form === 'argv' && Array.isArray(argv) && argv.length > 0 && argv.every((one) => typeof one === 'string');
   const { columns, rows } = (terminal ?? { columns: 1, rows: 1 }) as Partial<Record<string, unknown>>;
+  const hasSize = isCount(columns) && isCount(rows);
+  if (kind === 'attach') return hasSize;
   const isEnvironment = environment === 'host' || environment === 'container';
-  return (
-    kind === 'program' &&
-    isProgram &&
-    isEnvironment &&
-    typeof hasInput === 'boolean' &&
-    isCount(columns) &&
-    isCount(rows)
-  );
+  return kind === 'program' && isProgram && isEnvironment && typeof hasInput === 'boolean' && hasSize;
 }
 
 /** A connection to a port, as a session: its input is the bytes to the port. */
 async function connectPort(
-  connection: WorkerConnection,
+  connection: StreamTarget,
   port: number,
   { onBytes, onConnected, onOutputEnd }: Required<StreamOutput>,
 ): Promise<Session> {

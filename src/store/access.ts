@@ -26,9 +26,9 @@ export function accessStore(read: RunOperation, write: RunOperation): AccessStor
       const { readDailyBudgets } = await users();
       return read(readDailyBudgets);
     },
-    async tokens(user, span) {
+    async tokens(user) {
       const { readTokens } = await tokens();
-      return read((db) => readTokens(db, user, span));
+      return read((db) => readTokens(db, user));
     },
     async addToken(token, roleFor, entry) {
       const { addToken } = await tokens();

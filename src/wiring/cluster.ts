@@ -3,6 +3,7 @@
 
 import { writeFileSync } from 'node:fs';
 import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
+import { JobmanError } from '../app/errors.ts';
 import { fileModeIn, makeFolder } from '../files/files.ts';
 import type { Services } from '../app/services.ts';
 import { createCluster } from '../backends/kubernetes/cluster.ts';
@@ -11,14 +12,48 @@ import { submittedMarker } from './paths.ts';
 
 export { loadClusterSettings } from '../app/cluster/settings.ts';
 
+/** Clusters that stay open, by what their kubeconfig says. */
+export type SharedClusters = Map<string, Cluster>;
+
+const maxShared = 100;
+
+/**
+ * Without it, each request of a server would log in again. A changed kubeconfig counts at once. Rejects as `openCluster`.
+ */
+export async function openSharedCluster(
+  services: Services,
+  options: ClusterOptions,
+  shared: SharedClusters,
+): Promise<Cluster> {
+  const { settings } = await services.clusterSettings();
+  const found = await readContext(services, options).catch(throwForUsers);
+  const key = JSON.stringify([settings.job.resources.label, found]);
+  const cluster = shared.get(key) ?? (await openCluster(services, { ...options, quiet: true }));
+  shared.set(key, cluster);
+  // The names of namespaces come from requests.
+  for (const oldest of shared.keys()) if (shared.size > maxShared) shared.delete(oldest);
+  return { ...cluster, close: () => Promise.resolve() };
+}
+
+/** Its next steps are for the server's admin. */
+function throwForUsers(error: unknown): never {
+  if (!(error instanceof JobmanError)) throw error;
+  throw new JobmanError(`On the server: ${error.message}`, error.code, [
+    'An admin of the server changes its kubeconfig. For a kubeconfig of your own: --server local',
+  ]);
+}
+
+async function readContext(services: Services, options: ClusterOptions) {
+  const { io } = services;
+  const { settings } = await services.clusterSettings();
+  return readKubeContext({ setting: settings.kubeConfig, env: io.env, userHome: io.userHome, cwd: io.cwd }, options);
+}
+
 /** Sends no request. Rejects with JobmanError when no cluster is named. */
 export async function openCluster(services: Services, options: ClusterOptions): Promise<Cluster> {
   const { io, home } = services;
   const { settings } = await services.clusterSettings();
-  const context = await readKubeContext(
-    { setting: settings.kubeConfig, env: io.env, userHome: io.userHome, cwd: io.cwd },
-    options,
-  );
+  const context = await readContext(services, options);
   let hasReported = false;
   const isSilent = options.quiet === true || !io.stderr.isTerminal;
   const cluster = createCluster({

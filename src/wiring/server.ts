@@ -2,7 +2,10 @@
 
 import { resolve } from 'node:path';
 import { clientFor } from '../app/store-client.ts';
+import { clusterAccessFor } from '../app/cluster/cluster-client.ts';
 import { labClientFor } from '../lab/lab-client.ts';
+import type { ClusterOptions } from '../app/cluster/cluster.ts';
+import type { SharedClusters } from './cluster.ts';
 import type { Actor } from '../core/model/user.ts';
 import { createAuthenticate, type TokenView } from '../app/tokens.ts';
 import { otherDatabaseError } from '../app/database-url.ts';
@@ -64,6 +67,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
         return (await workerRoutes()).connect(await loadAllocation(current, job), worker);
       },
       labOf: async (actor) => clients.labOf(actor),
+      clustersOf: async (actor) => clients.clustersOf(actor),
       ready: async () => (await clients.parts()).store.requireUsable(),
       login,
       reportBug: (line) => log.error(line),
@@ -106,6 +110,7 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
   const { template, explicit } = current.settingsFiles();
   const files = [settingsFile(home), ...[template, explicit].flatMap((path) => path ?? [])];
   let seen = fingerprintOf(files);
+  const shared: SharedClusters = new Map();
   async function renew(): Promise<void> {
     const next = openServices();
     try {
@@ -137,8 +142,19 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
         parts,
       );
     },
+    async clustersOf(actor: Actor) {
+      const { parts } = await newest();
+      const client = clientFor(async () => actor, parts);
+      const namedSecret = async (name: string) => current.namedSecret(name, actor.user);
+      const cluster = async (options: ClusterOptions) =>
+        (await import('./cluster.ts')).openSharedCluster(current, options, shared);
+      return clusterAccessFor(actor, { ...current, client, namedSecret, cluster }, parts);
+    },
     settings: () => current.settings(),
-    close: () => opened.close(),
+    async close() {
+      for (const cluster of shared.values()) await cluster.close();
+      await opened.close();
+    },
   };
 }
 

@@ -13,7 +13,7 @@ import type { Settings, SettingsFiles, SettingsLayer } from '../app/settings.ts'
 import type { UserName } from '../core/model/user.ts';
 import type { ServerClient } from '../http-client/client.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
-import { contextsFile, mayHaveCurrentContext, submittedMarker, homeOf, templateFile } from './paths.ts';
+import { contextsFile, mayHaveCurrentContext, homeOf, templateFile } from './paths.ts';
 
 export function createServices(io: Io): LabServices {
   const home = homeOf(io);
@@ -70,7 +70,6 @@ export function createServices(io: Io): LabServices {
 
     cluster: (options) => import('./cluster.ts').then(({ openCluster }) => openCluster(services, options)),
 
-    hasSubmitted: () => existsSync(submittedMarker(home)),
     isClusterConfigured: () => import('./cluster-submissions.ts').then(({ usesCluster }) => usesCluster(services)),
 
     newerVersion: () => import('./version-check.ts').then(({ newerVersion }) => newerVersion(services)),
@@ -147,8 +146,15 @@ function partsOfThisMachine(services: LabServices): Partial<LabServices> {
       if (server !== null) throw notOnServerError(what, server);
       return call(...args);
     };
-  const cluster = 'A Kubernetes cluster';
-  const noCluster = local(cluster, () => Promise.reject(new Error('a cluster was used without its submissions')));
+  let opened: ReturnType<typeof open> | undefined;
+  /** The clusters of the server in use; null without one. */
+  const clusters = () => (opened ??= open());
+  async function open() {
+    const server = await services.server();
+    if (server === null) return null;
+    const { openClusters } = await import('./server-clusters.ts');
+    return openClusters(services.io, server, (await services.client()) as ServerClient);
+  }
   return {
     controller: local('`jobman controller`', () => services.controller()),
     serve: local('`jobman server`', (options) => services.serve(options)),
@@ -156,21 +162,12 @@ function partsOfThisMachine(services: LabServices): Partial<LabServices> {
     secretKeys: local('`jobman secret encrypt`', () => services.secretKeys()),
     emulator: local('`jobman emulator`', () => services.emulator()),
     doctor: local('`jobman doctor`', (onChange) => services.doctor(onChange)),
-    cluster: local(cluster, (options) => services.cluster(options)),
-    namedSecret: local(cluster, (secret) => services.namedSecret(secret)),
+    cluster: async (options) => ((await clusters()) ?? services).cluster(options),
+    clusterSettings: async () => ((await clusters()) ?? services).clusterSettings(),
+    clusterSubmissions: async () => ((await clusters()) ?? services).clusterSubmissions(),
+    isClusterConfigured: async () => ((await clusters()) ?? services).isClusterConfigured(),
+    namedSecret: async (...secret) => ((await services.server()) === null ? services.namedSecret(...secret) : null),
     labHome: local('`tpu`', () => services.labHome()),
-    isClusterConfigured: async () => (await services.server()) === null && services.isClusterConfigured(),
-    async clusterSubmissions() {
-      if ((await services.server()) === null) return services.clusterSubmissions();
-      return {
-        isUsed: false,
-        registerContext: noCluster,
-        preload: noCluster,
-        recordSubmitted: noCluster,
-        close: () => Promise.resolve(),
-        wake: noCluster,
-      };
-    },
   };
 }
 
@@ -226,13 +223,13 @@ function localServices(services: () => LabServices): Pick<LabServices, 'checkWor
   const load = () => import('../remote/workdir/freeze.ts');
   const folder = (from: string) => ({ from, excluded: services().home, env: services().io.env });
   return {
-    async namedSecret(secret) {
+    async namedSecret(secret, given) {
       const [{ createSecretReader }, { secretSources }] = await Promise.all([
         import('../files/secret-store.ts'),
         import('./secrets.ts'),
       ]);
       const { io, home } = services();
-      const { user: owner } = await (await services().client()).whoAmI();
+      const owner = given ?? (await (await services().client()).whoAmI()).user;
       const settings = await services().settings();
       const reader = createSecretReader(home, secretSources({ io, home, settings }));
       return reader.read({ id: '', owner }, { kind: 'named', secret });

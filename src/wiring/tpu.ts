@@ -1,5 +1,6 @@
 // TPU: the backend for jobs over Google's API and SSH, built from settings.
 
+import { createBlobs } from '../files/blobs.ts';
 import { workdirCopiesIn } from '../files/workdir-copies.ts';
 import { createSecretReader } from '../files/secret-store.ts';
 import type { Backend } from '../app/ports.ts';
@@ -20,7 +21,7 @@ interface TpuBackend {
 }
 
 export function createTpuBackend(parts: BackendParts): TpuBackend {
-  const { io, home, clock, logFiles, blobs } = parts;
+  const { io, home, clock, logFiles } = parts;
   const now = () => clock.now();
   const { workers, apiFor, runningApiFor, close } = openTpuWorkers(parts);
   const secretSources = secretSourcesOf(parts);
@@ -40,8 +41,8 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         root: (ref) => remoteRoot(ref.job),
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
         readSecret: secrets.read,
-        blobs,
-        openWorkdir: workdirCopiesIn(home, async () => blobs).open,
+        blobs: createBlobs(home),
+        openWorkdir: workdirCopiesIn(home).open,
         now,
         disconnect: (ref) => workers.disconnect(ref),
       }),

@@ -259,19 +259,17 @@ export async function createStepRunner(services: Services, job: Job): Promise<St
   // The step would change the machines before its result is refused.
   await requireOriginalHome(databaseOf(services));
   const { io, home } = services;
-  const [{ createBackends, createClock }, { openData }, settings] = await Promise.all([
+  const [{ createBackends, createClock }, { createLogFiles }, settings] = await Promise.all([
     import('./backends.ts'),
-    import('./data.ts'),
+    import('../files/log-files.ts'),
     services.settings(),
   ]);
-  const { blobs, openLogFiles } = await openData({ io, home, settings });
   const backends = createBackends({
     io,
     home,
     settings,
     clock: createClock(() => io.now()),
-    logFiles: openLogFiles(() => Promise.resolve([])),
-    blobs,
+    logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
   });
   const { machines } = backends.of(job.spec);
   return {

@@ -15,7 +15,7 @@ import { root } from '../support/root.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
 import { aClusterJob } from '../support/cluster-builders.ts';
-import { fakeCluster, jobman, jsonLines } from './support/harness.ts';
+import { fakeCluster, jobman, jsonLines, noSubmissions } from './support/harness.ts';
 
 /** With the shipped template. */
 const clusterSettings = (): Promise<LoadedClusterSettings> =>
@@ -136,7 +136,8 @@ suite('the lines of the older manual', () => {
 test('the warning that names are public appears with the first submitted job only', async () => {
   const stderrOf = async (args: readonly string[], hasSubmitted: boolean) => {
     const cluster = async () => Promise.reject(new JobmanError('There is no cluster here.', 5));
-    const services = { clusterSettings, cluster, hasSubmitted: () => hasSubmitted };
+    const clusterSubmissions = async () => ({ ...noSubmissions, isUsed: hasSubmitted });
+    const services = { clusterSettings, cluster, clusterSubmissions };
     return (await jobman(['submit', '-i', 'alpine', ...args], { services })).err;
   };
   const sentence = /^Every user of the cluster can see the names of the job and its flavor/;
@@ -473,11 +474,12 @@ test('a limit of the user names the clusters that may be used', async () => {
     const users = async () => [{ ...alice, limits: { ...noLimits, clusters } }];
     return jobman(['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'], { services, client: { users } });
   };
-  const { context } = cluster.context();
-  for (const allowed of [null, ['other', context]]) assert.equal((await submit(allowed)).code, 0);
+  const { context, namespace } = cluster.context();
+  const where = `${context}/${namespace}`;
+  for (const allowed of [null, ['other', context], [where]]) assert.equal((await submit(allowed)).code, 0);
   const { code, err } = await submit(['other']);
   assert.equal(code, 4);
-  assert.ok(err.includes(`Nothing was submitted: alice may not use the cluster ${context}: allowed is other.`), err);
+  assert.ok(err.includes(`Nothing was submitted: alice may not use the cluster ${where}: allowed is other.`), err);
 });
 
 suite('a whole Job object', () => {

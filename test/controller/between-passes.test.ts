@@ -432,7 +432,6 @@ test('a clock that is set back during a renewal leaves no timer longer than the 
     appendStepLog: none,
     readEnd: none,
     note: none,
-    store: none,
     mirror: none,
   };
   const controller = createController({

@@ -9,14 +9,18 @@ import { suite, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import schemas from '../../src/api/arguments.schema.json' with { type: 'json' };
 import { apiRoutes, type ApiOperation, type Route } from '../../src/api/routes.ts';
+import type { Client } from '../../src/app/client.ts';
+import { clusterAccessFor, type ClusterAccessParts } from '../../src/app/cluster/cluster-client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import { roles, type Role } from '../../src/core/model/user.ts';
 import { labClientFor } from '../../src/lab/lab-client.ts';
 import type { ServerClient } from '../../src/http-client/client.ts';
 import { openStore } from '../../src/store/store.ts';
+import { createCliHarness, fakeCluster } from '../cli/support/harness.ts';
 import { aLab } from '../cli/tpu/lab-world.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
 import { arbitraryOf, type Definitions, type JsonSchema } from '../support/schema-arbitrary.ts';
@@ -46,21 +50,6 @@ const texts = fc.oneof(
     '9'.repeat(40),
   ),
   fc.string({ unit: 'binary', maxLength: 12 }),
-  // Cursors that no page has given.
-  fc
-    .tuple(
-      fc.constantFrom('jobs', 'events', 'usage', 'tokens', 'messages', 'audit', 'archive', 'archived-events'),
-      fc.array(
-        fc.oneof(
-          fc.constantFrom(-1, 0, 1, 2 ** 31 - 1, 2 ** 53 - 1, 1e300),
-          fc.constantFrom('', 'ada', '\ud800', '\0'),
-        ),
-        {
-          maxLength: 3,
-        },
-      ),
-    )
-    .map(([list, key]) => Buffer.from(JSON.stringify([list, ...key])).toString('base64url')),
 );
 
 interface Request {
@@ -133,6 +122,38 @@ type Method = (...values: readonly unknown[]) => unknown;
 
 const outside = () => Promise.reject(new JobmanError('The outside is not there.', exitCode.unreachable));
 
+/** A cluster with one job and its pod, of which only reads answer. */
+function clusterParts(client: Client): ClusterAccessParts {
+  const { services } = createCliHarness();
+  const cluster = fakeCluster({
+    async *jobs() {
+      yield [aClusterJob({ name: 'iris' })];
+    },
+    async *pods() {
+      yield [aClusterPod({ name: 'vit', job: 'iris' })];
+    },
+    async *unscheduledPods() {},
+    async *watchJobs() {},
+    async *watchPods() {},
+    async *logs() {},
+    job: async (name: string) => (name === 'iris' ? aClusterJob({ name }) : null),
+    raw: async () => null,
+    ...Object.fromEntries(
+      ['podUsage', 'nodes', 'priorityClasses', 'queuePriorityClasses', 'quotas', 'configMap'].map((name) => [
+        name,
+        async () => null,
+      ]),
+    ),
+    ...Object.fromEntries(['create', 'patch', 'remove'].map((name) => [name, outside])),
+  });
+  return {
+    ...services,
+    client,
+    cluster: async () => cluster,
+    namedSecret: outside,
+  };
+}
+
 /** A server with two jobs, for a user with that role. */
 async function openAs(t: TestContext, role: Role) {
   const world = openWorld(t);
@@ -154,7 +175,8 @@ async function openAs(t: TestContext, role: Role) {
   const over = clientFor(async () => actor, parts);
   const lab = aLab(store.lab, { project: async () => 'lab', sheet: outside, tpus: outside, tmuxWindows: outside });
   const labOf = () => labClientFor({ whoAmI: async () => actor, wake: async () => null }, lab, parts);
-  return openServer(t, { client: { ...over, changesSince }, labOf });
+  const clustersOf = () => clusterAccessFor(actor, clusterParts(over), parts);
+  return openServer(t, { client: { ...over, changesSince }, labOf, clustersOf });
 }
 
 suite('no request makes the server fail,', { timeout: 300_000 }, () => {
@@ -169,8 +191,8 @@ suite('no request makes the server fail,', { timeout: 300_000 }, () => {
         );
       };
       for (const [operation, route] of apiRoutes) {
-        const [name = '', ofLab] = operation.split('.').toReversed();
-        const called = (ofLab === undefined ? client : (client as ServerClient).lab) as unknown as Record<
+        const [name = '', family] = operation.split('.').toReversed();
+        const called = (family === undefined ? client : (client as ServerClient)[family as 'lab']) as object as Record<
           string,
           Method
         >;

@@ -1,6 +1,7 @@
 import type { Client } from '../client.ts';
 import { exitCode, JobmanError, StoreError } from '../errors.ts';
 import { formatAllowed } from '../limits.ts';
+import { isAllowedCluster } from '../require-permission.ts';
 import type { Services } from '../services.ts';
 import type { ClusterContext } from './cluster.ts';
 import type { ClusterSubmissions } from './commands.ts';
@@ -35,13 +36,13 @@ export async function beginArchive(
  * Prevents mistakes: the user's kubeconfig decides what the cluster allows. Throws JobmanError (4). A database that cannot be
  * read forbids nothing.
  */
-async function requireAllowedCluster(client: Client, { context }: ClusterContext): Promise<void> {
+async function requireAllowedCluster(client: Client, at: ClusterContext): Promise<void> {
   try {
     const [{ user }, users] = await Promise.all([client.whoAmI(), client.users()]);
-    const allowed = users.find(({ name }) => name === user)?.limits.clusters;
-    if (allowed === undefined || allowed === null || allowed.includes(context)) return;
+    const allowed = users.find(({ name }) => name === user)?.limits.clusters ?? null;
+    if (allowed === null || isAllowedCluster(allowed, at)) return;
     throw new JobmanError(
-      `Nothing was submitted: ${user} may not use the cluster ${context}: ${formatAllowed(allowed)}.`,
+      `Nothing was submitted: ${user} may not use the cluster ${at.context}/${at.namespace}: ${formatAllowed(allowed)}.`,
       exitCode.conflict,
       [`An admin changes the limits of a user: jobman user limit ${user}`],
     );

@@ -7,6 +7,7 @@
 import type { V1Job } from '@kubernetes/client-node';
 import type { CopyEnd, CopyRequest, Session, SessionRequest, TerminalSize, Tunnel } from '../worker-access.ts';
 import { JobmanError } from '../errors.ts';
+import type { CommandStep, PerformedCommand, PerformOptions } from '../command-steps.ts';
 import type { ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
 import type { Instant } from '../../core/model/time.ts';
 
@@ -175,4 +176,19 @@ export interface Cluster {
   /** Connects to the pod's own loopback address. The problem contains the pod's message. */
   tunnel(pod: string, port: number): Promise<Tunnel>;
   close(): Promise<void>;
+  /** Of the cluster of a server: the server performs these with all of its rules, and no other method changes an object. */
+  readonly server?: {
+    /** `data` has the values that are no named secrets, which the server adds. */
+    submit(
+      job: V1Job,
+      data: Readonly<Record<string, string>> | null,
+      options: { readonly signal?: AbortSignal },
+    ): Promise<V1Job>;
+    /** Also for a job of which only the archive has a copy. */
+    perform(
+      job: Pick<ClusterJob, 'name' | 'uid'>,
+      command: PerformedCommand,
+      options: PerformOptions,
+    ): AsyncIterable<CommandStep>;
+  };
 }

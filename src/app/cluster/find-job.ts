@@ -172,7 +172,7 @@ async function findInNamespace(
     const copy = { message, isCertain: isAbsent || !mayBeActive(archived), isGone };
     return recordOfJob(archived.job, { context: archived.context, cluster, archived, copy });
   }
-  if (problem !== null && isScoped) return problem;
+  if (problem !== null && (isScoped || problem.errorCode === 'forbidden')) return problem;
   const missing = `There is no job named "${name}"`;
   if (problem !== null) {
     const message = `${missing} here, and the cluster cannot be reached. ${problem.message}`;

@@ -15,6 +15,7 @@ import type { Cluster, ClusterContext, ClusterQuery } from './cluster.ts';
 import { archivedJobs } from './cluster-record.ts';
 import { clusterPhase, clusterReason, clusterSummary, type ClusterResult } from './job-result.ts';
 import { matchesRow } from '../list-query.ts';
+import { ownerLabels } from './job-object.ts';
 import { formatAmounts } from './missing-resources.ts';
 
 type ListParts = Pick<Services, 'io' | 'client' | 'cluster' | 'clusterSubmissions'>;
@@ -369,11 +370,16 @@ async function ignoreTimeout(signal: AbortSignal, work: () => Promise<void>): Pr
   }
 }
 
-/** Unfinished jobs that were submitted from here, by their context and namespace. */
+/** The actor's unfinished jobs that were submitted from here, by their context and namespace. */
 export async function countSubmitted(parts: Parameters<typeof archivedJobs>[0]): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
-  for (const archived of await archivedJobs(parts, {})) {
-    if (archived.hidden || archived.object === null || !mayBeActive(archived)) continue;
+  const active = (await archivedJobs(parts, {})).filter(
+    (one) => !one.hidden && one.object !== null && mayBeActive(one),
+  );
+  if (active.length === 0) return counts;
+  const owners = ownerLabels(await (await parts.client()).whoAmI());
+  for (const archived of active) {
+    if (archived.job.owner !== null && !owners.includes(archived.job.owner)) continue;
     const zone = `${archived.context}/${archived.job.namespace}`;
     counts.set(zone, (counts.get(zone) ?? 0) + 1);
   }

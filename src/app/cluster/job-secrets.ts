@@ -13,11 +13,18 @@ import type { Cluster } from './cluster.ts';
 import { secretsAnnotation, type JobSecrets } from './job-object.ts';
 
 /** Values by variable, in Base64, as a Secret has them. */
-type SecretData = Readonly<Record<string, string>>;
+export type SecretData = Readonly<Record<string, string>>;
 
 export function jobSecretsOf({ metadata }: V1Job): JobSecrets | null {
   const text = metadata?.annotations?.[secretsAnnotation];
-  return text === undefined ? null : (JSON.parse(text) as JobSecrets);
+  if (text === undefined) return null;
+  try {
+    const { name, variables } = JSON.parse(text) as JobSecrets;
+    if (typeof name === 'string' && typeof variables === 'object' && variables !== null) return { name, variables };
+  } catch {
+    // A person may have changed it.
+  }
+  throw new JobmanError(`The annotation ${secretsAnnotation} is not the one of jobman.`, exitCode.conflict);
 }
 
 /** `own` has the values that are no named secrets, in Base64. Throws JobmanError. */
@@ -30,7 +37,7 @@ export async function secretData(
   for (const [variable, source] of Object.entries(sources)) {
     const value =
       source.kind === 'named' ? await services.namedSecret(source.secret) : Buffer.from(own[variable] ?? '', 'base64');
-    data[variable] = encode(variable, value);
+    if (value !== null) data[variable] = encode(variable, value);
   }
   return data;
 }
@@ -51,7 +58,10 @@ export async function namedData(
 ): Promise<SecretData> {
   const data: Record<string, string> = {};
   for (const [variable, secret] of Object.entries(variables))
-    if (secret !== null && isOwn) data[variable] = encode(variable, await services.namedSecret(secret));
+    if (secret !== null && isOwn) {
+      const value = await services.namedSecret(secret);
+      if (value !== null) data[variable] = encode(variable, value);
+    }
   return data;
 }
 

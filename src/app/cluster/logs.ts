@@ -299,10 +299,11 @@ function createCopies(client: Client, isUsed: boolean, { uid }: ClusterJob, quer
       if (!hasNoted) yield note('The cluster no longer has this log; this is from the archive.');
       hasNoted = true;
       for (const log of chosen) {
-        const pieces = () => client.readArchivedLog(uid, log, omitUndefined({ tail, since, timestamps }));
+        const { state, ...named } = log;
+        const pieces = () => client.readArchivedLog(uid, named, omitUndefined({ tail, since, timestamps }));
         const index = pod?.index ?? null;
         yield reading.open({ name, index }, log.container, pieces, { ...options, isRepeatable: true });
-        if (log.state === 'truncated')
+        if (state === 'truncated')
           yield note(`Pod ${name} was deleted before the end of the output of ${log.container} was archived.`);
       }
       if (container === undefined && chosen.length < all.length) {

@@ -8,7 +8,7 @@ import { type Duration, second } from '../../core/model/time.ts';
 import { pause } from '../concurrency.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
 import { capitalize } from '../format.ts';
-import type { CommandStep, PerformedCommand, PerformOptions } from '../job-source.ts';
+import type { CommandStep, PerformedCommand, PerformOptions } from '../command-steps.ts';
 import type { Client } from '../client.ts';
 import { cleanProblem } from './archive.ts';
 import type { Cluster, ClusterRemoval } from './cluster.ts';
@@ -41,11 +41,14 @@ export async function* performOnCluster(
   parts: ClusterParts,
   record: ClusterRecord,
   command: PerformedCommand,
-  { signal, budgetUsd }: PerformOptions,
+  options: PerformOptions,
 ): Steps {
+  const { signal, budgetUsd } = options;
   const { name } = record.job;
   if (budgetUsd !== undefined)
     throw usageError(`Job ${name} runs in a cluster, where jobman enforces no budget. Remove --budget.`);
+  const { server } = record.cluster ?? {};
+  if (server !== undefined) return yield* server.perform(record.job, command, options);
   const submissions = await parts.clusterSubmissions();
   const target: Target = { parts, submissions, record, signal };
   if (record.archived !== null) return yield* performOnCopy(target, command);

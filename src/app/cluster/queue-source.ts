@@ -122,12 +122,13 @@ async function checkNamespace(cluster: Cluster): Promise<void> {
   for await (const page of cluster.jobs({})) if (page.length > 0) return;
 }
 
-/** A failed request shows the missing right. A review of our rights is one more request, which some clusters refuse. */
+/** A failed request shows the missing right, in the cluster or on the server in use. A review of our rights is one more request, which some clusters refuse. */
 async function resultOrRefusal<T>(request: Promise<T>): Promise<T | JobmanError> {
   try {
     return await request;
   } catch (error) {
-    if (error instanceof JobmanError && error.code === exitCode.failed) return error;
+    if (error instanceof JobmanError && (error.code === exitCode.failed || error.errorCode === 'forbidden'))
+      return error;
     throw error;
   }
 }

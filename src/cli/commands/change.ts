@@ -1,6 +1,7 @@
 import type { ContinueFlags } from '../table/flags.ts';
 import type { Client, CommandOptions, Ref } from '../../app/client.ts';
-import type { FoundJob, PerformedCommand } from '../../app/job-source.ts';
+import type { PerformedCommand } from '../../app/command-steps.ts';
+import type { FoundJob } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { type Cli, forEach, type GlobalFlags, missingJobError, refsOf } from '../context.ts';

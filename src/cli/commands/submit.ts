@@ -16,8 +16,8 @@ import {
   type Submitter,
 } from '../../app/cluster/job-object.ts';
 import type { ClusterSubmissions } from '../../app/cluster/commands.ts';
-import { replacedResourcesAnnotation } from '../../app/cluster/job-view.ts';
-import type { Cluster, ClusterContext } from '../../app/cluster/cluster.ts';
+import { submitJob } from '../../app/cluster/submit-job.ts';
+import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {
   parseAnnotations,
@@ -270,22 +270,11 @@ async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings,
     cli.print(cli.json ? JSON.stringify(job) : JSON.stringify(job, null, 2));
     return exitCode.ok;
   }
-  if (!services.hasSubmitted()) {
+  if (!(await services.clusterSubmissions()).isUsed) {
     cli.note('Every user of the cluster can see the names of the job and its flavor: keep them free of secrets.');
     cli.note('Files in the pod are lost with the pod: write results to a --volume or a bucket. jobman keeps the logs.');
   }
   return create(cli, plan, settings, submitter, mode);
-}
-
-/** For every user's `show`. A user without permission to change Jobs has read the text already. */
-async function annotateReplaced(cluster: Cluster, made: V1Job, text: string): Promise<void> {
-  const annotations = { [replacedResourcesAnnotation]: text };
-  try {
-    await cluster.patch(made.metadata?.name ?? '', { metadata: { annotations } });
-    if (made.metadata !== undefined) made.metadata.annotations = { ...made.metadata.annotations, ...annotations };
-  } catch (error) {
-    if (!(error instanceof JobmanError)) throw error;
-  }
 }
 
 const submitTimeout: Duration = 30 * second;
@@ -310,18 +299,6 @@ async function readJobSecrets(cli: Cli, sources: NonNullable<SubmitPlan['jobSecr
   ]);
   const own = Object.entries(sources).flatMap(([secret, from]) => (from.kind === 'named' ? [] : [{ secret, from }]));
   return secretData(cli.services, sources, readSecretValues(cli, own));
-}
-
-/** Most jobs have no secrets, and do without the code for them. */
-async function createJob(
-  cluster: Cluster,
-  asked: V1Job,
-  data: Awaited<ReturnType<typeof readJobSecrets>> | null,
-  signal: AbortSignal,
-): Promise<V1Job> {
-  if (data === null) return cluster.create(asked, { signal });
-  const { createWithSecrets } = await import('../../app/cluster/job-secrets.ts');
-  return createWithSecrets(cluster, asked, data, { signal });
 }
 
 async function create(
@@ -350,7 +327,7 @@ async function create(
     if (note !== null) cli.note(note);
     const asked = request.object({ ...submitter, installation, groups });
     const [made] = await Promise.all([
-      createJob(cluster, asked, data, late.signal),
+      submitJob(cluster, asked, data, { signal: late.signal }),
       isArchived ? submissions.preload() : undefined,
     ]);
     clearTimeout(timer);
@@ -367,7 +344,6 @@ async function create(
         `The cluster has replaced the requested resources${request.flavor === null ? '' : ` as ${request.flavor}`}:`,
       );
       for (const line of replaced) cli.note(`  ${line}`);
-      await annotateReplaced(cluster, made, replaced.join('; '));
     }
     if (wantsQueue(asked) && made.spec?.suspend !== true) {
       cli.note('Kueue did not suspend the job: it runs at once, without waiting in its queue.');

@@ -1,14 +1,8 @@
 import { mapConcurrent } from '../../app/concurrency.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
-import type {
-  CommandStep,
-  FoundJob,
-  JobScope,
-  JobSelection,
-  PerformedCommand,
-  PerformOptions,
-} from '../../app/job-source.ts';
+import type { CommandStep, PerformedCommand, PerformOptions } from '../../app/command-steps.ts';
+import type { FoundJob, JobScope, JobSelection } from '../../app/job-source.ts';
 import { openJobs, type Jobs } from '../../app/jobs.ts';
 import { printAnswer, reportError, type Cli } from '../context.ts';
 import { createWaker, wakeController } from '../controller.ts';

@@ -76,7 +76,8 @@ async function logsOf(
       if (!(error instanceof JobmanError)) throw error;
       if (copy === undefined) problems.push(`The log of ${pod} could not be read: ${error.message}`);
     }
-    if (text === '' && copy !== undefined) text = await textOf(client.readArchivedLog(job.uid, copy, { tail }));
+    if (text === '' && copy !== undefined)
+      text = await textOf(client.readArchivedLog(job.uid, { pod: copy.pod, container: copy.container }, { tail }));
     if (text !== '') logs.push({ name: `${pod}_${container}`, text });
   }
   return { logs, problems };

@@ -55,14 +55,14 @@ export const create = grouped('Create', [
   }),
   command({
     names: ['submit'],
-    usesHome: true,
     summary: 'Submit a job to a Kubernetes cluster',
     usage: '[-i image] [-r flavor] [-j name] [--dry-run] [file] [-- argument...]',
     about:
       "The arguments after `--` go to the image's entry point; with -c they replace it. A flavor is a name in " +
       'the settings (see jobman resources-flavors), a file, or JSON. Without -i and -r, the image and flavor of ' +
       'the settings apply.\n\n' +
-      'Every user of the cluster can see the names of the job and of its flavor.',
+      'Every user of the cluster can see the names of the job and of its flavor. Through a server, the clusters, ' +
+      'flavors and other settings of the server apply.',
     examples: [
       ['jobman submit -i alpine -r no-gpu -- ls -al /', 'list a folder with the resources of the flavor no-gpu'],
       ['jobman submit -i alpine --dry-run -- ls', 'print the Job without contacting a cluster'],

@@ -375,7 +375,6 @@ export const monitor = grouped('Monitor', [
   }),
   command({
     names: ['resources-flavors'],
-    usesHome: true,
     summary: 'List the resource flavors for Kubernetes jobs',
     about:
       'Flavors are settings (job.resources.predefined); the command does not contact a cluster. CPU and MEMORY ' +

@@ -97,7 +97,7 @@ export const users = grouped('Users', [
         ['jobs=20', 'unfinished jobs'],
         ['usd-per-day=500', 'estimated US dollars for TPUs per day (UTC); running jobs end when they are used up'],
         ['projects=a,b', 'projects of Google Cloud'],
-        ['clusters=c', 'contexts of the kubeconfig'],
+        ['clusters=c', 'contexts of the kubeconfig, or context/namespace'],
         ['hosts=gpu1,localhost', 'hosts of the settings; `localhost` is the machine of the controller or server'],
         ['chips=none', 'removes the limit of chips; `none` alone removes all limits'],
       ],

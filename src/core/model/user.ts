@@ -35,6 +35,8 @@ export interface Actor {
   readonly login?: string;
   /** Projects of Google Cloud that the user of the token may use; null for all. Absent for a login, which has its own. */
   readonly projects?: readonly string[] | null;
+  /** Clusters of the server that the user of the token may use, as in `UserLimits`; null for all. */
+  readonly clusters?: readonly string[] | null;
   /** An admin lets the user of the token run programs on the machine of the server. */
   readonly mayUseServerMachine?: true;
   /** The token of the call; absent for a login. */

@@ -18,7 +18,7 @@ export interface UserLimits {
   readonly usdPerDay: number | null;
   /** Projects of Google Cloud. */
   readonly projects: readonly string[] | null;
-  /** Contexts of the kubeconfig. */
+  /** Contexts of the kubeconfig, and namespaces of them as `context/namespace`. */
   readonly clusters: readonly string[] | null;
   /** Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins. */
   readonly hosts: readonly string[] | null;

@@ -227,6 +227,17 @@ export function checkCopyPermission(
   return { answer, cause: 'permission', message };
 }
 
+/**
+ * For a job in a cluster of the server, whose own permissions are those of the server. As `checkCopyPermission`, but the job
+ * of another tool belongs to none of the users.
+ */
+export function checkClusterPermission(
+  { name, owner }: { readonly name: string; readonly owner: string | null },
+  ...rest: [operation: JobOperation, actor: Actor, owners: readonly string[], onBehalfOf?: string]
+): ActionAnswer {
+  return checkCopyPermission({ name, owner: owner ?? 'another tool' }, ...rest);
+}
+
 function roleMessage({ role }: Actor, operation: JobOperation): string {
   return `your role is ${role}, which may not ${phrases[operation]?.aJob ?? `${operation} a job`}`;
 }

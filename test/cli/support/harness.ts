@@ -437,7 +437,6 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     clusterSettings: async () => ({ settings: clusterSettingsOf(), sources: new Map() }),
     cluster: unavailable('cluster'),
     isClusterConfigured: async () => false,
-    hasSubmitted: () => false,
     clusterSubmissions: async () => ({ ...noSubmissions, isUsed: options.archive !== undefined }),
     newerVersion: async () => null,
     checkVersion: unavailable('newer version'),

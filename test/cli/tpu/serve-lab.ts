@@ -37,6 +37,7 @@ export async function serveLab(
       authenticate: async (token) => JSON.parse(Buffer.from(token, 'base64url').toString()) as Actor,
       clientOf: (actor) => withCheckedAnswers(own(actor)),
       labOf: (actor) => withCheckedAnswers(labClientFor(own(actor), lab(), parts), 'lab.'),
+      clustersOf: () => assert.fail('these tests have no cluster'),
       connectWorker: () => assert.fail('no operation of a lab opens a stream'),
       ready: () => Promise.resolve(),
       metrics: emptyMetrics(),

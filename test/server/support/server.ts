@@ -43,6 +43,7 @@ export async function openServer(
       clientOf: () => client as Client,
       connectWorker: () => Promise.reject(new JobmanError('This server has no workers.', exitCode.unreachable)),
       labOf: () => Promise.reject(new Error('this test has no lab')),
+      clustersOf: () => Promise.reject(new Error('this test has no cluster')),
       ready: () => Promise.resolve(),
       metrics: emptyMetrics(),
       limits: { ...defaultLimits, requestsPerSecond: 0 },

@@ -1,0 +1,400 @@
+// Cluster client: what the commands need from the clusters of a server, so that they work through it. The methods that read
+// are those of `Cluster`; a change is one operation, which the server performs with all of its rules. Arguments and answers
+// are plain data.
+
+import type { V1Job } from '@kubernetes/client-node';
+import { checkClusterPermission, permissions, type JobOperation } from '../../core/policy/permissions.ts';
+import type { Actor } from '../../core/model/user.ts';
+import { auditEntry, type AuditEntry, type AuditObject } from '../audit.ts';
+import { recordRequestEnd } from '../audit-refusals.ts';
+import type { Client, CommandOptions } from '../client.ts';
+import { untilLeft } from '../concurrency.ts';
+import { exitCode, JobmanError, usageError } from '../errors.ts';
+import { capitalize } from '../format.ts';
+import type { CommandStep, PerformedCommand } from '../command-steps.ts';
+import { forbiddenError, isAllowedCluster, requireCluster } from '../require-permission.ts';
+import type { Services } from '../services.ts';
+import { withRefusalsRecorded, type ClientParts } from '../store-client.ts';
+import { beginArchive, reportArchiveStart } from './begin-archive.ts';
+import type {
+  Cluster,
+  ClusterChange,
+  ClusterContext,
+  ClusterLogQuery,
+  ClusterNode,
+  ClusterOptions,
+  ClusterQuery,
+  ClusterQuota,
+  PodUsage,
+  PriorityClass,
+} from './cluster.ts';
+import type { ClusterParts } from './cluster-record.ts';
+import { clusterLabels, ownerLabels, ownLabels } from './job-object.ts';
+import { jobSecretsOf, namedData, type SecretData } from './job-secrets.ts';
+import type { ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
+import { submitJob } from './submit-job.ts';
+
+interface ClusterSite {
+  /** True if commands query a cluster in addition to the database of the server. */
+  readonly isConfigured: boolean;
+  /** True if a job was ever submitted through the server or on its machine; otherwise the archive has no job. */
+  readonly hasSubmitted: boolean;
+}
+
+/** Without a field the kubeconfig of the server decides. */
+type ClusterChoice = Pick<ClusterOptions, 'context' | 'namespace'>;
+
+/** A selection of objects in the namespace, or in all. */
+export type ObjectQuery = Pick<ClusterQuery, 'allNamespaces' | 'labels' | 'name' | 'fields'>;
+
+interface PodQuery extends ObjectQuery {
+  /** The name of a Job. */
+  readonly job?: string;
+}
+
+export interface PodLogQuery extends Pick<ClusterLogQuery, 'follow' | 'previous' | 'tail' | 'since' | 'timestamps'> {
+  /** As in `ClusterLogQuery`, in Base64. */
+  readonly resumeAfter?: string;
+}
+
+/** An object of Kubernetes. */
+export type KubernetesObject = Readonly<Record<string, unknown>>;
+
+interface JobSubmission {
+  /** The Job. The server sets its owner. */
+  readonly job: KubernetesObject;
+  /** The values of its secrets that are no named secrets, by variable, in Base64. */
+  readonly secrets?: Readonly<Record<string, string>>;
+}
+
+type ClusterCommandOptions = Pick<CommandOptions, 'onBehalfOf' | 'budgetUsd'>;
+
+/** Every method but the first two throws JobmanError (4) for a cluster that the actor may not use, and as `Cluster` does. */
+export interface ClusterClient {
+  site(): Promise<ClusterSite>;
+  /** The settings of Kubernetes jobs. */
+  settings(): Promise<KubernetesObject>;
+  /** The cluster and namespace of that choice. Sends no request to the cluster. */
+  context(choice: ClusterChoice): Promise<ClusterContext>;
+  /** In pages. Every role may read what a list shows; of other jobs than these, the methods below answer only to those who may read them. */
+  jobs(context: string, namespace: string, query: ObjectQuery): AsyncIterable<readonly ClusterJob[]>;
+  job(context: string, namespace: string, name: string): Promise<ClusterJob | null>;
+  /** The whole Job. */
+  rawJob(context: string, namespace: string, name: string): Promise<KubernetesObject | null>;
+  pods(context: string, namespace: string, query: PodQuery): AsyncIterable<readonly ClusterPod[]>;
+  podUsage(context: string, namespace: string): Promise<readonly PodUsage[] | null>;
+  unscheduledPods(
+    context: string,
+    namespace: string,
+    query: ObjectQuery,
+  ): AsyncIterable<readonly Pick<ClusterPod, 'namespace' | 'job'>[]>;
+  nodes(context: string, namespace: string): Promise<readonly ClusterNode[] | null>;
+  priorityClasses(context: string, namespace: string): Promise<readonly PriorityClass[] | null>;
+  queuePriorityClasses(context: string, namespace: string): Promise<readonly PriorityClass[] | null>;
+  /** Events of the objects with these names. */
+  events(context: string, namespace: string, names: readonly string[]): Promise<readonly ClusterEvent[] | null>;
+  quotas(context: string, namespace: string): Promise<readonly ClusterQuota[] | null>;
+  /** A ConfigMap that the settings name. */
+  configMap(context: string, namespace: string, name: string): Promise<Readonly<Record<string, string>> | null>;
+  watchJobs(context: string, namespace: string, query: ObjectQuery): AsyncIterable<ClusterChange<ClusterJob>>;
+  watchPods(context: string, namespace: string, query: ObjectQuery): AsyncIterable<ClusterChange<ClusterPod>>;
+  /** Of a container of a job's pod. */
+  logs(
+    context: string,
+    namespace: string,
+    pod: string,
+    container: string,
+    query: PodLogQuery,
+  ): AsyncIterable<Uint8Array>;
+  /** Creates a Job of the actor, and archives it. Returns it as the cluster completed it. */
+  submit(context: string, namespace: string, submission: JobSubmission): Promise<KubernetesObject>;
+  /** Gives a command to the Job with that uid, in the cluster or in the archive. The last step is the result. */
+  perform(
+    context: string,
+    namespace: string,
+    name: string,
+    command: PerformedCommand,
+    uid: string,
+    options?: ClusterCommandOptions,
+  ): AsyncIterable<CommandStep>;
+}
+
+/** The programs and ports of a pod. */
+export type PodAccess = Pick<Cluster, 'exec' | 'attach' | 'tunnel'>;
+
+export interface ClusterAccess {
+  readonly client: ClusterClient;
+  /** Throws JobmanError (4) if the actor may not use the pod. Records the use. */
+  openPod(context: string, namespace: string, pod: string): Promise<PodAccess>;
+}
+
+export interface ClusterAccessParts extends Omit<ClusterParts, 'client'>, Pick<Services, 'isClusterConfigured'> {
+  /** The Client of the actor. */
+  readonly client: Client;
+}
+
+type Recorder = Pick<ClientParts, 'access' | 'now' | 'isChange'>;
+
+/** The clusters of a server for the owner of a token. `parts.cluster` stays open. */
+export function clusterAccessFor(actor: Actor, parts: ClusterAccessParts, recorder: Recorder): ClusterAccess {
+  const gates = createGates(actor, parts);
+  const record = (operation: string, object: AuditObject, outcome: AuditEntry['outcome'] = 'allowed') =>
+    recorder.access.record(auditEntry(actor, recorder.now(), operation, object, { outcome }));
+  const access = {
+    ...createReads(actor, parts, gates),
+    ...createChanges(actor, parts, gates, record),
+    async openPod(context: string, namespace: string, pod: string): Promise<PodAccess> {
+      const cluster = await gates.open(context, namespace);
+      const job = await gates.jobOfPod(cluster, pod, 'workers');
+      await record('workers', objectOf(context, namespace, job.name));
+      return cluster;
+    },
+  };
+  const recorded = withRefusalsRecorded(access, async (method, args, end) => {
+    const kebab = method.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const operation = method === 'openPod' ? 'workers' : method === 'perform' ? String(args[3]) : `cluster ${kebab}`;
+    const [context, namespace, name] = args;
+    const object = typeof name === 'string' ? objectOf(String(context), String(namespace), name) : null;
+    const route = `cluster.${method}`;
+    await recordRequestEnd(recorder, async () => actor, { route, operation, object: () => object }, end);
+  });
+  return { client: recorded, openPod: (...pod) => recorded.openPod(...pod) };
+}
+
+function objectOf(context: string, namespace: string, name: string): AuditObject {
+  return { kind: 'cluster_job', id: `${context}/${namespace}/${name}` };
+}
+
+type Gates = ReturnType<typeof createGates>;
+
+/** The checks before a call. Each throws JobmanError (4, `forbidden`). */
+function createGates(actor: Actor, { cluster }: Pick<ClusterAccessParts, 'cluster'>) {
+  const owners = ownerLabels(actor);
+  const check = (job: Pick<ClusterJob, 'name' | 'owner'>, operation: JobOperation, onBehalfOf?: string) =>
+    checkClusterPermission(job, operation, actor, owners, onBehalfOf);
+  const require = (job: Pick<ClusterJob, 'name' | 'owner'>, operation: JobOperation): void => {
+    const checked = check(job, operation);
+    if (checked.answer !== 'allow') throw forbiddenError(checked.message);
+  };
+  const readsAll = permissions.read[actor.role].other === 'allow';
+
+  async function open(context: string, namespace: string, query: ObjectQuery = {}): Promise<Cluster> {
+    requireCluster(actor, { context, namespace: query.allNamespaces === true ? null : namespace });
+    return cluster({ context, namespace, quiet: true });
+  }
+
+  return {
+    check,
+    require,
+    open,
+    /** The part of the selection that the actor may read. The owner comes first, so that no other label ends it. */
+    readable<Query extends ObjectQuery>(query: Query): Query {
+      if (readsAll) return query;
+      const own = `${clusterLabels.owner} in (${owners.join(',')})`;
+      return { ...query, labels: query.labels === undefined ? own : `${own},${query.labels}` };
+    },
+
+    /** The names of the objects that the actor may read; null for all. */
+    async readableNames(from: Cluster): Promise<ReadonlySet<string> | null> {
+      if (readsAll) return null;
+      const query = { labels: `${clusterLabels.owner} in (${owners.join(',')})` };
+      const [jobs, pods] = await Promise.all([Array.fromAsync(from.jobs(query)), Array.fromAsync(from.pods(query))]);
+      return new Set([...jobs.flat(), ...pods.flat()].map(({ name }) => name));
+    },
+
+    async jobOfPod(from: Cluster, name: string, operation: JobOperation): Promise<ClusterJob> {
+      const isName = /^[a-z0-9][a-z0-9.-]{0,252}$/.test(name);
+      const pods = isName ? (await Array.fromAsync(from.pods({ fields: `metadata.name=${name}` }))).flat() : [];
+      const pod = pods.find((one) => one.name === name);
+      const job = pod?.job === undefined || pod.job === null ? null : await from.job(pod.job);
+      // A pod of an earlier Job of the same name may belong to another user.
+      if (pod === undefined || job === null || (pod.jobUid ?? job.uid) !== job.uid)
+        throw new JobmanError(`There is no pod ${name} of a job.`, exitCode.notFound);
+      require(job, operation);
+      return job;
+    },
+  };
+}
+
+type Reads = Omit<ClusterClient, 'submit' | 'perform'>;
+
+function createReads(actor: Actor, parts: ClusterAccessParts, gates: Gates): Reads {
+  const open: Gates['open'] = (...given) => gates.open(...given);
+  const streamed =
+    <Query extends ObjectQuery, Value>(
+      read: (cluster: Cluster, query: Query & { readonly signal: AbortSignal }) => AsyncIterable<Value>,
+    ) =>
+    (context: string, namespace: string, query: Query): AsyncIterable<Value> =>
+      untilLeft(async function* (signal) {
+        const cluster = await open(context, namespace, query);
+        yield* read(cluster, { ...query, signal });
+      });
+  const facts =
+    <Value>(read: (cluster: Cluster) => Promise<Value>) =>
+    async (context: string, namespace: string): Promise<Value> =>
+      read(await open(context, namespace));
+
+  return {
+    async site() {
+      const [isConfigured, { isUsed }] = await Promise.all([isConfiguredFor(actor, parts), parts.clusterSubmissions()]);
+      return { isConfigured, hasSubmitted: isUsed };
+    },
+    async settings() {
+      const { settings } = await parts.clusterSettings();
+      // A path of the server is for none of its users.
+      return { ...settings, kubeConfig: { type: 'cluster', file: null } };
+    },
+    async context(choice) {
+      const found = (await parts.cluster({ ...choice, quiet: true })).context();
+      requireCluster(actor, found);
+      return found;
+    },
+    jobs: streamed((cluster, query: ObjectQuery) => cluster.jobs(query)),
+    async job(context, namespace, name) {
+      const found = await (await open(context, namespace)).job(name);
+      if (found !== null) gates.require(found, 'read');
+      return found;
+    },
+    async rawJob(context, namespace, name) {
+      const found = await (await open(context, namespace)).raw(name);
+      const owner = found?.metadata?.labels?.[clusterLabels.owner] ?? null;
+      if (found !== null) gates.require({ name, owner }, 'read');
+      return found as KubernetesObject | null;
+    },
+    pods: streamed((cluster, query: PodQuery) => cluster.pods(gates.readable(query))),
+    async podUsage(context, namespace) {
+      const cluster = await open(context, namespace);
+      const [all, names] = await Promise.all([cluster.podUsage({}), gates.readableNames(cluster)]);
+      return names === null || all === null ? all : all.filter(({ pod }) => names.has(pod));
+    },
+    unscheduledPods: streamed((cluster, query: ObjectQuery) => cluster.unscheduledPods(query)),
+    nodes: facts((cluster) => cluster.nodes()),
+    priorityClasses: facts((cluster) => cluster.priorityClasses()),
+    queuePriorityClasses: facts((cluster) => cluster.queuePriorityClasses()),
+    async events(context, namespace, names) {
+      const cluster = await open(context, namespace);
+      const own = await gates.readableNames(cluster);
+      return cluster.events({ names: own === null ? names : names.filter((name) => own.has(name)) });
+    },
+    quotas: facts((cluster) => cluster.quotas()),
+    async configMap(context, namespace, name) {
+      const cluster = await open(context, namespace);
+      const { job, jobsQueue } = (await parts.clusterSettings()).settings;
+      const isNamed = name === job.userConfigmap || (name === jobsQueue.configmap && namespace === jobsQueue.namespace);
+      if (!isNamed) throw forbiddenError(`the settings of the server do not name the ConfigMap ${name}`);
+      return cluster.configMap(name);
+    },
+    watchJobs: streamed((cluster, query: ObjectQuery) => cluster.watchJobs(gates.readable(query))),
+    watchPods: streamed((cluster, query: ObjectQuery) => cluster.watchPods(gates.readable(query))),
+    logs: (context, namespace, pod, container, { resumeAfter, ...query }) =>
+      untilLeft(async function* (signal) {
+        const cluster = await open(context, namespace);
+        await gates.jobOfPod(cluster, pod, 'read');
+        const from = resumeAfter === undefined ? {} : { resumeAfter: Buffer.from(resumeAfter, 'base64') };
+        yield* cluster.logs(pod, container, { ...query, ...from, signal });
+      }),
+  };
+}
+
+/** A user who may not use the cluster of the kubeconfig sees none, as for a project. */
+async function isConfiguredFor(actor: Actor, parts: ClusterAccessParts): Promise<boolean> {
+  if (!(await parts.isClusterConfigured())) return false;
+  if (actor.clusters === undefined || actor.clusters === null) return true;
+  try {
+    return isAllowedCluster(actor.clusters, (await parts.cluster({ quiet: true })).context());
+  } catch (error) {
+    if (error instanceof JobmanError) return true;
+    throw error;
+  }
+}
+
+type RecordUse = (operation: string, object: AuditObject, outcome?: AuditEntry['outcome']) => Promise<void>;
+
+function createChanges(
+  actor: Actor,
+  parts: ClusterAccessParts,
+  gates: Gates,
+  record: RecordUse,
+): Pick<ClusterClient, 'submit' | 'perform'> {
+  const ofActor: ClusterParts = { ...parts, client: async () => parts.client };
+  return {
+    async submit(context, namespace, { job: given, secrets }) {
+      const job = requireJob(given);
+      const { name } = job.metadata;
+      const cluster = await gates.open(context, namespace);
+      const [owner = ''] = ownerLabels(actor);
+      gates.require({ name, owner }, 'create');
+      await record('submit', objectOf(context, namespace, name));
+      const submissions = await parts.clusterSubmissions();
+      try {
+        const at = cluster.context();
+        const { installation, isArchived } = await beginArchive(ofActor, submissions, at);
+        const made = await submitJob(
+          cluster,
+          withLabels(job, ownLabels(name, { owner, installation })),
+          await secretDataOf(ofActor, job, secrets),
+        );
+        if (isArchived) await reportArchiveStart(submissions.recordSubmitted(at, made));
+        return made as object as KubernetesObject;
+      } finally {
+        await submissions.close();
+      }
+    },
+
+    perform: (context, namespace, name, command, uid, { onBehalfOf, ...options } = {}) =>
+      untilLeft(async function* (signal): AsyncGenerator<CommandStep, void> {
+        await gates.open(context, namespace);
+        const { createClusterSource } = await import('./job-source.ts');
+        const source = createClusterSource(ofActor, { context, namespace }, true);
+        const found = await source.find({ text: name, isName: true }, 'change');
+        if (found.cluster?.uid !== uid)
+          throw new JobmanError(`Job ${name} was deleted meanwhile, and another job has its name.`, exitCode.notFound);
+        const { job } = await source.record(found);
+        const checked = gates.check(job, command, onBehalfOf);
+        // A question whether to act for the owner is no refusal.
+        if (checked.answer !== 'confirm')
+          await record(command, objectOf(context, namespace, name), checked.answer === 'allow' ? 'allowed' : 'denied');
+        if (checked.answer === 'allow') return yield* source.perform(found, command, { ...options, signal });
+        yield {
+          kind: 'result',
+          id: name,
+          ok: false,
+          message: `${capitalize(checked.message)}.`,
+          exitCode: exitCode.conflict,
+          ...(job.owner === null ? {} : { refusedFor: job.owner }),
+          ...(checked.answer === 'confirm' && { mayActForOwner: true as const }),
+        };
+      }),
+  };
+}
+
+/** The cluster checks the rest. Throws JobmanError (2). */
+function requireJob(given: KubernetesObject): V1Job & { readonly metadata: { readonly name: string } } {
+  const { metadata, spec } = given as { readonly metadata?: KubernetesObject; readonly spec?: KubernetesObject };
+  const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
+  const template = isObject(spec) ? spec?.['template'] : undefined;
+  const isWhole = isObject(metadata) && isObject(template) && typeof metadata?.['name'] === 'string';
+  if (isWhole) return given as object as V1Job & { readonly metadata: { readonly name: string } };
+  throw usageError('The Job must have metadata.name and spec.template.');
+}
+
+/** Of the Job and of its pods, over those that its sender gave. */
+function withLabels(job: V1Job, labels: Readonly<Record<string, string>>): V1Job {
+  const made = structuredClone(job);
+  for (const part of [made, made.spec?.template]) {
+    if (part === undefined) continue;
+    part.metadata ??= {};
+    part.metadata.labels = { ...part.metadata.labels, ...labels };
+  }
+  return made;
+}
+
+/** The given values, and those of the actor's named secrets. Null for a job without secrets. */
+async function secretDataOf(
+  parts: Pick<ClusterParts, 'namedSecret'>,
+  job: V1Job,
+  given: SecretData = {},
+): Promise<SecretData | null> {
+  const secrets = jobSecretsOf(job);
+  return secrets === null ? null : { ...given, ...(await namedData(parts, secrets, true)) };
+}

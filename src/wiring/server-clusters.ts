@@ -1,0 +1,64 @@
+// The clusters of the server in use, for the commands of this machine.
+
+import type { ClusterSettings, LoadedClusterSettings } from '../app/cluster/settings.ts';
+import type { ServerInUse } from '../app/server-in-use.ts';
+import type { Io, Services } from '../app/services.ts';
+import type { SessionRequest } from '../app/worker-access.ts';
+import type { ServerClient } from '../http-client/client.ts';
+import { httpPartsOf } from './server-client.ts';
+
+/** Sends nothing before first use. The server registers, archives and completes what is submitted through it. */
+export function openClusters(
+  io: Io,
+  server: ServerInUse,
+  client: ServerClient,
+): Pick<Services, 'cluster' | 'clusterSettings' | 'clusterSubmissions' | 'isClusterConfigured'> {
+  const api = client.cluster;
+  let site: ReturnType<typeof api.site> | undefined;
+  let settings: Promise<LoadedClusterSettings> | undefined;
+  const readSite = () => (site ??= api.site());
+  return {
+    isClusterConfigured: async () => (await readSite()).isConfigured,
+    clusterSettings: () =>
+      (settings ??= api.settings().then((values) => ({
+        settings: values as object as ClusterSettings,
+        sources: new Map(),
+      }))),
+    async cluster({ context, namespace }) {
+      const [at, { createServerCluster }, { createWorkerStreams }] = await Promise.all([
+        api.context({ ...(context && { context }), ...(namespace && { namespace }) }),
+        import('../http-client/cluster.ts'),
+        import('../http-client/worker-streams.ts'),
+      ]);
+      const streams = createWorkerStreams(httpPartsOf(io, server));
+      const pods = streams.podsIn(at);
+      const start = (target: Parameters<typeof pods.exec>[0]) => (session: SessionRequest) =>
+        pods.exec(target, { ...session, terminal: null });
+      return {
+        ...createServerCluster(api, at, {
+          ...pods,
+          async put(target, request) {
+            const { copyToRemote } = await import('../remote/copy.ts');
+            return copyToRemote(start(target), { ...request, runsIn: 'container' });
+          },
+          async get(target, request) {
+            const { copyFromRemote } = await import('../remote/copy.ts');
+            return copyFromRemote(start(target), { ...request, runsIn: 'container' });
+          },
+        }),
+        close: async () => streams.close(),
+      };
+    },
+    async clusterSubmissions() {
+      const nothing = () => Promise.resolve(null);
+      return {
+        isUsed: (await readSite()).hasSubmitted,
+        registerContext: async () => (await client.installationId()) ?? '',
+        preload: async () => undefined,
+        recordSubmitted: nothing,
+        wake: () => client.wake(),
+        close: async () => undefined,
+      };
+    },
+  };
+}

@@ -1,0 +1,236 @@
+/** Jobs in the clusters of a server: the commands as they use them, the rights of each role, and the audit log. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { V1Job } from '@kubernetes/client-node';
+import { clusterAccessFor, type KubernetesObject } from '../../src/app/cluster/cluster-client.ts';
+import type { Cluster } from '../../src/app/cluster/cluster.ts';
+import type { Client } from '../../src/app/client.ts';
+import type { CommandStep } from '../../src/app/command-steps.ts';
+import { clientFor } from '../../src/app/store-client.ts';
+import type { Session } from '../../src/app/worker-access.ts';
+import type { Actor } from '../../src/core/model/user.ts';
+import { createServerClient } from '../../src/http-client/client.ts';
+import { createServerCluster } from '../../src/http-client/cluster.ts';
+import { createWorkerStreams } from '../../src/http-client/worker-streams.ts';
+import { openStore } from '../../src/store/store.ts';
+import { createCliHarness, fakeCluster, noSubmissions } from '../cli/support/harness.ts';
+import { withCheckedAnswers } from '../contract/over-http.ts';
+import { aMember } from '../support/builders.ts';
+import { aClusterJob, aClusterPod, noon } from '../support/cluster-builders.ts';
+import { clientParts } from '../support/client-parts.ts';
+import { openServer } from './support/server.ts';
+
+const at = { context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' };
+const train = aClusterJob({ name: 'train', uid: 'u1', owner: 'ada', active: 1 });
+const foreign = aClusterJob({ name: 'cron', uid: 'u2', owner: null, active: 1 });
+const pods = [aClusterPod({ name: 'train-a', job: 'train', jobUid: 'u1' }), aClusterPod({ name: 'old', jobUid: 'u0' })];
+
+/** A server whose cluster has a job of ada and one of another tool. `grants` are those of every token. */
+async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
+  const store = openStore({ file: ':memory:' });
+  t.after(() => store.close());
+  const parts = clientParts('/nowhere', store, { now: () => noon });
+  const { services } = createCliHarness();
+  const done: string[] = [];
+  const queries: (string | undefined)[] = [];
+  const created: V1Job[] = [];
+  const list = (object: unknown) =>
+    async function* read({ labels }: { readonly labels?: string }) {
+      queries.push(labels);
+      yield object;
+    };
+  const ended: Session = {
+    write: async () => undefined,
+    end: () => undefined,
+    resize: () => undefined,
+    stop: () => undefined,
+    ended: Promise.resolve({ kind: 'ended', exitCode: 7, signal: null }),
+  };
+  const fake = fakeCluster({
+    jobs: list([train, foreign]),
+    pods: list(pods),
+    job: async (name: string) => [train, foreign].find((one) => one.name === name) ?? null,
+    raw: async () => ({ metadata: { name: 'train', labels: { 'jobman/owner': 'ada' } } }),
+    async *logs() {
+      yield* ['one\ntw', 'o\nthree'].map((text) => Buffer.from(text));
+    },
+    async create(job: V1Job) {
+      created.push(job);
+      return job;
+    },
+    createSecret: async (_name: string, _job: V1Job, data: object) => void done.push(JSON.stringify(data)),
+    patch: async (name: string, change: object) => void done.push(`patch ${name} ${JSON.stringify(change)}`),
+    exec: (target: object) => {
+      done.push(`exec ${JSON.stringify(target)}`);
+      return ended;
+    },
+  });
+  const actors: Readonly<Record<string, Actor>> = Object.fromEntries(
+    (['viewer', 'member', 'admin'] as const).flatMap((role) =>
+      ['ada', 'eve'].map((user) => [
+        `${user}-${role}`,
+        aMember(user, { ...grants, role, via: 'token', logins: [], token: { id: '1', name: 'laptop' } }),
+      ]),
+    ),
+  );
+  const { server, bugs } = await openServer(t, {
+    authenticate: async (token) => actors[token] ?? null,
+    clustersOf(actor) {
+      const client: Client = clientFor(async () => actor, parts);
+      const namedSecret = async () => Buffer.from(`of ${actor.user}`);
+      const cluster = async ({ context = 'lab', namespace = 'vision' }) =>
+        ({ ...fake, context: () => ({ ...at, context, namespace }) }) as Cluster;
+      const clusterSubmissions = async () => noSubmissions;
+      const isClusterConfigured = async () => true;
+      const access = clusterAccessFor(
+        actor,
+        { ...services, client, cluster, namedSecret, clusterSubmissions, isClusterConfigured },
+        parts,
+      );
+      return { ...access, client: withCheckedAnswers(access.client, 'cluster.') };
+    },
+  });
+  const of = (token: string) => {
+    const client = createServerClient({ server: server.url, token, env: {} });
+    const streams = createWorkerStreams({ server: server.url, token, env: {} });
+    t.after(async () => {
+      await client.close();
+      streams.close();
+    });
+    const copy = () => assert.fail('no test copies');
+    const cluster = createServerCluster(client.cluster, at, { ...streams.podsIn(at), put: copy, get: copy });
+    return { api: client.cluster, cluster };
+  };
+  const audit = async () =>
+    (await store.access.audit({ actors: null, limit: 50 })).map(
+      ({ actor, operation, outcome, object }) => `${actor} ${operation} ${object?.id} ${outcome}`,
+    );
+  return { of, done, queries, created, audit, bugs };
+}
+
+const refused = { errorCode: 'forbidden' };
+const resultOf = async (steps: AsyncIterable<CommandStep>) => (await Array.fromAsync(steps)).at(-1);
+
+test('a cluster of a server answers as one of a kubeconfig, with whole lines of logs', async (t) => {
+  const { of, bugs } = await openClusters(t);
+  const { cluster } = of('eve-member');
+  assert.deepEqual(await Array.fromAsync(cluster.jobs({})), [[train, foreign]]);
+  assert.deepEqual(await cluster.job('train'), train);
+  assert.equal(await cluster.job('missing'), null);
+  assert.deepEqual(await Array.fromAsync(cluster.pods({ job: 'train' })), [pods]);
+  const lines = (await Array.fromAsync(cluster.logs('train-a', 'main', {}))).map((bytes) =>
+    Buffer.from(bytes).toString(),
+  );
+  assert.equal(lines.join(''), 'one\ntwo\nthree');
+  assert.ok(
+    lines.slice(0, -1).every((piece) => piece.endsWith('\n')),
+    JSON.stringify(lines),
+  );
+  const gone = new AbortController();
+  gone.abort(new Error('late'));
+  await assert.rejects(Array.fromAsync(cluster.jobs({ signal: gone.signal })), { message: 'late' });
+  assert.deepEqual(bugs, []);
+});
+
+test('a new job belongs to the user of the token, whatever it says, and gets the secrets of that user', async (t) => {
+  const { of, done, created } = await openClusters(t);
+  const job: V1Job = {
+    metadata: {
+      name: 'mine',
+      labels: { 'jobman/owner': 'ada', team: 'x' },
+      annotations: { 'jobman/secrets': '{"name":"s","variables":{"KEY":"wandb","FILE":null}}' },
+    },
+    spec: { template: { metadata: { labels: { 'jobman/owner': 'ada' } } } },
+  };
+  await assert.rejects(
+    of('eve-viewer').api.submit('lab', 'vision', { job: job as object as KubernetesObject }),
+    refused,
+  );
+  await assert.rejects(of('eve-member').api.submit('lab', 'vision', { job: { metadata: {} } }), { code: 2 });
+  await of('eve-member').cluster.server?.submit(job, { FILE: 'Zg==' }, {});
+  assert.deepEqual(done, [JSON.stringify({ FILE: 'Zg==', KEY: Buffer.from('of eve').toString('base64') })]);
+  const [made] = created;
+  assert.equal(created.length, 1);
+  const labels = { ...made?.metadata?.labels };
+  assert.deepEqual([labels['jobman/owner'], labels['team']], ['eve', 'x']);
+  assert.equal(made?.spec?.template.metadata?.labels?.['jobman/owner'], 'eve');
+});
+
+test('commands and programs are for the owner of a job; an admin acts in the name of the owner', async (t) => {
+  const { of, done, audit } = await openClusters(t);
+  const stop = async (who: string, name = 'train', options = {}) => {
+    const { cluster } = of(who);
+    const result = await resultOf(
+      cluster.server?.perform({ name, uid: name === 'train' ? 'u1' : 'u2' }, 'stop', options) ?? assert.fail(),
+    );
+    return result?.kind === 'result' ? result : assert.fail();
+  };
+  const exec = async (who: string, pod: string) =>
+    of(who).cluster.exec(
+      { pod, container: 'main' },
+      { program: { kind: 'argv', argv: ['id'] }, hasInput: false, terminal: null, onBytes: () => undefined },
+    ).ended;
+  const byMember = await stop('eve-member');
+  assert.equal(byMember.message, 'Job train belongs to ada; only its owner may stop it.');
+  assert.deepEqual([byMember.ok, byMember.mayActForOwner], [false, undefined]);
+  const byAdmin = await stop('eve-admin');
+  assert.deepEqual([byAdmin.ok, byAdmin.refusedFor, byAdmin.mayActForOwner], [false, 'ada', true]);
+  assert.match((await stop('ada-member', 'cron')).message, /belongs to another tool; only its owner/);
+  for (const [who, pod] of [
+    ['eve-member', 'train-a'],
+    ['ada-viewer', 'train-a'],
+    // Of an earlier Job with the name of ada's.
+    ['ada-member', 'old'],
+    ['ada-member', 'x,metadata.name!=y'],
+  ] as const)
+    assert.equal((await exec(who, pod)).kind, 'unreachable', `${who} ${pod}`);
+  assert.deepEqual(done, []);
+  assert.equal((await stop('ada-member')).ok, true);
+  assert.equal((await stop('eve-admin', 'train', { onBehalfOf: 'ada' })).ok, true);
+  assert.deepEqual(await exec('ada-member', 'train-a'), { kind: 'ended', exitCode: 7, signal: null });
+  assert.deepEqual(done, [
+    ...Array.from({ length: 2 }, () => 'patch train {"spec":{"suspend":true}}'),
+    'exec {"pod":"train-a","container":"main"}',
+  ]);
+  const rows = await audit();
+  for (const row of [
+    'eve stop lab/vision/train denied',
+    'eve workers lab/vision/train-a denied',
+    'ada stop lab/vision/train allowed',
+    'ada workers lab/vision/train allowed',
+  ])
+    assert.ok(rows.includes(row), `${row}\n${rows.join('\n')}`);
+});
+
+test('a viewer sees the rows of all jobs, and everything else of the own jobs', async (t) => {
+  const { of, queries } = await openClusters(t);
+  const { cluster } = of('eve-viewer');
+  assert.equal((await Array.fromAsync(cluster.jobs({ labels: 'a=b' }))).flat().length, 2);
+  await Array.fromAsync(cluster.pods({ labels: 'a=b' }));
+  assert.deepEqual(queries, ['a=b', 'jobman/owner in (eve),a=b']);
+  for (const call of [() => cluster.job('train'), () => cluster.raw('train')]) await assert.rejects(call(), refused);
+  await assert.rejects(Array.fromAsync(cluster.logs('train-a', 'main', {})), refused);
+  assert.deepEqual(await of('ada-viewer').cluster.job('train'), train);
+  await assert.rejects(cluster.configMap('kube-root-ca.crt'), refused);
+  await assert.rejects(cluster.secret('s'), { code: 2 });
+});
+
+test('a user uses only the clusters and namespaces of their limits', async (t) => {
+  const { of } = await openClusters(t, { clusters: ['lab/vision', 'big'] });
+  const { api, cluster } = of('ada-member');
+  assert.deepEqual(await cluster.job('train'), train);
+  assert.equal((await api.context({ context: 'big', namespace: 'any' })).context, 'big');
+  assert.equal((await api.site()).isConfigured, true);
+  for (const call of [
+    () => api.context({ context: 'other' }),
+    () => api.job('lab', 'speech', 'train'),
+    () => Array.fromAsync(cluster.jobs({ allNamespaces: true })),
+    () => api.submit('lab', 'speech', { job: { metadata: { name: 'x' }, spec: { template: {} } } }),
+  ])
+    await assert.rejects(call(), {
+      ...refused,
+      message: /^Ada may not use the cluster .*: allowed are lab\/vision and big\.$/,
+    });
+  const { of: without } = await openClusters(t, { clusters: [] });
+  assert.equal((await without('ada-member').api.site()).isConfigured, false);
+});
