@@ -64,6 +64,9 @@ export function createLogCopies(disk: Disk, chance: Chance): LogCopies {
     async appendStepLog() {
       if (disk.isFull) throw diskFullError();
     },
+    async store() {
+      if (disk.isFull) throw diskFullError();
+    },
     async mirror() {
       if (disk.isFull) throw diskFullError();
     },

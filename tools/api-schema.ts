@@ -65,7 +65,7 @@ function readMethods({ file, name, prefix }: Source, text: string): readonly Met
         isOptional: one['optional'] === true,
         type: textOf((one['typeAnnotation'] as Syntax)['typeAnnotation'] as Syntax),
       })),
-      answer: textOf(inner),
+      answer: textOf(inner).replace(/^Rows<(.*)>$/s, 'readonly ($1)[]'),
     };
   });
 }
@@ -306,7 +306,9 @@ function errorsOf({ path, method, answer, changes, arguments: carriers }: Route,
     .toSorted()
     .map((status) => [status, { $ref: `#/components/responses/Error${status}` }]);
   const unchanged =
-    method === 'GET' && answer === 'json' ? { 304: { description: 'As the ETag in If-None-Match.' } } : {};
+    method === 'GET' && (answer === 'json' || answer === 'rows')
+      ? { 304: { description: 'As the ETag in If-None-Match.' } }
+      : {};
   return { ...unchanged, ...Object.fromEntries(entries), default: { $ref: '#/components/responses/Problem' } };
 }
 
@@ -315,7 +317,7 @@ const examples: Readonly<Record<string, unknown>> = {
   ref: '42',
   verb: 'stop',
   phases: ['running'],
-  cursor: 'am9iIDEyMDA',
+  cursor: 'WyJqb2JzIiwxMjAwXQ',
   limit: 100,
   zone: 'us-east5-b',
   accelerator: 'v6e-16',
@@ -363,7 +365,15 @@ function resolve(schema: Schema, named: Schemas): Schema {
 function successOf(route: Route, answer: Schema): object {
   if (route.answer === 'json' && answer.type === 'null') return { 204: { description: 'Done.' } };
   const isEvents = route.answer === 'events';
-  const content = { [answerTypes[route.answer]]: route.answer === 'json' || isEvents ? { schema: answer } : {} };
+  const page = {
+    type: 'object',
+    properties: { rows: answer, next: { type: 'string', description: 'The cursor of the next page.' } },
+    required: ['rows'],
+    additionalProperties: false,
+  };
+  const schema = route.answer === 'rows' ? page : answer;
+  const hasSchema = route.answer === 'json' || route.answer === 'rows' || isEvents;
+  const content = { [answerTypes[route.answer]]: hasSchema ? { schema } : {} };
   const integer = { schema: { type: 'integer' } };
   const headers = {
     'jobman-log-from': integer,

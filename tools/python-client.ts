@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, TypedDict, Union
 
-from jobman._http import Blob, Connection, LogPart
+from jobman._http import Blob, Connection, LogPart, Rows
 `;
 
 /** The text of the module. */
@@ -142,10 +142,12 @@ function method(operation: DocumentOperation, types: string[]): string {
     for (const [name, schema] of members) add(name, typed(schema, name), body.required?.includes(name) === true);
     given.push(`json={${members.map(([name]) => `'${name}': ${pythonName(name)}`).join(', ')}}`);
   }
-  const value = operation.responses['200']?.content?.['application/json']?.schema;
+  const json = operation.responses['200']?.content?.['application/json']?.schema;
+  const value = route.answer === 'rows' ? json?.properties?.['rows'] : json;
   const event = operation.responses['200']?.content?.['text/event-stream']?.schema;
   const answer = {
     json: value === undefined ? 'None' : typed(value, 'value'),
+    rows: value === undefined ? 'None' : typed(value, 'value').replace(/^List/, 'Rows'),
     bytes: 'bytes',
     log: 'LogPart',
     chunks: 'Iterator[bytes]',

@@ -50,6 +50,9 @@ export class JobmanError extends Error {
   readonly reasons: readonly string[];
 }
 
+/** All rows of a list, or as many as the limit says; \`next\`: the cursor of the next page. */
+export type Rows<Row> = readonly Row[] & { readonly next?: string };
+
 export interface Blob {
   readonly digest: string;
   readonly content: Uint8Array;
@@ -102,9 +105,11 @@ function method({ operationId, description, responses }: DocumentOperation, give
     return `${name}${required.includes(name) ? '' : '?'}: ${type}`;
   });
   const content = responses['200']?.content ?? {};
+  const { rows = {} } = content['application/json']?.schema?.properties ?? {};
   const value = typeOf(content['application/json']?.schema ?? content['text/event-stream']?.schema ?? {}, '  ');
   const answer = {
     json: `Promise<${responses['200'] === undefined ? 'void' : value}>`,
+    rows: `Promise<Rows<${typeOf(rows.items || {}, '  ')}>>`,
     bytes: 'Promise<Uint8Array>',
     log: 'Promise<LogPart>',
     chunks: 'AsyncIterable<Uint8Array>',

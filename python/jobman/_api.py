@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, TypedDict, Union
 
-from jobman._http import Blob, Connection, LogPart
+from jobman._http import Blob, Connection, LogPart, Rows
 
 ErrorCode = Literal["failed", "usage", "invalid_manifest", "not_found", "conflict", "confirmation_required", "forbidden", "unreachable", "interrupted"]
 
@@ -4539,9 +4539,32 @@ EventsAnswer_value_item = TypedDict("EventsAnswer_value_item", {
     "event": "Event",
 })
 
+EventsAnswer_value_item = TypedDict("EventsAnswer_value_item", {
+    "seq": "float",
+    "event": "Event",
+})
+
 # An answer with the address of the registry.
 ImagesAnswer_value = TypedDict("ImagesAnswer_value", {
     "value": "List[ImageRow]",
+    "fetchedAt": "Instant",
+    # The reason for an old copy: the registry did not answer. Null for a fresh answer.
+    "staleReason": "Union[str, None]",
+    "server": "str",
+})
+
+# An answer with the address of the registry.
+ImagesAnswer_value = TypedDict("ImagesAnswer_value", {
+    "value": "List[ImageRow]",
+    "fetchedAt": "Instant",
+    # The reason for an old copy: the registry did not answer. Null for a fresh answer.
+    "staleReason": "Union[str, None]",
+    "server": "str",
+})
+
+# An answer with the address of the registry.
+ImageAnswer_value = TypedDict("ImageAnswer_value", {
+    "value": "ImageDetails",
     "fetchedAt": "Instant",
     # The reason for an old copy: the registry did not answer. Null for a fresh answer.
     "staleReason": "Union[str, None]",
@@ -4562,8 +4585,23 @@ LabChangeUserAnswer_value = TypedDict("LabChangeUserAnswer_value", {
     "after": "LabUser",
 })
 
+LabChangeUserAnswer_value = TypedDict("LabChangeUserAnswer_value", {
+    "before": "LabUser",
+    "after": "LabUser",
+})
+
 LabCheckFolderAnswer_value = TypedDict("LabCheckFolderAnswer_value", {
     "hasScript": "bool",
+})
+
+LabCheckFolderAnswer_value = TypedDict("LabCheckFolderAnswer_value", {
+    "hasScript": "bool",
+})
+
+LabOpenWindowAnswer_value = TypedDict("LabOpenWindowAnswer_value", {
+    "session": "str",
+    "window": "LabWindow",
+    "job": "LabJob",
 })
 
 LabOpenWindowAnswer_value = TypedDict("LabOpenWindowAnswer_value", {
@@ -4756,6 +4794,8 @@ class Operations(Connection):
     def usage(
         self,
         *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
         since: Optional[Instant] = None,
         until: Optional[Instant] = None,
         jobs: Optional[Sequence[str]] = None,
@@ -4765,9 +4805,9 @@ class Operations(Connection):
         tag: Optional[str] = None,
         zone: Optional[str] = None,
         accelerator: Optional[str] = None,
-    ) -> List[UsageRow]:
+    ) -> Rows[UsageRow]:
         """The ledger's rows that overlap the period, including those of jobs that have left the list."""
-        return self._json('GET', '/v1/usage', query={'since': since, 'until': until, 'jobs': jobs, 'exceptJobs': except_jobs, 'name': name, 'nameGlob': name_glob, 'tag': tag, 'zone': zone, 'accelerator': accelerator})
+        return self._rows('GET', '/v1/usage', query={'limit': limit, 'cursor': cursor, 'since': since, 'until': until, 'jobs': jobs, 'exceptJobs': except_jobs, 'name': name, 'nameGlob': name_glob, 'tag': tag, 'zone': zone, 'accelerator': accelerator})
 
     def cost(
         self,
@@ -4808,9 +4848,10 @@ class Operations(Connection):
         after: float,
         *,
         limit: Optional[float] = None,
-    ) -> List[EventsAnswer_value_item]:
+        cursor: Optional[str] = None,
+    ) -> Rows[EventsAnswer_value_item]:
         """The history after the event with that number, oldest first: all of it, or at most `limit` events."""
-        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/events', query={'after': after, 'limit': limit})
+        return self._rows('GET', f'/v1/jobs/{self._segment(ref)}/events', query={'after': after, 'limit': limit, 'cursor': cursor})
 
     def passes(
         self,
@@ -5003,9 +5044,11 @@ class Operations(Connection):
     def messages(
         self,
         limit: float,
-    ) -> List[MessageView]:
+        *,
+        cursor: Optional[str] = None,
+    ) -> Rows[MessageView]:
         """The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages, another actor those about own jobs."""
-        return self._json('GET', '/v1/messages', query={'limit': limit})
+        return self._rows('GET', '/v1/messages', query={'limit': limit, 'cursor': cursor})
 
     def held_events(
         self,
@@ -5188,12 +5231,14 @@ class Operations(Connection):
     def archived_jobs(
         self,
         *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
         name: Optional[str] = None,
         namespace: Optional[str] = None,
         server: Optional[str] = None,
-    ) -> List[ArchivedJob]:
+    ) -> Rows[ArchivedJob]:
         """The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy answer for such a job as they do without a copy."""
-        return self._json('GET', '/v1/archive', query={'name': name, 'namespace': namespace, 'server': server})
+        return self._rows('GET', '/v1/archive', query={'limit': limit, 'cursor': cursor, 'name': name, 'namespace': namespace, 'server': server})
 
     def archived_job(
         self,
@@ -5214,9 +5259,12 @@ class Operations(Connection):
     def archived_events(
         self,
         uid: str,
-    ) -> List[ClusterJobEvent]:
+        *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
+    ) -> Rows[ClusterJobEvent]:
         """Oldest first."""
-        return self._json('GET', f'/v1/archive/{self._segment(uid)}/events')
+        return self._rows('GET', f'/v1/archive/{self._segment(uid)}/events', query={'limit': limit, 'cursor': cursor})
 
     def archived_logs(
         self,
@@ -5285,9 +5333,12 @@ class Operations(Connection):
 
     def tokens(
         self,
-    ) -> List[TokenView]:
+        *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
+    ) -> Rows[TokenView]:
         """All tokens for an admin; the own ones for another actor. Never their values."""
-        return self._json('GET', '/v1/tokens')
+        return self._rows('GET', '/v1/tokens', query={'limit': limit, 'cursor': cursor})
 
     def create_token(
         self,
@@ -5308,15 +5359,16 @@ class Operations(Connection):
     def audit(
         self,
         *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
         user: Optional[UserName] = None,
         since: Optional[Instant] = None,
         job: Optional[str] = None,
         denied: Optional[bool] = None,
         before: Optional[float] = None,
-        limit: Optional[float] = None,
-    ) -> List[AuditRow]:
+    ) -> Rows[AuditRow]:
         """Changes and refused requests, newest first: all for an admin, the own ones for another actor."""
-        return self._json('GET', '/v1/audit', query={'user': user, 'since': since, 'job': job, 'denied': denied, 'before': before, 'limit': limit})
+        return self._rows('GET', '/v1/audit', query={'limit': limit, 'cursor': cursor, 'user': user, 'since': since, 'job': job, 'denied': denied, 'before': before})
 
     def check_lab_command(
         self,

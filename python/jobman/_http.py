@@ -9,7 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from http.client import HTTPException
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 _max_tries = 3
 _pause_seconds = 0.3
@@ -81,6 +81,16 @@ class Blob(NamedTuple):
     content: bytes
 
 
+_Row = TypeVar("_Row")
+
+
+class Rows(List[_Row]):
+    """All rows of a list, or as many as the limit says."""
+
+    #: The cursor of the next page; None after the last one.
+    next: Optional[str] = None
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect would take the token to another server."""
 
@@ -115,6 +125,20 @@ class Connection:
         with self._open(method, path, **parts) as answer:
             text = self._read(answer)
         return json_module.loads(text) if text else None
+
+    def _rows(self, method: str, path: str, *, query: Mapping[str, Any]) -> Any:
+        rows: Rows[Any] = Rows()
+        limit = query["limit"]
+        parameters = dict(query)
+        while True:
+            page = self._json(method, path, query=parameters)
+            rows.extend(page["rows"])
+            rows.next = page.get("next")
+            if rows.next is None or (limit is not None and len(rows) >= limit):
+                return rows
+            parameters["cursor"] = rows.next
+            if limit is not None:
+                parameters["limit"] = limit - len(rows)
 
     def _bytes(self, method: str, path: str, **parts: Any) -> bytes:
         with self._open(method, path, **parts) as answer:

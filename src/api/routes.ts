@@ -16,14 +16,16 @@ export type Operation = Exclude<keyof Client, 'close'>;
 type Argument = `${'path' | 'query' | 'fields' | 'body' | 'member' | 'bytes' | 'blobs'} ${string}`;
 
 /**
- * `json`: a value; no content for undefined. `bytes`: the body is the bytes. `log`: as well, with the rest of `LogPart`
+ * `json`: a value; no content for undefined. `rows`: a page of a list as `{ rows, next }`; the arguments have a `limit` and a
+ * `cursor`. `bytes`: the body is the bytes. `log`: as well, with the rest of `LogPart`
  * in headers. `chunks`: bytes as they are produced. `events`: server-sent events, one for each value.
  */
-export type AnswerKind = 'json' | 'bytes' | 'log' | 'chunks' | 'events';
+export type AnswerKind = 'json' | 'rows' | 'bytes' | 'log' | 'chunks' | 'events';
 
 /** The media type of each kind. */
 export const answerTypes: Readonly<Record<AnswerKind, string>> = {
   json: 'application/json',
+  rows: 'application/json',
   bytes: 'application/octet-stream',
   log: 'application/octet-stream',
   chunks: 'application/octet-stream',
@@ -57,6 +59,7 @@ const answering =
     };
   };
 const json = answering('json');
+const rows = answering('rows');
 const bytes = answering('bytes');
 const events = answering('events');
 
@@ -80,7 +83,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   show: json('GET /v1/jobs/{ref}', 'path ref', 'fields options'),
   actions: json('GET /v1/jobs/{ref}/actions', 'path ref'),
   why: json('GET /v1/jobs/{ref}/why', 'path ref'),
-  events: json('GET /v1/jobs/{ref}/events', 'path ref', 'query after', 'query limit'),
+  events: rows('GET /v1/jobs/{ref}/events', 'path ref', 'query after', 'query limit', 'query cursor'),
   passes: json('GET /v1/jobs/{ref}/passes', 'path ref', 'fields query'),
   manifest: json('GET /v1/jobs/{ref}/manifest', 'path ref'),
   diffSide: json('GET /v1/jobs/{ref}/diff-side', 'path ref', 'query attempt'),
@@ -104,7 +107,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   setSecret: json('change PUT /v1/secrets/{name}', 'path name', 'bytes value'),
   deleteSecret: json('change DELETE /v1/secrets/{name}', 'path name'),
 
-  usage: json('GET /v1/usage', 'fields query'),
+  usage: rows('GET /v1/usage', 'fields query'),
   cost: json('GET /v1/cost', 'fields request'),
   billing: json('GET /v1/billing', 'fields request'),
 
@@ -114,15 +117,15 @@ export const routes: { readonly [Method in Operation]: Route } = {
   testRecipient: json('change POST /v1/recipients/{recipient}/test', 'path recipient'),
   dropEvents: json('change DELETE /v1/recipients/{recipient}/events', 'path recipient'),
   heldEvents: json('GET /v1/held-events'),
-  messages: json('GET /v1/messages', 'query limit'),
+  messages: rows('GET /v1/messages', 'query limit', 'query cursor'),
 
   users: json('GET /v1/users'),
   addUser: json('change POST /v1/users', 'body user'),
   changeUser: json('change PATCH /v1/users/{name}', 'path name', 'body change'),
-  tokens: json('GET /v1/tokens'),
+  tokens: rows('GET /v1/tokens', 'fields page'),
   createToken: json('change POST /v1/tokens', 'body request'),
   revokeToken: json('change DELETE /v1/tokens/{ref}', 'path ref', 'query user'),
-  audit: json('GET /v1/audit', 'fields query'),
+  audit: rows('GET /v1/audit', 'fields query'),
 
   hosts: json('GET /v1/hosts'),
   hostQueues: json('GET /v1/host-queues'),
@@ -144,9 +147,9 @@ export const routes: { readonly [Method in Operation]: Route } = {
   images: json('GET /v1/images', 'fields query'),
   image: json('GET /v1/images/{name}', 'path name', 'fields query'),
 
-  archivedJobs: json('GET /v1/archive', 'fields query'),
+  archivedJobs: rows('GET /v1/archive', 'fields query'),
   archivedJob: json('GET /v1/archive/{uid}', 'path uid'),
-  archivedEvents: json('GET /v1/archive/{uid}/events', 'path uid'),
+  archivedEvents: rows('GET /v1/archive/{uid}/events', 'path uid', 'fields page'),
   archivedLogs: json('GET /v1/archive/{uid}/logs', 'path uid'),
   lastArchivedLines: json('GET /v1/archive/{uid}/last-lines', 'path uid', 'query pods'),
   readArchivedLog: answering('chunks')('GET /v1/archive/{uid}/log', 'path uid', 'fields log', 'fields query'),

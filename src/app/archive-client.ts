@@ -1,6 +1,7 @@
 // Archive client: the methods of Client about the archive of clusters, over the store and the copies of logs.
 
 import type { JobOperation } from '../core/policy/permissions.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
 import type { Client, OnBehalf } from './client.ts';
 import type { ClientParts, RecordChange, WhoAmI } from './store-client.ts';
 import type { ArchivedJob } from './cluster/objects.ts';
@@ -56,9 +57,19 @@ export function createArchiveClient(
     throw forbiddenError(checked.message);
   }
   return {
-    archivedJobs: async (query) => readable(await clusters.jobs(query)),
+    async archivedJobs({ limit, cursor, ...query }) {
+      const { spanOf, withCursor } = await import('./pages.ts');
+      const found = await clusters.jobs(query, spanOf('archive', omitUndefined({ limit, cursor })));
+      return withCursor('archive', await readable(found), found.next);
+    },
     archivedJob: find,
-    archivedEvents: async (uid) => ((await find(uid)) === null ? [] : clusters.events(uid)),
+    async archivedEvents(uid, page = {}) {
+      const { spanOf, withCursor } = await import('./pages.ts');
+      const span = spanOf('archived-events', page);
+      if ((await find(uid)) === null) return [];
+      const found = await clusters.events(uid, span);
+      return withCursor('archived-events', found, found.next);
+    },
     async archivedLogs(uid) {
       const job = await find(uid);
       return job === null ? [] : (await archivedLogs()).list(job);

@@ -4,7 +4,7 @@
 import type { Instant } from '../core/model/time.ts';
 import type { Actor, Role, UserName } from '../core/model/user.ts';
 import { permittedOwners } from '../core/policy/permissions.ts';
-import { usageError } from './errors.ts';
+import { firstRows, requireLimit, spanOf, withCursor, type Page, type Rows } from './pages.ts';
 import type { AccessStore } from './ports.ts';
 import { forbiddenError } from './require-permission.ts';
 import { normalizeName } from './user-names.ts';
@@ -47,7 +47,7 @@ export interface AuditRow extends AuditEntry {
   readonly seq: number;
 }
 
-export interface AuditQuery {
+export interface AuditQuery extends Page {
   readonly user?: UserName;
   readonly since?: Instant;
   /** The id of a job. */
@@ -55,14 +55,11 @@ export interface AuditQuery {
   readonly denied?: boolean;
   /** Only rows before this one. */
   readonly before?: number;
-  /** 100 by default, 1,000 at most. */
-  readonly limit?: number;
 }
 
 /** As in `AuditQuery`. `actors`: null for all. */
-export interface AuditFilter extends Omit<AuditQuery, 'user' | 'limit'> {
+export interface AuditFilter extends Omit<AuditQuery, 'user' | 'cursor'> {
   readonly actors: readonly UserName[] | null;
-  readonly limit: number;
 }
 
 export function auditEntry(
@@ -75,25 +72,25 @@ export function auditEntry(
   return { at, actor: user, role, login: login ?? null, token: token ?? null, operation, object, outcome, detail };
 }
 
-/** Without a limit. */
-export const defaultRows = 100;
-/** For any limit. */
-export const maxRows = 1000;
-
 /** Newest first. */
 export async function readAudit(
   { access }: { readonly access: AccessStore },
   actor: Actor,
-  { user, limit = defaultRows, ...query }: AuditQuery,
-): Promise<readonly AuditRow[]> {
-  for (const [what, count] of Object.entries({ limit, before: query.before ?? 1 }))
-    if (!Number.isSafeInteger(count) || count < 1)
-      throw usageError(`\`${what}\` must be a whole number from 1 on, and not ${count}.`);
+  { user, limit, cursor, before = Infinity, ...query }: AuditQuery,
+): Promise<Rows<AuditRow>> {
+  if (before !== Infinity) requireLimit(before, 'before');
+  const { after = [before] } = spanOf('audit', {
+    ...(limit !== undefined && { limit }),
+    ...(cursor !== undefined && { cursor }),
+  });
   const isForAll = permittedOwners(actor, 'audit') === null;
   const named = user === undefined ? null : normalizeName(user);
   if (!isForAll && named !== null && named !== actor.user)
     throw forbiddenError(`your role is ${actor.role}, which may not read the audit log of ${named}`);
   // Without the logins of the actor, which several people may share.
   const actors = !isForAll ? [actor.user] : named === null ? null : [named];
-  return access.audit({ ...query, actors, limit: Math.min(limit, maxRows) });
+  const end = Math.min(before, Number(after[0]));
+  const more = { ...(limit !== undefined && { limit: limit + 1 }), ...(end !== Infinity && { before: end }) };
+  const rows = firstRows(await access.audit({ ...query, ...more, actors }), limit, ({ seq }) => [seq]);
+  return withCursor('audit', rows, rows.next);
 }

@@ -45,6 +45,7 @@ import type { ImageDetails, ImageQuery, ImageRow, RegistryAnswer } from './image
 import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { OrphanReport, OrphanView } from './orphans.ts';
 import type { ManifestProblem } from './errors.ts';
+import type { Page, Rows } from './pages.ts';
 import type { BucketStatus, Blob, Orphan, UsageFilter } from './ports.ts';
 import type { QuotaQuery, QuotaReport } from './quota.ts';
 import type { RefPurpose } from './refs.ts';
@@ -157,7 +158,7 @@ export interface CostRequest extends CostQuery, Pick<UsageFilter, 'jobs' | 'tag'
   readonly name?: string;
 }
 
-type UsageQuery = Omit<UsageFilter, 'owners'>;
+interface UsageQuery extends Omit<UsageFilter, 'owners'>, Page {}
 
 export interface AttemptView {
   /** From 1. */
@@ -785,7 +786,7 @@ interface BucketAnswer {
 }
 
 /**
- * The operations of one actor. Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs,
+ * The operations of one actor. `Rows` are a page if one is asked for, and otherwise all. Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs,
  * and 4 with the code `forbidden` for what the actor may not do. Reads write nothing.
  */
 export interface Client {
@@ -827,7 +828,7 @@ export interface Client {
   /** One job. `isKept`: its sentences name times instead of ages, because they are read later. */
   show(ref: Ref, options?: { readonly isKept: boolean }): Promise<JobView>;
   /** The ledger's rows that overlap the period, including those of jobs that have left the list. */
-  usage(query: UsageQuery): Promise<readonly UsageRow[]>;
+  usage(query: UsageQuery): Promise<Rows<UsageRow>>;
   /** From the usage ledger, including jobs that have left the list. A job without usage adds nothing. */
   cost(request: CostRequest): Promise<CostReport>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
@@ -835,7 +836,12 @@ export interface Client {
   /** The reason for the phase of a job, and what happens next. */
   why(ref: Ref): Promise<Why>;
   /** The history after the event with that number, oldest first: all of it, or at most `limit` events. */
-  events(ref: Ref, after: number, limit?: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
+  events(
+    ref: Ref,
+    after: number,
+    limit?: number,
+    cursor?: string,
+  ): Promise<Rows<{ readonly seq: number; readonly event: Event }>>;
   /** The recorded passes of the controller over the job, oldest first. Throws JobmanError (3) for an absent attempt. */
   passes(ref: Ref, query: PassQuery): Promise<PassList>;
   /** As written, with its comments. */
@@ -897,7 +903,7 @@ export interface Client {
    * The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages,
    * another actor those about own jobs.
    */
-  messages(limit: number): Promise<readonly MessageView[]>;
+  messages(limit: number, cursor?: string): Promise<Rows<MessageView>>;
   /** The events that wait for their message. As in `messages`. */
   heldEvents(): Promise<readonly HeldEvents[]>;
   /** The recipients of notifications in the settings. */
@@ -962,11 +968,11 @@ export interface Client {
    * The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy
    * answer for such a job as they do without a copy.
    */
-  archivedJobs(query: ArchiveQuery): Promise<readonly ArchivedJob[]>;
+  archivedJobs(query: ArchiveQuery & Page): Promise<Rows<ArchivedJob>>;
   /** Null without a copy. */
   archivedJob(uid: string): Promise<ArchivedJob | null>;
   /** Oldest first. */
-  archivedEvents(uid: string): Promise<readonly ClusterJobEvent[]>;
+  archivedEvents(uid: string, page?: Page): Promise<Rows<ClusterJobEvent>>;
   /** The logs of which a copy exists. */
   archivedLogs(uid: string): Promise<readonly ArchivedLog[]>;
   /** The newest lines of these pods. */
@@ -989,7 +995,7 @@ export interface Client {
   /** Counts from the next request on. Throws JobmanError: 3 without the user, 4 for the last admin. */
   changeUser(name: UserName, change: AccessChange): Promise<ChangedUser>;
   /** All tokens for an admin; the own ones for another actor. Never their values. */
-  tokens(): Promise<readonly TokenView[]>;
+  tokens(page?: Page): Promise<Rows<TokenView>>;
   /**
    * The only answer that contains the token. Its role is never higher than the user's. Throws JobmanError: 2 for an invalid
    * request, 3 without the user, 4 if the user has a token of this name.
@@ -998,7 +1004,7 @@ export interface Client {
   /** `ref`: an id, or a name among the tokens of the user, by default the actor. Safe to repeat. Throws JobmanError (3). */
   revokeToken(ref: string, user?: UserName): Promise<RevokedToken>;
   /** Changes and refused requests, newest first: all for an admin, the own ones for another actor. */
-  audit(query: AuditQuery): Promise<readonly AuditRow[]>;
+  audit(query: AuditQuery): Promise<Rows<AuditRow>>;
   /** Refuses a command of `tpu`, such as `book`, that the actor may not use. */
   checkLabCommand(command: string): Promise<void>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */

@@ -178,6 +178,22 @@ export function checkDisk({ folder, freeBytes, freeFiles }: DiskFacts): readonly
   return [freeBytes < 5 * gigabyte ? warning(free, remedy) : ok(free)];
 }
 
+export interface DataFacts {
+  /** The setting `server.data`. */
+  readonly location: string;
+  /** The reason if it cannot be read and written. */
+  readonly failure: string | null;
+  /** The number of jobs whose logs are not there yet. */
+  readonly waiting: number;
+}
+
+export function checkData({ location, failure, waiting }: DataFacts): readonly Outcome[] {
+  const logs = waiting === 0 ? '' : `; the logs of ${pluralize(waiting, 'job')} wait in the home`;
+  if (failure !== null) return [problem(`${location}: ${asClause(failure)}${logs}`, 'jobman settings')];
+  // A running controller sends them within seconds.
+  return [ok(`${location} can be read and written${logs}`)];
+}
+
 /** `upgrade`: the command that installs a newer jobman. */
 export function checkDatabaseError(error: StoreError, upgrade: string | null): Outcome {
   const message = asClause(error.message);

@@ -14,13 +14,19 @@ export interface Listing<T> {
   readonly unreachable: readonly string[];
 }
 
+/** A service whose answers may be bytes. */
+export interface BytesApi {
+  /** Never rejects. */
+  bytes(method: 'GET' | 'DELETE', path: string, headers?: Readonly<Record<string, string>>): Promise<Answer<Buffer>>;
+}
+
 /** One API with its login. The path is below the server's address, already encoded, with its query. */
 export interface GoogleApi {
   /** Rejects only with the reason of an aborted signal. */
   call<T extends object>(
-    method: 'GET' | 'POST' | 'DELETE',
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
     path: string,
-    body?: object,
+    body?: object | Uint8Array,
     signal?: AbortSignal,
   ): Promise<Answer<T>>;
   /** All pages of a list, because a partial list would report resources on later pages as absent. */

@@ -33,6 +33,7 @@ import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { SealedSecret, SecretAddress } from './sealing.ts';
 import type { AuditEntry, AuditFilter, AuditRow } from './audit.ts';
 import type { Identity } from './oidc.ts';
+import type { Key, Rows, Span } from './pages.ts';
 import type { PendingLogin } from './oidc-logins.ts';
 import type { TokenView } from './tokens.ts';
 import type { AccessChange, ChangedUser, UserView } from './users.ts';
@@ -309,7 +310,7 @@ export interface Store {
     limit: number,
   ): Promise<readonly Job[]>;
   /** The usage ledger, job by job, with the jobs that left the list. Each row in full, even if it began earlier. */
-  usage(filter: UsageFilter): Promise<readonly UsageRow[]>;
+  usage(filter: UsageFilter, span?: Span): Promise<Rows<UsageRow, Key>>;
   /** The same, added up by group. The filter and `now` cut rows exactly. Without groups, the key is null. */
   usageSums(filter: UsageFilter, by: CostGrouping | null, now: Instant): Promise<readonly UsageSum[]>;
   costliestJobs(filter: UsageFilter, limit: number, now: Instant): Promise<CostliestJobs>;
@@ -398,7 +399,7 @@ export interface AccessStore {
   changeUser(name: UserName, change: AccessChange, audit: AuditEntry): Promise<ChangedUser>;
   dailyBudgets(): Promise<readonly DailyBudget[]>;
   /** Of one user, or of all with null. Oldest first. */
-  tokens(user: UserName | null): Promise<readonly TokenView[]>;
+  tokens(user: UserName | null, span?: Span): Promise<Rows<TokenView, Key>>;
   /**
    * `roleFor` gets the role of the user, or null for one who is not registered, who then becomes an admin; it throws to
    * refuse the token. `isFirstUser`: no user is registered. Throws JobmanError (4) if the name is taken or the user is disabled.
@@ -544,6 +545,8 @@ export interface LogFiles {
   appendStepLog(job: Job, step: string, worker: WorkerId, chunk: Uint8Array): Promise<void>;
   readEnd(job: Job, attempt: number, worker: WorkerId, maxBytes: number): Promise<Uint8Array>;
   note(job: Job, log: 'job' | 'tpu', at: Instant, line: string): Promise<void>;
+  /** Resolves once every server can read what was written. Throws StoreError; it is then tried again later. */
+  store(job: Job): Promise<void>;
   /** Rewrites the copies for people and scripts: `job.json`, `events.jsonl`. Jobman never reads them back. */
   mirror(job: Job, events: readonly Event[]): Promise<void>;
 }
@@ -569,6 +572,8 @@ export interface FilePart extends FileState {
 
 /** Reads the folders of jobs. Undefined for anything but a regular file. Throws StoreError if it cannot be read. */
 export interface JobFiles {
+  /** To call before a read: adds what other servers have stored. Throws StoreError if that cannot be read and nothing is here. */
+  refresh(job: Job): Promise<void>;
   stateOf(job: Job, file: JobFile): FileState | undefined;
   /** A negative offset counts from the end of the file. */
   read(job: Job, file: JobFile, from: number, maxBytes: number): FilePart | undefined;
@@ -668,6 +673,37 @@ export interface Blobs {
    * left. Asks only if there are such blobs. Returns the number of removed blobs.
    */
   collect(unusedSince: Instant, needed: () => Promise<ReadonlySet<Digest>>): Promise<number>;
+}
+
+/** An object of a bucket. Another content has another generation, and another attribute another metageneration. */
+export interface BucketObject {
+  /** Below the prefix. */
+  readonly name: string;
+  readonly size: number;
+  readonly generation: string;
+  readonly metageneration: string;
+  /** When it was written, or `setUsed` was called. */
+  readonly usedAt: Instant;
+}
+
+/**
+ * The objects of a bucket below a prefix. Each object is complete or absent. Rejects with StoreError, with the
+ * message of the cloud, after some tries, and then a change may still have been made.
+ */
+export interface Bucket {
+  /** `gs://bucket/prefix`. */
+  readonly address: string;
+  find(name: string): Promise<BucketObject | null>;
+  /** Bytes of that generation; `from + length` is at most its size. */
+  read(object: Pick<BucketObject, 'name' | 'generation'>, from: number, length: number): Promise<Buffer>;
+  /** By name. */
+  list(prefix: string): AsyncIterable<BucketObject>;
+  /** Replaces that generation; null: there must be no such object. Null if it was changed meanwhile; nothing is written. */
+  write(name: string, bytes: Uint8Array, generation: string | null): Promise<BucketObject | null>;
+  /** False if it was removed meanwhile. */
+  setUsed(name: string, at: Instant): Promise<boolean>;
+  /** False if it has another metageneration by then. One that is gone is removed. */
+  remove(name: string, metageneration?: string): Promise<boolean>;
 }
 
 /** The copies of a job's working directory, numbered from 1. */

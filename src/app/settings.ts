@@ -257,6 +257,17 @@ export function isNetwork(text: string): boolean {
   return isAddress && /^[\da-f.:]+$/i.test(address) && Number(prefix ?? bits) <= bits && Number(prefix ?? bits) > 0;
 }
 
+/** Null for a folder. */
+export function parseBucketAddress(text: string): { readonly bucket: string; readonly prefix: string } | null {
+  const [, bucket, prefix = ''] = /^gs:\/\/([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:\/(.*?))?\/*$/.exec(text) ?? [];
+  return bucket === undefined ? null : { bucket, prefix };
+}
+
+const dataLocation = textOrNullWhere(
+  'a folder, or a bucket like "gs://my-bucket/jobman"',
+  (text) => text !== '' && (!/^\w+:\/\//.test(text) || parseBucketAddress(text) !== null),
+);
+
 /** `jobman server` reads them when it starts. Paths may begin with `~/` or be relative to `$JOBMAN_HOME`. */
 const serverTable = {
   listen: defineSetting(
@@ -272,6 +283,11 @@ const serverTable = {
     textOrNull,
     null,
     'Key file of the secrets, which are then encrypted in the database; `jobman secret encrypt` sets it.',
+  ),
+  data: defineSetting(
+    dataLocation,
+    null,
+    'Where servers share logs and files of jobs: a folder, or a bucket `gs://BUCKET/PREFIX`; see [docs/postgresql.md](postgresql.md#two-servers).',
   ),
   rate_limit: defineSetting(
     int(0),

@@ -257,6 +257,18 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     requirePermission(job, 'read', await whoAmI());
     return job;
   }
+  /** With the files that other servers have stored. Throws StoreError if these are needed and cannot be read. */
+  async function findWithFiles(ref: string): Promise<Job> {
+    const job = await findReadable(ref);
+    await files.refresh(job);
+    return job;
+  }
+  /** With those that can be read. */
+  async function findWithAnyFiles(ref: string): Promise<Job> {
+    const job = await findReadable(ref);
+    await files.refresh(job).catch(() => undefined);
+    return job;
+  }
   return {
     async actions(ref) {
       const [job, { jobActions }] = await Promise.all([findReadable(ref), import('../core/policy/permissions.ts')]);
@@ -264,19 +276,25 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async show(ref, options) {
-      const [job, { showJob }] = await Promise.all([findReadable(ref), import('./show.ts')]);
+      const [job, { showJob }] = await Promise.all([findWithAnyFiles(ref), import('./show.ts')]);
       return showJob(parts, job, options);
     },
 
     async why(ref) {
-      const [job, { whyJob }] = await Promise.all([findReadable(ref), import('./show.ts')]);
+      const [job, { whyJob }] = await Promise.all([findWithAnyFiles(ref), import('./show.ts')]);
       return whyJob(parts, job);
     },
 
-    async events(ref, after, limit) {
+    async events(ref, after, limit, cursor) {
       await requireCount(after, 'The number of the event');
       await requireCount(limit ?? 0, 'The limit');
-      return store.events((await findReadable(ref)).id, after, limit);
+      const { id } = await findReadable(ref);
+      if (limit === undefined && cursor === undefined) return store.events(id, after);
+      const { firstRows, readCursor, withCursor } = await import('./pages.ts');
+      const from = cursor === undefined ? after : Math.max(after, Number(readCursor('events', cursor)[0]));
+      const found = await store.events(id, from, limit === undefined ? undefined : limit + 1);
+      const rows = firstRows(found, limit, ({ seq }) => [seq]);
+      return withCursor('events', rows, rows.next);
     },
 
     async passes(ref, query) {
@@ -289,7 +307,7 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async workdirChanges(ref, copy) {
-      const job = await findReadable(ref);
+      const job = await findWithFiles(ref);
       return files.workdirs.about(job, copy)?.git?.changed === true ? files.workdirs.changes(job, copy) : null;
     },
 
@@ -315,28 +333,28 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async logs(ref, query) {
-      const [job, { logsOf }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
+      const [job, { logsOf }] = await Promise.all([findWithFiles(ref), import('./logs.ts')]);
       return logsOf(files, job, query, now());
     },
 
     async readLog(ref, id, from, maxBytes) {
-      const [job, { readLog }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
+      const [job, { readLog }] = await Promise.all([findWithFiles(ref), import('./logs.ts')]);
       return readLog(files, job, { id, from, maxBytes }, now());
     },
 
     async diffSide(ref, attempt) {
-      const [job, { diffSide }] = await Promise.all([findReadable(ref), import('./diff-side.ts')]);
+      const [job, { diffSide }] = await Promise.all([findWithFiles(ref), import('./diff-side.ts')]);
       return diffSide(job, attempt, { jobFiles: files, manifest: await store.manifest(job.id), now: now() });
     },
 
     async *metrics(ref, query) {
       await requireCount(query.maxPoints ?? 0, 'The number of points');
-      const [job, { metricsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
+      const [job, { metricsOfJob }] = await Promise.all([findWithFiles(ref), import('./metrics.ts')]);
       yield* metricsOfJob(parts, job, now(), query);
     },
 
     async *metricPoints(ref, query) {
-      const [job, { metricPointsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
+      const [job, { metricPointsOfJob }] = await Promise.all([findWithFiles(ref), import('./metrics.ts')]);
       yield* metricPointsOfJob(files, job, query);
     },
 
@@ -381,7 +399,11 @@ function createReports(
         yield* changesSince({ store, files, now }, { cursor, ids: ids ?? null, isReadable }, signal);
       }),
 
-    usage: (query) => store.usage(query),
+    async usage({ limit, cursor, ...query }) {
+      const { spanOf, withCursor } = await import('./pages.ts');
+      const rows = await store.usage(query, spanOf('usage', omitUndefined({ limit, cursor })));
+      return withCursor('usage', rows, rows.next);
+    },
 
     async zones(query) {
       const [{ projects = null, ...actor }, { zonesOf }, { isAllowedProject, requireProject }] = await Promise.all([
@@ -531,9 +553,12 @@ function createNotifications(
     return permittedOwners(actor, operation);
   }
   return {
-    async messages(limit) {
+    async messages(limit, cursor) {
       await requireCount(limit, 'The number of messages');
-      return notifications.messages(limit, await ownersFor('messages'));
+      const { readCursor, withCursor } = await import('./pages.ts');
+      const before = cursor === undefined ? undefined : Number(readCursor('messages', cursor)[0]);
+      const rows = await notifications.messages(limit, await ownersFor('messages'), before);
+      return withCursor('messages', rows, rows.next);
     },
     async heldEvents() {
       const [{ settings: limits }, { digestSince, heldEvents }] = await Promise.all([
@@ -619,9 +644,10 @@ function createAccess(
       const [actor, { changeUser }] = await users();
       return changeUser(parts, actor, name, change);
     },
-    async tokens() {
-      const [actor, { listTokens }] = await tokens();
-      return listTokens(parts, actor);
+    async tokens(page = {}) {
+      const [actor, { listTokens }, { spanOf, withCursor }] = [...(await tokens()), await import('./pages.ts')];
+      const rows = await listTokens(parts, actor, spanOf('tokens', page));
+      return withCursor('tokens', rows, rows.next);
     },
     async createToken(request) {
       const [actor, { createToken }] = await tokens();

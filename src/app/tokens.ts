@@ -10,6 +10,7 @@ import { permittedOwners } from '../core/policy/permissions.ts';
 import { auditEntry } from './audit.ts';
 import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
 import { formatChoices, formatDuration } from './format.ts';
+import type { Key, Rows, Span } from './pages.ts';
 import type { AccessStore } from './ports.ts';
 import { forbiddenError, requireGeneral } from './require-permission.ts';
 import { nameRefusal, normalizeName } from './user-names.ts';
@@ -130,8 +131,8 @@ function formatValidity(length: Duration): string {
   return Number.isFinite(length) && length > 0 ? formatDuration(length) : String(length);
 }
 
-export async function listTokens({ access }: TokenParts, actor: Actor): Promise<readonly TokenView[]> {
-  return access.tokens(permittedOwners(actor, 'tokens') === null ? null : actor.user);
+export async function listTokens({ access }: TokenParts, actor: Actor, span?: Span): Promise<Rows<TokenView, Key>> {
+  return access.tokens(permittedOwners(actor, 'tokens') === null ? null : actor.user, span);
 }
 
 /** `ref`: an id or a name. A name is that of the user's token that counts, else of the newest. */

@@ -88,9 +88,7 @@ export function openLogTail(
           }
         },
         ended() {
-          if (isOld()) return;
-          end();
-          onCopied();
+          if (!isOld()) void finish(isOld);
         },
         dropped(reason) {
           if (isOld()) return;
@@ -100,6 +98,20 @@ export function openLogTail(
         },
       },
     );
+  }
+
+  /** A machine may be released only once every server can read its logs. */
+  async function finish(isOld: () => boolean): Promise<void> {
+    try {
+      await writing;
+      await logFiles.store(job);
+    } catch (error) {
+      if (!isOld()) wait(messageOf(error));
+      return;
+    }
+    if (isOld()) return;
+    end();
+    onCopied();
   }
 
   function wait(reason: string): void {

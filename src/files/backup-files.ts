@@ -10,6 +10,7 @@ import {
   readdirSync,
   readlinkSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeSync,
@@ -103,7 +104,8 @@ function* entriesOf(
   for (const top of readdirSync(home, { withFileTypes: true })) {
     if (!savedTops.includes(top.name)) continue;
     if (top.isFile()) yield { path: top.name, entry: top };
-    if (!top.isDirectory()) continue;
+    // A link leads to the folder that servers share.
+    if (statSync(join(home, top.name), { throwIfNoEntry: false })?.isDirectory() !== true) continue;
     for (const entry of readdirSync(join(home, top.name), { recursive: true, withFileTypes: true })) {
       const path = relative(home, join(entry.parentPath, entry.name));
       const [, , job] = path.split('/');

@@ -7,7 +7,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { mapConcurrent } from '../app/concurrency.ts';
 import { BlobError, fileError, isFileMissing, usageError } from '../app/errors.ts';
-import type { Blobs } from '../app/ports.ts';
+import type { Blob, Blobs } from '../app/ports.ts';
 import { digestOf, type Digest } from '../catalogue/digest.ts';
 import { hour, type Instant } from '../core/model/time.ts';
 import { fileModeIn, makeFolder } from './files.ts';
@@ -26,9 +26,7 @@ export function createBlobs(home: string): Blobs {
 
   return {
     async put(blobs) {
-      const wrong = blobs.find(({ digest, content }) => digestOf(content) !== digest);
-      if (wrong !== undefined)
-        throw usageError(`The content that was sent as ${wrong.digest} has another digest. Nothing was stored.`);
+      requireDigests(blobs);
       const byDigest = new Map(blobs.map(({ digest, content }) => [digest, content]));
       const drafts: { readonly draft: string; readonly path: string }[] = [];
       try {
@@ -94,6 +92,13 @@ export function createBlobs(home: string): Blobs {
       throw new BlobError(`${digest} is damaged: ${path} had other bytes (now ${basename(path)}.damaged)`);
     },
   };
+}
+
+/** Throws JobmanError (2) if a content has another digest. */
+export function requireDigests(blobs: readonly Blob[]): void {
+  const wrong = blobs.find(({ digest, content }) => digestOf(content) !== digest);
+  if (wrong !== undefined)
+    throw usageError(`The content that was sent as ${wrong.digest} has another digest. Nothing was stored.`);
 }
 
 /** Undefined for a FIFO or a device. Never waits for a writer. */

@@ -5,6 +5,7 @@
 // decides; nothing is stored.
 
 import {
+  appendFileSync,
   chmodSync,
   existsSync,
   lstatSync,
@@ -22,6 +23,7 @@ import {
   renameSync,
   rmSync,
   writeFileSync,
+  writeSync,
   type Stats,
 } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -83,6 +85,42 @@ export function writeAtomically(path: string, content: string | Uint8Array, mode
   } catch (error) {
     rmSync(draft, { force: true });
     throw error;
+  }
+}
+
+/** Creates the file and its folder if they are missing. True if the file was empty. Throws the system's error. */
+export function appendToFile(path: string, chunk: Uint8Array): boolean {
+  const file = openToAppend(path);
+  try {
+    const wasEmpty = fstatSync(file).size === 0;
+    appendFileSync(file, chunk);
+    return wasEmpty;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** As `appendToFile`, from that byte on, or from the end of a file that was truncated meanwhile. */
+export function writeFileAt(path: string, chunk: Uint8Array, at: number): boolean {
+  const file = openToAppend(path, constants.O_WRONLY | constants.O_CREAT);
+  try {
+    const { size } = fstatSync(file);
+    const begin = Math.min(at, size);
+    for (let written = 0; written < chunk.length;)
+      written += writeSync(file, chunk, written, chunk.length - written, begin + written);
+    return size === 0;
+  } finally {
+    closeSync(file);
+  }
+}
+
+function openToAppend(path: string, flags: string | number = 'a'): number {
+  try {
+    return openSync(path, flags, fileModeIn(dirname(path)));
+  } catch (error) {
+    if (!isFileMissing(error)) throw error;
+    makeFolder(dirname(path));
+    return openSync(path, flags, fileModeIn(dirname(path)));
   }
 }
 

@@ -4,18 +4,7 @@
 import { formatWorker } from '../core/model/spec.ts';
 import { jsonText, specOutline } from '../app/json.ts';
 import { randomUUID } from 'node:crypto';
-import {
-  appendFileSync,
-  closeSync,
-  constants,
-  fstatSync,
-  openSync,
-  readlinkSync,
-  renameSync,
-  statSync,
-  symlinkSync,
-  writeSync,
-} from 'node:fs';
+import { readlinkSync, renameSync, statSync, symlinkSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
@@ -25,7 +14,7 @@ import type { Instant } from '../core/model/time.ts';
 import { escapeLine } from '../app/format.ts';
 import { fileError, isFileMissing } from '../app/errors.ts';
 import { arrivalsFile, attemptFile, folderOf, newestLink, noteFile, outputFile, stepFile } from './job-folder.ts';
-import { fileModeIn, makeFolder, readFileEnd, writeAtomically } from './files.ts';
+import { appendToFile, makeFolder, readFileEnd, writeAtomically, writeFileAt } from './files.ts';
 import type { CopiedOutput, LogFiles, StoredEvent } from '../app/ports.ts';
 
 const tailBytes = 64 * 1024;
@@ -42,7 +31,7 @@ export function createLogFiles(given: {
     async append(job, output, chunk, at) {
       const path = pathOf(home, job, output);
       await withFileErrors(path, () => {
-        const wasEmpty = at === undefined ? appendTo(path, chunk) : writeAt(path, chunk, at);
+        const wasEmpty = at === undefined ? appendToFile(path, chunk) : writeFileAt(path, chunk, at);
         if (wasEmpty && output.file === 'log')
           updateNewestLink(newestLink(folderOf(home, job), output.worker), path, output.attempt);
       });
@@ -50,7 +39,7 @@ export function createLogFiles(given: {
 
     async recordArrivals(job, output, arrivals) {
       const path = arrivalsFile(pathOf(home, job, output));
-      await withFileErrors(path, () => void appendTo(path, Buffer.from(formatArrivals(arrivals))));
+      await withFileErrors(path, () => void appendToFile(path, Buffer.from(formatArrivals(arrivals))));
     },
 
     async readEnd(job, attempt, worker, maxBytes) {
@@ -59,17 +48,19 @@ export function createLogFiles(given: {
 
     async note(job, log, at, line) {
       const path = noteFile(folderOf(home, job), log);
-      await withFileErrors(path, () => appendTo(path, noteLine(at, line)));
+      await withFileErrors(path, () => appendToFile(path, noteLine(at, line)));
     },
 
     async appendStepLog(job, step, worker, chunk) {
       const path = stepFile(folderOf(home, job), step, worker);
       await withFileErrors(path, () => {
-        if (chunk.length > 0) appendTo(path, chunk);
+        if (chunk.length > 0) appendToFile(path, chunk);
         else if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0)
-          appendTo(path, emptyStepNote(step, worker));
+          appendToFile(path, emptyStepNote(step, worker));
       });
     },
+
+    store: async () => undefined,
 
     async mirror(job) {
       const folder = folderOf(home, job);
@@ -107,7 +98,7 @@ async function addEvents(path: string, after: (seq: number) => Promise<readonly 
   const missing = await after(lastWritten ?? 0);
   const lines = missing.map(({ seq, event }) => `${jsonText({ seq, ...event })}\n`).join('');
   if (lastWritten === undefined) writeAtomically(path, lines);
-  else if (lines !== '') appendTo(path, Buffer.from(lines));
+  else if (lines !== '') appendToFile(path, Buffer.from(lines));
 }
 
 function lastSeq(text: string): number | undefined {
@@ -118,41 +109,6 @@ function lastSeq(text: string): number | undefined {
     return typeof seq === 'number' ? seq : undefined;
   } catch {
     return undefined;
-  }
-}
-
-function appendTo(path: string, chunk: Uint8Array): boolean {
-  const file = openToAppend(path);
-  try {
-    const wasEmpty = fstatSync(file).size === 0;
-    appendFileSync(file, chunk);
-    return wasEmpty;
-  } finally {
-    closeSync(file);
-  }
-}
-
-/** After the end of a file that was truncated meanwhile, it appends. True if the file was empty. */
-function writeAt(path: string, chunk: Uint8Array, at: number): boolean {
-  const file = openToAppend(path, constants.O_WRONLY | constants.O_CREAT);
-  try {
-    const { size } = fstatSync(file);
-    const begin = Math.min(at, size);
-    for (let written = 0; written < chunk.length;)
-      written += writeSync(file, chunk, written, chunk.length - written, begin + written);
-    return size === 0;
-  } finally {
-    closeSync(file);
-  }
-}
-
-function openToAppend(path: string, flags: string | number = 'a'): number {
-  try {
-    return openSync(path, flags, fileModeIn(dirname(path)));
-  } catch (error) {
-    if (!isFileMissing(error)) throw error;
-    makeFolder(dirname(path));
-    return openSync(path, flags, fileModeIn(dirname(path)));
   }
 }
 

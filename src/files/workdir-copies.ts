@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { mapConcurrent } from '../app/concurrency.ts';
 import { BlobError } from '../app/errors.ts';
-import type { WorkdirCopies } from '../app/ports.ts';
+import type { Blobs, WorkdirCopies } from '../app/ports.ts';
 import type { TreeEntry } from '../app/tree.ts';
 import type { FrozenWorkdir, WorkdirTree } from '../app/workdir.ts';
 import { workdirCopyOf, workdirTreeOf, type Job } from '../core/model/job.ts';
@@ -19,7 +19,11 @@ const maxChangesBytes = 64 * 1024 * 1024;
 
 const maxConcurrent = 16;
 
-export function workdirCopiesIn(home: string): WorkdirCopies {
+/** By default, the contents are in the home too. */
+export function workdirCopiesIn(
+  home: string,
+  openBlobs: () => Promise<Pick<Blobs, 'read'>> = async () => (await import('./blobs.ts')).createBlobs(home),
+): WorkdirCopies {
   const copyFolder = (job: Job, copy: number): string => workdirFolder(folderOf(home, job), copy);
   return {
     folderOf: (job, copy) => ({ host: hostname(), path: copyFolder(job, copy) }),
@@ -36,11 +40,7 @@ export function workdirCopiesIn(home: string): WorkdirCopies {
       const folder = copyFolder(job, copy);
       if (tree === null) return openFolder(folder);
       // Loaded here, because few commands need them.
-      const [{ createBlobs }, { nameOf, readTree }] = await Promise.all([
-        import('./blobs.ts'),
-        import('../app/tree.ts'),
-      ]);
-      const blobs = createBlobs(home);
+      const [blobs, { nameOf, readTree }] = await Promise.all([openBlobs(), import('../app/tree.ts')]);
       const named = (what: string) => (error: unknown) => {
         throw error instanceof BlobError ? new BlobError(`${what} of job.workdir, ${error.problem}`) : error;
       };

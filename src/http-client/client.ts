@@ -17,6 +17,7 @@ import type { Client, CreateRequest } from '../app/client.ts';
 import type { ClusterClient, PodLogQuery } from '../app/cluster/cluster-client.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { withNext, type Rows } from '../app/pages.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
 import {
@@ -106,8 +107,8 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
   const send = waitingForRestarts(http, server, parts.onSignal);
 
-  function requestFor(route: Route, values: Values): HttpRequest {
-    const { path, body, type } = encodeArguments(route, values);
+  function requestFor(route: Route, values: Values, more: More = {}): HttpRequest {
+    const { path, body, type } = encodeArguments(route, values, more);
     return {
       url: server,
       path,
@@ -123,8 +124,8 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   }
 
   /** `mayRepeat`: done twice, it has the effect of once. */
-  async function call(route: Route, values: Values, mayRepeat = !route.changes): Promise<unknown> {
-    const reply = await send(requestFor(route, values), mayRepeat);
+  async function call(route: Route, values: Values, mayRepeat = !route.changes, more: More = {}): Promise<unknown> {
+    const reply = await send(requestFor(route, values, more), mayRepeat);
     if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, given);
     if (reply.status === 204) return undefined;
     if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
@@ -189,6 +190,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
         return untilLeft((over) =>
           resume((after) => readOnce(route, values, after, over), resumptionOf(operation, values), over, server),
         );
+      if (route.answer === 'rows') return readRows((more) => call(route, values, true, more), route, values);
       if (operation === 'create') return create(route, values[0] as CreateRequest);
       return operation === 'putBlobs'
         ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
@@ -269,7 +271,7 @@ function waitingForRestarts(
 
 // ------------------------------------------------------------------------------------------ requests
 
-function encodeArguments(route: Route, values: Values) {
+function encodeArguments(route: Route, values: Values, more: More) {
   let { path } = route;
   const query = new URLSearchParams();
   const add = (name: string, value: unknown): void => {
@@ -288,9 +290,32 @@ function encodeArguments(route: Route, values: Values) {
     else members = { ...members, [name]: value };
   });
   if (members !== undefined) body = JSON.stringify(members);
+  for (const [name, text] of Object.entries(more)) query.set(name, text);
   const type =
     typeof body === 'string' ? 'application/json' : body === undefined ? undefined : 'application/octet-stream';
-  return { path: query.size === 0 ? path : `${path}?${query.toString()}`, body, type };
+  return { path: query.size === 0 ? path : `${path}?${query.toString()}`, query, body, type };
+}
+
+/** Other parameters than those of the values. */
+type More = Readonly<Record<string, string>>;
+
+/** All rows, or as many as the limit says, page by page. With a limit or a cursor, the last page leads to the next. */
+async function readRows(
+  readPage: (more: More) => Promise<unknown>,
+  route: Route,
+  values: Values,
+): Promise<Rows<unknown>> {
+  const rows: unknown[] = [];
+  const wanted = encodeArguments(route, values, {}).query.get('limit');
+  let page: { readonly rows: readonly unknown[]; readonly next?: string };
+  let more: More = {};
+  do {
+    page = (await readPage(more)) as typeof page;
+    rows.push(...page.rows);
+    const limit = wanted === null ? {} : { limit: String(Number(wanted) - rows.length) };
+    more = { ...limit, cursor: page.next ?? '' };
+  } while (page.next !== undefined && more['limit'] !== '0');
+  return withNext(rows, page.next);
 }
 
 /** In several bodies, because a body has a limit. */

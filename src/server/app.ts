@@ -10,6 +10,7 @@ import { answerTypes, apiRoutes, type ApiOperation, type Route } from '../api/ro
 import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, LogPart } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { maxPage, type Rows } from '../app/pages.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
 import type { Actor } from '../core/model/user.ts';
 import type { ClusterAccess } from '../app/cluster/cluster-client.ts';
@@ -305,8 +306,9 @@ function answerProblem(context: Context<Env>, error: JobmanError, status?: numbe
   return context.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, { 'content-type': problemType });
 }
 
-function answerValue(value: unknown, route: Route, context: Context<Env>): Response {
-  if (route.answer !== 'json') {
+function answerValue(given: unknown, route: Route, context: Context<Env>): Response {
+  const value = route.answer === 'rows' ? { rows: given, next: (given as Rows<unknown>).next } : given;
+  if (route.answer !== 'json' && route.answer !== 'rows') {
     const bytes = route.answer === 'log' ? (value as LogPart).bytes : (value as Uint8Array);
     const headers = route.answer === 'log' ? encodeLogPart(value as LogPart) : {};
     return context.body(bytes as Uint8Array<ArrayBuffer>, 200, {
@@ -336,6 +338,8 @@ function parametersOf(route: Route, context: Context<Env>): URLSearchParams {
   const parameters = new URL(context.req.url).searchParams;
   const last = context.req.header('last-event-id');
   if (last !== undefined && route.arguments.some(([, name]) => name === 'cursor')) parameters.set('cursor', last);
+  const limit = Number(parameters.get('limit') ?? Number.MAX_SAFE_INTEGER);
+  if (route.answer === 'rows' && limit > maxPage && Number.isSafeInteger(limit)) parameters.set('limit', `${maxPage}`);
   return parameters;
 }
 

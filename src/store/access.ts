@@ -26,9 +26,9 @@ export function accessStore(read: RunOperation, write: RunOperation): AccessStor
       const { readDailyBudgets } = await users();
       return read(readDailyBudgets);
     },
-    async tokens(user) {
+    async tokens(user, span) {
       const { readTokens } = await tokens();
-      return read((db) => readTokens(db, user));
+      return read((db) => readTokens(db, user, span));
     },
     async addToken(token, roleFor, entry) {
       const { addToken } = await tokens();

@@ -38,7 +38,7 @@ export async function readAudit(db: Database, filter: AuditFilter): Promise<read
   const { rows } = await sql<Columns>`
     select seq, at, actor, role, login, token, token_name, operation, object_kind, object, outcome, detail
     from audit where ${parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `)}
-    order by seq desc limit ${limit}`.execute(db);
+    order by seq desc ${limit === undefined ? sql`` : sql`limit ${limit}`}`.execute(db);
   return rows.map(({ token, token_name: name, object_kind: kind, object: id, detail, ...row }) => ({
     ...row,
     token: token === null ? null : { id: token, name: name ?? token },

@@ -12,7 +12,8 @@ import type {
 import { archivedUsage } from '../app/cluster/usage.ts';
 import type { RunOperation } from './database.ts';
 import { noticeWrites } from './notifications.ts';
-import { sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
+import { firstRows, withNext, type Key, type Rows, type Span } from '../app/pages.ts';
+import { atMost, sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
 import { rowReplacements } from './usage.ts';
 
 type ObservedJob = Parameters<ClusterStore['archiveObservation']>[0];
@@ -80,14 +81,21 @@ export function clusterStore(read: RunOperation, write: RunOperation): ClusterSt
         await sql`delete from cluster_log where uid = ${uid}`.execute(db);
         await sql`delete from cluster_job where uid = ${uid}`.execute(db);
       }),
-    jobs: (query) => read((db) => readJobs(db, query)),
+    jobs: (query, span) => read((db) => readJobs(db, query, span)),
     job: (uid) => read(async (db) => (await readWhere(db, sql`uid = ${uid}`))[0]),
     // Events of the same second are in the order of writing, because a cluster counts in seconds.
-    events: (uid) =>
+    events: (uid, { after, limit } = {}) =>
       read(async (db) => {
-        const { rows } = await sql<ClusterJobEvent>`
-          select key, at, message from cluster_job_event where uid = ${uid} order by at, seq, key`.execute(db);
-        return rows.map((row) => ({ ...row }));
+        const [at = 0, seq = 0, key = ''] = after ?? [];
+        const rest = after === undefined ? sql`` : sql`and (at, seq, key) > (${at}, ${seq}, ${key})`;
+        const { rows } = await sql<ClusterJobEvent & { readonly seq: number }>`
+          select key, at, message, seq from cluster_job_event where uid = ${uid} ${rest}
+          order by at, seq, key ${atMost(limit)}`.execute(db);
+        const found = firstRows(rows, limit, (row) => [row.at, row.seq, row.key]);
+        return withNext(
+          found.map(({ seq: _seq, ...row }) => row),
+          found.next,
+        );
       }),
   };
 }
@@ -153,14 +161,23 @@ function eventWrite(uid: string, { key, at, message }: ClusterJobEvent): Sql {
     where cluster_job_event.message <> excluded.message`;
 }
 
-async function readJobs(db: Database, { name, namespace, server }: ArchiveQuery): Promise<readonly ArchivedJob[]> {
+async function readJobs(
+  db: Database,
+  { name, namespace, server }: ArchiveQuery,
+  { after, limit }: Span = {},
+): Promise<Rows<ArchivedJob, Key>> {
+  const [createdAt = 0, uid = ''] = after ?? [];
   const all = sql`1 = 1`;
-  return readWhere(
+  const rest =
+    after === undefined ? all : sql`(created_at < ${createdAt} or (created_at = ${createdAt} and uid > ${uid}))`;
+  const found = await readWhere(
     db,
     sql`${name === undefined ? all : sql`name = ${name}`}
       and ${namespace === undefined ? all : sql`namespace = ${namespace}`}
-      and ${server === undefined ? all : sql`server = ${server}`}`,
+      and ${server === undefined ? all : sql`server = ${server}`} and ${rest}`,
+    limit,
   );
+  return firstRows(found, limit, ({ job }) => [job.createdAt, job.uid]);
 }
 
 interface Row extends Pick<ArchivedJob, 'server' | 'context' | 'observedAt' | 'goneAt' | 'object'> {
@@ -169,15 +186,16 @@ interface Row extends Pick<ArchivedJob, 'server' | 'context' | 'observedAt' | 'g
   readonly observation: string;
 }
 
-async function readWhere(db: Database, where: Sql): Promise<readonly ArchivedJob[]> {
+async function readWhere(db: Database, where: Sql, limit?: number): Promise<readonly ArchivedJob[]> {
   const { rows } = await sql<Row>`
     select uid, server, context, observed_at as "observedAt", gone_at as "goneAt", hidden, observation, object from cluster_job
-    where ${where} order by created_at desc, uid`.execute(db);
+    where ${where} order by created_at desc, uid ${atMost(limit)}`.execute(db);
   const logs = new Map<string, ArchivedLog[]>();
   if (rows.length > 0) {
     const found = await sql<ArchivedLog & { readonly uid: string }>`
       select uid, pod, container, state from cluster_log
-      where uid in (select uid from cluster_job where ${where}) order by uid, pod, container`.execute(db);
+      where uid in (select uid from cluster_job where ${where} order by created_at desc, uid ${atMost(limit)})
+      order by uid, pod, container`.execute(db);
     for (const { uid, pod, container, state } of found.rows) {
       logs.set(uid, [...(logs.get(uid) ?? []), { pod, container, state }]);
     }

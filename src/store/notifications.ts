@@ -14,7 +14,8 @@ import { auditWrites } from './audit.ts';
 import { advance, lastGiven, nextNumber } from './counters.ts';
 import { readInstallationId, type RunOperation } from './database.ts';
 import type { UserName } from '../core/model/user.ts';
-import { isOneOf, sql, wroteRow, type Database, type Sql } from './sql.ts';
+import { withNext, type Key, type Rows } from '../app/pages.ts';
+import { atMost, isOneOf, sql, wroteRow, type Database, type Sql } from './sql.ts';
 import { objectOf } from './stored-job.ts';
 
 /** Notices in one list of `unaddressed`, and for each recipient in `waiting`. */
@@ -67,7 +68,7 @@ export function notificationStore(read: RunOperation, write: RunOperation): Noti
         if (dropped > 0) await db.runAll(auditWrites(end.audit));
         return dropped;
       }),
-    messages: (limit, owners) => read((db) => readMessages(db, limit, owners)),
+    messages: (limit, owners, before) => read((db) => readMessages(db, limit, owners, before)),
     prune: (before) => write((db) => deleteEnded(db, before)),
   };
 }
@@ -213,14 +214,15 @@ async function readMessages(
   db: Database,
   limit: number,
   owners: readonly UserName[] | null,
-): Promise<readonly MessageView[]> {
+  before: number | undefined,
+): Promise<Rows<MessageView, Key>> {
   const { rows } = await sql<MessageRow>`
-    select ${messageColumns} from message order by id desc ${owners === null ? sql`limit ${limit}` : sql``}`.execute(
-    db,
-  );
+    select ${messageColumns} from message where ${before === undefined ? sql`1 = 1` : sql`id < ${before}`}
+    order by id desc ${owners === null ? atMost(limit) : sql``}`.execute(db);
   const views: MessageView[] = [];
+  let last = 0;
   for (const { id, nextAt, state, ...row } of rows) {
-    if (views.length === limit) break;
+    if (views.length === limit) return withNext(views, limit === 0 ? undefined : [last]);
     const shown = noticesAbout(await noticesOfMessage(db, id), owners);
     if (owners !== null && shown.length === 0) continue;
     const notices = shown.map(({ event, job, name, owner, at, message }) => ({
@@ -233,6 +235,7 @@ async function readMessages(
     }));
     const next = state === 'pending' ? nextAt : null;
     views.push({ key: await keyOf(db, id), ...row, state, nextAt: next, notices });
+    last = id;
   }
   return views;
 }

@@ -113,6 +113,11 @@ export function isOneOf(column: Sql, values: readonly Value[]): Sql {
   return sql`${column} in (${sql.join([...values, ...repeated])})`;
 }
 
+/** One more, so that the reader of a page knows whether more follow. */
+export function atMost(limit: number | undefined): Sql {
+  return limit === undefined ? sql`` : sql`limit ${limit + 1}`;
+}
+
 /** The case of ASCII letters does not matter: `lower` knows no others. */
 export function matchesGlob(column: Sql, glob: string): Sql {
   const lower = glob.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());

@@ -148,7 +148,7 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     nextWake: () => readNumber(sql`select min(wake_at) as value from job where wake_at is not null`),
     wakeAt: (id) => readNumber(sql`select wake_at as value from job where number = ${numberOf(id) ?? null}`),
     similarJobs: (requested, since, limit) => read((db) => jobs.readSimilarJobs(db, requested, since, limit)),
-    usage: (filter) => read((db) => readUsage(db, filter)),
+    usage: (filter, span) => read((db) => readUsage(db, filter, span)),
     usageSums: (filter, by, now) => read((db) => readUsageSums(db, filter, by, now)),
     costliestJobs: (filter, limit, now) => read((db) => readCostliestJobs(db, filter, limit, now)),
     spending: (starts, now) => read((db) => readSpending(db, starts, now)),

@@ -2,12 +2,13 @@
 
 import type { AuditEntry } from '../app/audit.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { firstRows, type Key, type Rows, type Span } from '../app/pages.ts';
 import type { FoundToken, NewToken } from '../app/ports.ts';
 import type { TokenView } from '../app/tokens.ts';
 import { minute, type Instant } from '../core/model/time.ts';
 import type { Role, UserName } from '../core/model/user.ts';
 import { auditWrites } from './audit.ts';
-import { sql, wroteRow, type Database, type Sql } from './sql.ts';
+import { atMost, sql, wroteRow, type Database, type Sql } from './sql.ts';
 import { insertUser, limitsOf, readUserViews } from './user-changes.ts';
 
 const columns = sql`
@@ -16,11 +17,21 @@ const columns = sql`
   token.revoked_at as "revokedAt"`;
 
 /** Of one user, or of all with null. */
-export async function readTokens(db: Database, user: UserName | null): Promise<readonly TokenView[]> {
+export async function readTokens(
+  db: Database,
+  user: UserName | null,
+  { after, limit }: Span = {},
+): Promise<Rows<TokenView, Key>> {
   const where: Sql = user === null ? sql`1 = 1` : sql`owner = ${user}`;
+  const [owner = '', createdAt = 0, id = ''] = after ?? [];
+  const rest = after === undefined ? sql`` : sql`and (owner, created_at, id) > (${owner}, ${createdAt}, ${id})`;
   const { rows } = await sql<TokenView>`
-    select ${columns} from token where ${where} order by owner, created_at, id`.execute(db);
-  return rows.map((row) => ({ ...row }));
+    select ${columns} from token where ${where} ${rest} order by owner, created_at, id ${atMost(limit)}`.execute(db);
+  return firstRows(
+    rows.map((row) => ({ ...row })),
+    limit,
+    (row) => [row.user, row.createdAt, row.id],
+  );
 }
 
 /** See `AccessStore.addToken`. */

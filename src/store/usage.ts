@@ -4,6 +4,7 @@ import { generations } from '../catalogue/accelerators.ts';
 import type { UserSpending } from '../core/policy/grants.ts';
 import type { ArchivedObservation } from '../app/cluster/objects.ts';
 import { archivedUsage } from '../app/cluster/usage.ts';
+import { firstRows, withNext, type Key, type Rows, type Span } from '../app/pages.ts';
 import type { CostliestJobs, UsageFilter } from '../app/ports.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
@@ -11,7 +12,7 @@ import type { BudgetPeriod, Job } from '../core/model/job.ts';
 import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
 import { ownersLike } from '../core/model/user.ts';
 import { advance } from './counters.ts';
-import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
+import { atMost, isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 import { readUsers } from './users.ts';
 
@@ -99,20 +100,27 @@ function valuesOf(subject: string, seq: number, row: UsageRow): Sql {
 
 interface StoredRow extends Omit<UsageRow, 'uid' | 'tags' | 'simulated'> {
   readonly subject: string;
+  readonly seq: number;
   readonly simulated: number;
 }
 
 /** See `Store.usage`. */
-export async function readUsage(db: Database, filter: UsageFilter): Promise<readonly UsageRow[]> {
-  const where = matches(filter);
-  const { rows } = await sql<StoredRow>`
-    select subject, job, source, allocation, name, owner, job_name as "jobName", project, location, accelerator, pricing,
+export async function readUsage(
+  db: Database,
+  filter: UsageFilter,
+  { after, limit }: Span = {},
+): Promise<Rows<UsageRow, Key>> {
+  const [subject = '', seq = 0] = after ?? [];
+  const rest = after === undefined ? sql`` : sql`and (subject, seq) > (${subject}, ${seq})`;
+  const { rows: found } = await sql<StoredRow>`
+    select subject, seq, job, source, allocation, name, owner, job_name as "jobName", project, location, accelerator, pricing,
       chips, ownership, used_for as "use", attempt, began_at as "from", ended_at as "until",
       price as "pricePerHourUsd", prices_of as "pricesOf", simulated
-    from usage where ${where} order by subject, seq`.execute(db);
-  const tags = await readTags(db);
+    from usage where ${matches(filter)} ${rest} order by subject, seq ${atMost(limit)}`.execute(db);
+  const rows = firstRows(found, limit, (row) => [row.subject, row.seq]);
+  const tags = await readTags(db, limit === undefined ? null : rows.map((row) => Number(row.subject)));
   // Field by field: copies by spread take most of the time for thousands of rows.
-  return rows.map((row) => ({
+  const usage = rows.map((row) => ({
     job: row.job,
     uid: row.source === 'kubernetes' ? row.subject : null,
     source: row.source,
@@ -135,6 +143,7 @@ export async function readUsage(db: Database, filter: UsageFilter): Promise<read
     pricesOf: row.pricesOf,
     simulated: row.simulated === 1,
   }));
+  return withNext(usage, rows.next);
 }
 
 /** See `Store.costliestJobs`. */
@@ -268,8 +277,11 @@ function clipped(filter: UsageFilter, now: Instant): Sql {
 
 const noTags: readonly string[] = [];
 
-async function readTags(db: Database): Promise<ReadonlyMap<number, readonly string[]>> {
-  const { rows } = await sql<{ tag: string; job: number }>`select tag, job from job_tag order by job, tag`.execute(db);
+/** Of all jobs with null. A job in a cluster has no number. */
+async function readTags(db: Database, jobs: readonly number[] | null): Promise<ReadonlyMap<number, readonly string[]>> {
+  const where = jobs === null ? sql`1 = 1` : isOneOf(sql`job`, [...new Set(jobs)].filter(Number.isSafeInteger));
+  const { rows } = await sql<{ tag: string; job: number }>`
+    select tag, job from job_tag where ${where} order by job, tag`.execute(db);
   const tags = new Map<number, string[]>();
   for (const { tag, job } of rows) {
     const known = tags.get(job);

@@ -6,7 +6,7 @@ import { openSshPool } from './ssh-pool.ts';
 import { hostsOf } from '../app/hosts.ts';
 import { callAt } from '../app/concurrency.ts';
 import { withoutDatabasePassword } from '../app/database-url.ts';
-import type { Backend, Clock, LogFiles, WorkerRef } from '../app/ports.ts';
+import type { Backend, Blobs, Clock, LogFiles, WorkerRef } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import {
@@ -21,7 +21,6 @@ import { createMachines, withThisMachine } from '../backends/machines.ts';
 import { createSecretReader } from '../files/secret-store.ts';
 import type { HomeRef, Job } from '../core/model/job.ts';
 import type { JobSpec, WorkerId } from '../core/model/spec.ts';
-import { createBlobs } from '../files/blobs.ts';
 import { homeRefOf } from '../files/home-ref.ts';
 import { databaseOf } from './paths.ts';
 import { secretSources } from './secrets.ts';
@@ -34,6 +33,7 @@ export interface BackendParts {
   readonly settings: Settings;
   readonly clock: Clock;
   readonly logFiles: LogFiles;
+  readonly blobs: Blobs;
   /** Calls regularly, to check processes on this machine; without it the backend uses its own timers. */
   readonly addPeriodicCheck?: (call: () => void) => () => void;
 }
@@ -45,13 +45,14 @@ export interface Backends {
 }
 
 export function createBackends(parts: BackendParts): Backends {
-  const { io, home, clock, logFiles } = parts;
+  const { io, home, clock, logFiles, blobs } = parts;
   const secrets = createSecretReader(home, secretSources(parts));
   const stepLog = logFiles.appendStepLog.bind(logFiles);
   const shared = {
     appendStepLog: stepLog,
     readSecret: secrets.read,
-    blobs: createBlobs(home),
+    blobs,
+    openWorkdir: workdirCopiesIn(home, async () => blobs).open,
     now: () => clock.now(),
   };
   let ownHome: HomeRef | undefined;
@@ -77,7 +78,6 @@ export function createBackends(parts: BackendParts): Backends {
         ...shared,
         findTransport: (ref) => transportResult(routes.transport(ref)),
         root: (ref) => hostRoot(ref.job, ref.worker),
-        openWorkdir: workdirCopiesIn(home).open,
         // Other jobs use the same connections, which close when they are idle.
         disconnect: () => undefined,
       }),

@@ -13,13 +13,15 @@ import type { Services } from '../app/services.ts';
 import type { WorkerRoutes } from '../app/worker-access.ts';
 import type { WorkerMeter } from '../app/worker-figures.ts';
 import type { Price } from '../reports/prices.ts';
+import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Actor, User, UserName } from '../core/model/user.ts';
 import { createJobFiles } from '../files/job-files.ts';
 import { localFolders } from '../files/local-folders.ts';
 import { openStore, type JobmanStore } from '../store/store.ts';
 import { finalRows } from './final-rows.ts';
-import { hasJobFiles, databaseOf } from './paths.ts';
+import type { Data } from './data.ts';
+import { hasJobFiles, databaseOf, mayNameData } from './paths.ts';
 
 /** The parts that all clients of this home share. Opens nothing yet. */
 export function createClientParts(services: Services): {
@@ -29,12 +31,17 @@ export function createClientParts(services: Services): {
 } {
   const { io, home } = services;
   const store = openClientStore(services);
+  const mayShare = mayNameData(home, services.settingsFiles().explicit);
+  async function data(): Promise<Data> {
+    const { homeData, openData } = await import('./data.ts');
+    return mayShare ? openData({ io, home, settings: await services.settings() }) : homeData(home);
+  }
+  const blobs = async () => (await data()).blobs;
+  const refresh = async (job: Job) => (await data()).bucket?.logs.refresh(job);
   let files: Promise<LogFiles> | undefined;
   /** Loaded on the first write, because lists do not need it. */
   const logFiles = () =>
-    (files ??= import('../files/log-files.ts').then(({ createLogFiles }) =>
-      createLogFiles({ home, history: (id, after) => store.events(id, after) }),
-    ));
+    (files ??= data().then(({ openLogFiles }) => openLogFiles((id, after) => store.events(id, after))));
   const { closeMeter, ...machines } = machineParts(services);
   const startMessages: string[] = [];
   function startNotice(): string | null {
@@ -51,9 +58,9 @@ export function createClientParts(services: Services): {
     },
     clusters: store.clusters,
     archivedLogs: async () => (await import('../files/archived-logs.ts')).createArchivedLogs(home),
-    files: createJobFiles(home),
+    files: createJobFiles(home, { openBlobs: blobs, refresh: mayShare ? refresh : null }),
     folders: localFolders,
-    blobs: async () => (await import('../files/blobs.ts')).createBlobs(home),
+    blobs,
     logFiles: {
       note: async (...line) => (await logFiles()).note(...line),
       mirror: async (...copy) => (await logFiles()).mirror(...copy),
@@ -73,9 +80,17 @@ export function createClientParts(services: Services): {
     },
     pricePerHour: (spec) => hourlyPrice(services, spec),
     async jobFolders() {
-      const folders = (await import('../files/job-folders.ts')).createJobFolders(home);
+      const [{ createJobFolders }, { openFolders, prepare }] = await Promise.all([
+        import('../files/job-folders.ts'),
+        data(),
+      ]);
+      const folders = openFolders(createJobFolders(home));
       return {
         ...folders,
+        makeHome() {
+          folders.makeHome();
+          prepare();
+        },
         async remove(job, options) {
           await store.secrets.removeOfJob(job);
           return folders.remove(job, options);

@@ -6,11 +6,10 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Cluster } from '../app/cluster/cluster.ts';
 import { writeProgramFile } from '../files/program-file.ts';
-import { createBlobs } from '../files/blobs.ts';
 import { archivedLogPath, archiveFolder, openArchivedLog } from '../files/archived-logs.ts';
 import type { WatchedContext } from '../app/cluster/objects.ts';
 import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
-import { createLogFiles } from '../files/log-files.ts';
+import { makeHome } from '../files/files.ts';
 import type { Store, Clock } from '../app/ports.ts';
 import type { ControllerService, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -34,6 +33,8 @@ import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
 import { shareConnections } from './worker-access.ts';
 import { databaseName } from './controller-database.ts';
+import type { BucketData } from './bucket-data.ts';
+import { openData } from './data.ts';
 import type { ControllerParts } from './controller-service.ts';
 import { openSheet } from './sheet.ts';
 import { finalRows } from './final-rows.ts';
@@ -61,16 +62,20 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   await expectUsableStore(store);
   // In a copied home every write would be refused.
   await requireOriginalHome(database);
-  const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
+  const data = await openData({ io, home, settings });
+  makeHome(home);
+  data.prepare();
+  const logFiles = data.openLogFiles((id, after) => store.events(id, after));
   const logger = createLogger(io);
   // A server has its own backups.
   const backUpIfDue = 'file' in database && createBackups(database.file, clock, (line) => logger.warn(line));
   const collectBlobsIfDue = createBlobCollector({
     store,
-    blobs: createBlobs(home),
+    blobs: data.blobs,
     clock,
     log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
   });
+  const stopSending = data.bucket && keepSending(data.bucket, home, (line) => logger.warn(line));
   let stopSharing: Promise<() => Promise<void>> | undefined;
   /** These run with the renewal of the lease, so that an idle controller has one timer only. */
   const periodicChecks = new Set<() => void>();
@@ -78,7 +83,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     periodicChecks.add(call);
     return () => periodicChecks.delete(call);
   };
-  const backends = createBackends({ io, home, settings, clock, logFiles, addPeriodicCheck });
+  const backends = createBackends({ io, home, settings, clock, logFiles, blobs: data.blobs, addPeriodicCheck });
   try {
     const outcome = await runController({
       home,
@@ -149,9 +154,31 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       await stopSharing
     )?.();
     backends.close();
+    await stopSending?.();
     await store.close();
     await leases.close();
   }
+}
+
+/** Sends the logs of jobs to the bucket. The returned function sends the last bytes. */
+function keepSending({ logs }: BucketData, home: string, warn: (line: string) => void): () => Promise<void> {
+  let reported: string | null = null;
+  let sending: Promise<void> | undefined;
+  async function send(): Promise<void> {
+    const problem = await logs.sendWaiting();
+    if (problem !== null && reported === null) warn(`the logs of ${logs.waiting()} jobs wait in ${home}: ${problem}`);
+    if (problem === null && reported !== null) warn('the logs that waited were sent');
+    reported = problem;
+    sending = undefined;
+  }
+  const timer = setInterval(() => void (sending ??= send()), 3 * second);
+  timer.unref();
+  return async () => {
+    clearInterval(timer);
+    await sending;
+    // A bucket that does not answer must not delay the exit: the next process sends the rest.
+    if (reported === null) await send();
+  };
 }
 
 export function runningElsewhere(home: string): JobmanError {
@@ -173,8 +200,21 @@ export function createLogger(io: Pick<Io, 'stderr'>) {
 
 const controllerSettings = (settings: Settings): string => {
   const { database, tpu, local, hosts, controller, passes, notify, grants, prices, lab, server } = settings;
-  const { secrets_key } = server;
-  return JSON.stringify({ database, tpu, local, hosts, controller, passes, notify, grants, prices, lab, secrets_key });
+  const { secrets_key, data } = server;
+  return JSON.stringify({
+    database,
+    tpu,
+    local,
+    hosts,
+    controller,
+    passes,
+    notify,
+    grants,
+    prices,
+    lab,
+    secrets_key,
+    data,
+  });
 };
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */

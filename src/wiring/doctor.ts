@@ -14,6 +14,7 @@ import {
   checkClock,
   checkController,
   checkDatabaseError,
+  checkData,
   checkDisk,
   checkEndpoints,
   checkHome,
@@ -60,7 +61,7 @@ import { heldPhrase } from '../app/notifications/digest.ts';
 import { configuredRecipients, recipientProblem } from '../app/notifications/recipients.ts';
 import type { QuotaReport } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
-import { settingsWarnings, type Settings } from '../app/settings.ts';
+import { resolveSettingPath, settingsWarnings, type Settings } from '../app/settings.ts';
 import { settingsLayers } from '../files/settings-files.ts';
 import { maxFinishedJobs, tpuScopes, tpuSpecs } from '../app/tpus.ts';
 import { NoLoginError } from '../backends/tpu/api.ts';
@@ -74,6 +75,7 @@ import { runProcess } from '../remote/process.ts';
 import { loadKey, loadSsh2, ownKeyFile } from '../remote/ssh-keys.ts';
 import { displayUrl } from '../store/postgres-errors.ts';
 import { withReadOnlyStore } from '../store/store.ts';
+import { openData } from './data.ts';
 import { findEmulator, isServedByEmulator } from './emulator-service.ts';
 import { checkLogin as requireLogin, createGoogleService, createTpuApis, serverOf } from './google-api.ts';
 import { secretFiles, secretProblems } from './notify.ts';
@@ -111,6 +113,7 @@ export function diagnose(
     home: homeCheck,
     settings: settings.check,
     disk: requires([home], async () => checkDisk(diskFacts(services.home))),
+    data: requires([home, settings], () => dataOutcomes(services)),
     files: requires([home], () => privacyOutcomes(services)),
     database: database.check,
     controller: requires([home, database], () => controllerOutcomes(services)),
@@ -233,6 +236,31 @@ function accessFailure(path: string, mode: number): string | null {
 function diskFacts(home: string): DiskFacts {
   const { bavail, bsize, files, ffree } = statfsSync(existingFolder(home));
   return { folder: home, freeBytes: bavail * bsize, freeFiles: files === 0 ? null : ffree };
+}
+
+/** Writes a small object and removes it, because a login may be able to do one of both only. */
+async function dataOutcomes(services: Services): Promise<readonly Outcome[]> {
+  const settings = await services.settings();
+  const { data: location } = settings.server;
+  if (location === null) return [ok('logs and files of jobs are in the home')];
+  const { io, home } = services;
+  const { bucket } = await openData({ io, home, settings });
+  let failure: string | null = null;
+  try {
+    if (bucket === null) {
+      const folder = resolveSettingPath(location, { home, userHome: io.userHome });
+      const code = accessFailure(existingFolder(folder), constants.R_OK | constants.W_OK | constants.X_OK);
+      if (code !== null) failure = `${io.user} cannot read and write ${folder} (${code})`;
+    } else {
+      const [name, bytes] = [`doctor-${crypto.randomUUID()}`, Buffer.from('jobman doctor')];
+      const object = await bucket.bucket.write(name, bytes, null);
+      if (object !== null) await bucket.bucket.read(object, 0, bytes.length);
+      for await (const one of bucket.bucket.list('doctor-')) await bucket.bucket.remove(one.name);
+    }
+  } catch (error) {
+    failure = messageOf(error);
+  }
+  return checkData({ location, failure, waiting: bucket?.logs.waiting() ?? 0 });
 }
 
 async function privacyOutcomes(services: Services): Promise<readonly Outcome[]> {

@@ -49,6 +49,17 @@ function databaseUrl(env: Io['env'], home: string): string | null {
   }
 }
 
+/** False if no settings file can name it. Reads only their texts: the table of settings would slow every command. */
+export function mayNameData(home: string, explicit: string | undefined): boolean {
+  return [settingsFile(home), ...(explicit === undefined ? [] : [explicit])].some((path) => {
+    try {
+      return /"data"/.test(readFileSync(path, 'utf8'));
+    } catch {
+      return false;
+    }
+  });
+}
+
 export function databaseFile(home: string): string {
   return join(home, 'state.db');
 }

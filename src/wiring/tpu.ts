@@ -1,6 +1,5 @@
 // TPU: the backend for jobs over Google's API and SSH, built from settings.
 
-import { createBlobs } from '../files/blobs.ts';
 import { workdirCopiesIn } from '../files/workdir-copies.ts';
 import { createSecretReader } from '../files/secret-store.ts';
 import type { Backend } from '../app/ports.ts';
@@ -21,7 +20,7 @@ interface TpuBackend {
 }
 
 export function createTpuBackend(parts: BackendParts): TpuBackend {
-  const { io, home, clock, logFiles } = parts;
+  const { io, home, clock, logFiles, blobs } = parts;
   const now = () => clock.now();
   const { workers, apiFor, runningApiFor, close } = openTpuWorkers(parts);
   const secretSources = secretSourcesOf(parts);
@@ -41,8 +40,8 @@ export function createTpuBackend(parts: BackendParts): TpuBackend {
         root: (ref) => remoteRoot(ref.job),
         appendStepLog: logFiles.appendStepLog.bind(logFiles),
         readSecret: secrets.read,
-        blobs: createBlobs(home),
-        openWorkdir: workdirCopiesIn(home).open,
+        blobs,
+        openWorkdir: workdirCopiesIn(home, async () => blobs).open,
         now,
         disconnect: (ref) => workers.disconnect(ref),
       }),

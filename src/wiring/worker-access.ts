@@ -259,17 +259,19 @@ export async function createStepRunner(services: Services, job: Job): Promise<St
   // The step would change the machines before its result is refused.
   await requireOriginalHome(databaseOf(services));
   const { io, home } = services;
-  const [{ createBackends, createClock }, { createLogFiles }, settings] = await Promise.all([
+  const [{ createBackends, createClock }, { openData }, settings] = await Promise.all([
     import('./backends.ts'),
-    import('../files/log-files.ts'),
+    import('./data.ts'),
     services.settings(),
   ]);
+  const { blobs, openLogFiles } = await openData({ io, home, settings });
   const backends = createBackends({
     io,
     home,
     settings,
     clock: createClock(() => io.now()),
-    logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
+    logFiles: openLogFiles(() => Promise.resolve([])),
+    blobs,
   });
   const { machines } = backends.of(job.spec);
   return {

@@ -6,6 +6,7 @@ import {
   checkClock,
   checkController,
   checkDatabaseError,
+  checkData,
   checkDisk,
   checkEndpoints,
   checkHome,
@@ -161,6 +162,15 @@ test('the home is a folder that this user can read and write', () => {
       [[remedy === null ? 'ok' : 'problem', remedy]],
       JSON.stringify(different),
     );
+});
+
+test('the data of a server that cannot be read or written is a problem, with the logs that wait', () => {
+  const location = 'gs://lab/jobman';
+  const [fine] = checkData({ location, failure: null, waiting: 0 });
+  assert.deepEqual([fine?.state, fine?.message], ['ok', 'gs://lab/jobman can be read and written']);
+  const [broken] = checkData({ location, failure: 'HTTP 503.', waiting: 2 });
+  assert.equal(broken?.state, 'problem');
+  assert.equal(broken?.message, 'gs://lab/jobman: HTTP 503; the logs of 2 jobs wait in the home');
 });
 
 test('the disk needs space and files', () => {

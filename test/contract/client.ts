@@ -38,6 +38,7 @@ import { cloudSuite } from './clouds.ts';
 import { confirmationSuite } from './confirmations.ts';
 import { jobSourceSuite } from './job-source.ts';
 import { overJson } from './over-json.ts';
+import { pageSuite } from './pages.ts';
 import { permissionSuite } from './permissions.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
@@ -132,6 +133,7 @@ export function clientSuite(implementation: OpenClient): void {
   const open: OpenClient = (whoAmI, parts) =>
     overJson(implementation(whoAmI, parts), (method) => void answered.add(method));
   permissionSuite(open);
+  pageSuite(open);
   confirmationSuite(open);
   const openFixture = (t: TestContext, own: Partial<ClientParts> = {}) => fixtureOf(open, t, own);
   badInputSuite(openFixture);

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import type { Client } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
+import { withNext, type Rows } from '../../src/app/pages.ts';
 
 /** Bytes travel as they are: parts of logs, files, secrets, and output. */
 const withBytes: ReadonlySet<PropertyKey> = new Set<keyof Client>([
@@ -24,7 +25,9 @@ export function throughJson<T>(value: T, where: string, mayHaveBytes = false): T
   expectPlain(value, where, mayHaveBytes);
   // A Buffer arrives as the bytes that it is.
   if (mayHaveBytes) return structuredClone(value);
-  const copy = JSON.parse(JSON.stringify(value)) as T;
+  const json = JSON.parse(JSON.stringify(value)) as T;
+  // A page of a list travels with its cursor.
+  const copy = Array.isArray(value) ? (withNext(json as unknown[], (value as Rows<unknown>).next) as T) : json;
   assert.deepEqual(copy, value, where);
   return copy;
 }

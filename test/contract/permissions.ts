@@ -79,7 +79,7 @@ type Proof =
 // ------------------------------------------------------------------------------------------ lives of a job
 
 const gone = { ...readyAllocation, releasedAt: noon, goneAt: noon };
-const running: Life = (job) => withAttempts(job, [readyAllocation], [runningAttempt]);
+export const running: Life = (job) => withAttempts(job, [readyAllocation], [runningAttempt]);
 const finished =
   (verdict: 'stopped' | 'failed', allocation = readyAllocation): Life =>
   (job) => {
@@ -113,7 +113,7 @@ const membersAndAdmins = (actor: Actor): Permission => (actor.role === 'viewer' 
 const ownersAndAdmins: Reveals = (actor) => actor.role === 'admin' || owns(actor, 'ada');
 
 /** With each job of ada the archive gets a copy of a job of hers in a cluster. */
-const uidOf = (ref: Ref): string => `uid-${ref}`;
+export const uidOf = (ref: Ref): string => `uid-${ref}`;
 /** Of the first. */
 const archivedUid = uidOf('000001');
 function ofCopy(operation: 'read' | 'delete' | 'clean', call: ChangeCall['call']): Proof {
@@ -424,7 +424,7 @@ interface ContractWorld {
   audit(): Promise<readonly AuditRow[]>;
 }
 
-function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
+export function contractWorld(openClient: OpenClient, t: TestContext): ContractWorld {
   const world = openWorld(t);
   const { home } = world;
   const file = join(home, 'state.db');
@@ -613,7 +613,7 @@ const specWith = (ownership: 'ephemeral' | 'persistent'): JobSpec => {
   return tpuSpec({ command, steps, notify: { to: [`mail:${canary}@example.com`] } }, { ownership });
 };
 
-const [shared, other] = [specWith('persistent'), specWith('ephemeral')];
+export const [shared, other] = [specWith('persistent'), specWith('ephemeral')];
 
 interface Case {
   readonly what: string;

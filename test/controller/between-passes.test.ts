@@ -432,6 +432,7 @@ test('a clock that is set back during a renewal leaves no timer longer than the 
     appendStepLog: none,
     readEnd: none,
     note: none,
+    store: none,
     mirror: none,
   };
   const controller = createController({

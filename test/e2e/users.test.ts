@@ -84,7 +84,7 @@ test('an admin adds users and gives them tokens and limits, and the audit log ha
   assert.equal(objects((await run(['audit', '--denied', '--since', '1h', '--json'])).stdout).length, denied.length);
   assert.match(
     (await run(['audit', '--limit', '2'])).stderr,
-    /^There may be older ones: jobman audit --before \d+, with the same flags\n$/,
+    /^There are older ones: jobman audit --before \d+, with the same flags\n$/,
   );
   const ofJob = objects((await run(['audit', '--job', '1', '--json'])).stdout);
   assert.deepEqual(

@@ -62,6 +62,7 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
       if (chunk.length > 0) host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
     blobs: createBlobs(host.jobmanHome),
+    openWorkdir: () => Promise.resolve(null),
     readSecret: () => Promise.reject(new Error('no secret is needed')),
     addPeriodicCheck(call) {
       const timer = setInterval(call, 200);

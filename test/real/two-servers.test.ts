@@ -1,4 +1,4 @@
-// Two servers on one database, with shared logs and contents. Whichever controls the jobs is killed, stopped or cut off
+// Two servers on one database, which share logs and contents in a bucket or in a folder. Whichever controls the jobs is killed, stopped or cut off
 // from the database at random instants. The other one takes over within ten seconds; nothing is lost and nothing happens
 // twice. JOBMAN_KILLS is the number of faults, JOBMAN_KILLS_SEED their seed.
 
@@ -119,7 +119,7 @@ const remoteEnv = ({ url }: Server, token: string) => ({
 const kinds = ['kill', 'stop', 'cut'] as const;
 
 /** Two servers that do not run yet, a token for both, and a first job, which has finished. */
-async function setUp(t: TestContext) {
+async function setUp(t: TestContext, data: 'bucket' | 'folder') {
   const postgres = await requirePostgres(t);
   if (postgres === undefined) return undefined;
   const name = await postgres.createDatabase();
@@ -127,6 +127,12 @@ async function setUp(t: TestContext) {
   const target = join(new URL(url).searchParams.get('host') ?? '', '.s.PGSQL.5432');
   const world = openJobWorld(t, { env: { JOBMAN_DATABASE: url } });
   const lines = 40;
+  mkdirSync(world.bucketPath('jobman'), { recursive: true });
+  const settings = {
+    tpu: { project: 'emulator' },
+    server: { data: data === 'bucket' ? 'gs://shared/jobman' : join(world.folder, 'data') },
+  };
+  writeFileSync(join(world.home, 'settings.json'), JSON.stringify(settings));
   // Its lock shows another program of the same job, which the kernel knows.
   const program = `
     mkdir -p ~/bucket/alive; exec 9>>~/bucket/alive/$JOBMAN_JOB_ID
@@ -146,10 +152,9 @@ async function setUp(t: TestContext) {
   await world.runOk(['controller', 'stop']);
   const other = join(world.folder, 'other');
   mkdirSync(other, { mode: 0o700 });
-  for (const shared of ['jobs', 'blobs', 'emulator']) {
-    mkdirSync(join(world.home, shared), { recursive: true });
-    symlinkSync(join(world.home, shared), join(other, shared));
-  }
+  // The cloud is not a part of the server.
+  symlinkSync(join(world.home, 'emulator'), join(other, 'emulator'));
+  cpSync(join(world.home, 'settings.json'), join(other, 'settings.json'));
   cpSync(join(world.home, 'ssh'), join(other, 'ssh'), { recursive: true, filter: (path) => !path.endsWith('.sock') });
   const port = 20_000 + (process.pid % 10_000) * 2;
   const servers = await Promise.all(
@@ -167,7 +172,7 @@ async function setUp(t: TestContext) {
 }
 
 test(`two servers on one database run jobs through ${faults} kills, stops and cuts`, async (t) => {
-  const set = await setUp(t);
+  const set = await setUp(t, 'bucket');
   if (set === undefined) return;
   const { postgres, name, world, servers, token, manifest, first, lines } = set;
   for (const server of servers) await server.start();
@@ -249,10 +254,12 @@ test(`two servers on one database run jobs through ${faults} kills, stops and cu
     allocations += job.allocations.length;
     const expected = Array.from({ length: lines }, (_, index) => `line ${index + 1}\n`).join('');
     for (const { number } of job.attempts) {
-      const file = world.jobFolder(id, 'logs', `attempt_${number}`, 'command_worker_0.log');
-      const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
-      if (number === job.attempts.length) assert.equal(text, expected, `the log of ${id}`);
-      else assert.ok(expected.startsWith(text), `the log of attempt ${number} of ${id}: ${text}`);
+      for (const server of servers) {
+        const args = ['logs', id, '--attempt', String(number), '--worker', '0'];
+        const { stdout: text } = await world.jobman(args, { env: remote(server) });
+        if (number === job.attempts.length) assert.equal(text, expected, `the log of ${id} by ${server.name}`);
+        else assert.ok(expected.startsWith(text), `the log of attempt ${number} of ${id}: ${text}`);
+      }
     }
   }
   assert.ok(allocations <= created.length + preempted, 'a TPU was requested without need');
@@ -274,7 +281,7 @@ async function preemptOne(world: JobWorld, env: Readonly<Record<string, string>>
 }
 
 test('servers are upgraded one after the other, with a migration in between, while a job runs', async (t) => {
-  const set = await setUp(t);
+  const set = await setUp(t, 'folder');
   if (set === undefined) return;
   const { world, servers, token, manifest } = set;
   const [old, next] = servers;

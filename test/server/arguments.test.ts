@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import schemas from '../../src/api/arguments.schema.json' with { type: 'json' };
 import type { CreateRequest } from '../../src/app/client.ts';
+import { maxPage, type Page } from '../../src/app/pages.ts';
 import { routes, type Operation } from '../../src/api/routes.ts';
 import { arbitraryOf, type Definitions, type JsonSchema } from '../support/schema-arbitrary.ts';
 import { openServer } from './support/server.ts';
@@ -66,9 +67,16 @@ function argumentsOf(operation: Operation): fc.Arbitrary<readonly unknown[]> {
 function asReceived(operation: Operation, given: readonly unknown[]): unknown {
   // The client adds a key to a request for a new job.
   const values = operation === 'create' ? [{ ...(given[0] as CreateRequest), idempotencyKey: null }] : given;
+  const { answer, arguments: carriers } = routes[operation];
   const parameter = (value: unknown): unknown => (Array.isArray(value) && value.join() === '' ? [] : value);
-  return routes[operation].arguments.map(([carrier], at) => {
-    const value = values[at];
+  // The server limits each page.
+  const limitOf = (limit: unknown): unknown => (Number(limit ?? maxPage) < maxPage ? limit : maxPage);
+  return carriers.map(([carrier, name], at) => {
+    const isPage = answer === 'rows' && carrier === 'fields';
+    const value = isPage
+      ? { ...(values[at] as Page), limit: limitOf((values[at] as Page | undefined)?.limit) }
+      : values[at];
+    if (answer === 'rows' && name === 'limit') return limitOf(value);
     if (carrier === 'query') return parameter(value) ?? null;
     if (carrier !== 'fields') return value ?? null;
     const fields = Object.entries(value ?? {}).filter(([, one]) => one !== null && one !== undefined);
@@ -85,6 +93,7 @@ suite('the arguments of', () => {
         received = values;
         const answers = {
           json: null,
+          rows: [],
           bytes: Buffer.from(''),
           log: { bytes: Buffer.from(''), from: 0, end: 0, isComplete: true },
         };

@@ -50,6 +50,21 @@ const texts = fc.oneof(
     '9'.repeat(40),
   ),
   fc.string({ unit: 'binary', maxLength: 12 }),
+  // Cursors that no page has given.
+  fc
+    .tuple(
+      fc.constantFrom('jobs', 'events', 'usage', 'tokens', 'messages', 'audit', 'archive', 'archived-events'),
+      fc.array(
+        fc.oneof(
+          fc.constantFrom(-1, 0, 1, 2 ** 31 - 1, 2 ** 53 - 1, 1e300),
+          fc.constantFrom('', 'ada', '\ud800', '\0'),
+        ),
+        {
+          maxLength: 3,
+        },
+      ),
+    )
+    .map(([list, key]) => Buffer.from(JSON.stringify([list, ...key])).toString('base64url')),
 );
 
 interface Request {

@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import type { CreateRequest } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { withNext, type Page } from '../../src/app/pages.ts';
 import { apiRoutes } from '../../src/api/routes.ts';
 import { bodyLimits } from '../../src/server/body.ts';
 import { defaultLimits } from '../../src/server/limits.ts';
@@ -118,6 +119,25 @@ suite('a request', () => {
         const { text, headers: given } = await send(server.url, path, { headers });
         assert.deepEqual([given['jobman-version'], text.includes('9.1.0')], [undefined, false], path);
       }
+  });
+
+  test('for a list gets at most 1,000 rows, and the client all of them or as many as it wants', async (t) => {
+    const limits: unknown[] = [];
+    const usage = async ({ limit = 0, cursor = '0' }: Page) => {
+      limits.push(limit);
+      const rows = Array.from({ length: Math.min(limit, 2_500 - Number(cursor)) }, (_, at) => at + Number(cursor));
+      const next = Number(cursor) + rows.length;
+      return withNext(rows, next < 2_500 ? String(next) : undefined);
+    };
+    const { client, server } = await openServer(t, { client: { usage } });
+    assert.deepEqual([(await client.usage({})).at(-1), limits.splice(0)], [2_499, [1_000, 1_000, 1_000]]);
+    const some = await client.usage({ limit: 1_500, cursor: '10' });
+    assert.deepEqual([some.length, some.next, limits.splice(0)], [1_500, '1510', [1_000, 500]]);
+    const { rows, next } = JSON.parse((await send(server.url, '/v1/usage?limit=99999')).text) as {
+      readonly rows: readonly unknown[];
+      readonly next: string;
+    };
+    assert.deepEqual([rows.length, next], [1_000, '1000']);
   });
 
   test('to a server of a newer version has an answer with fields that the client does not know', async (t) => {

@@ -431,3 +431,20 @@ test('the role of an application on PostgreSQL adds rows to the audit log and ch
     );
   assert.equal((await rows(store)).length, 3);
 });
+
+testStore('a page begins after any key that a cursor may have', async (store) => {
+  const count = 2 ** 31 - 1;
+  for (const time of [-Number.MAX_SAFE_INTEGER, noon, Number.MAX_SAFE_INTEGER])
+    assert.deepEqual(
+      [
+        await store.access.tokens(null, { after: ['é\ud800', time, "' or 1 = 1"], limit: 1 }),
+        await store.usage({}, { after: ["' or 1 = 1", count], limit: 1 }),
+        await store.clusters.jobs({}, { after: [time, 'u1'], limit: 1 }),
+        await store.clusters.events('u1', { after: [time, -count, 'a'], limit: 1 }),
+        await store.notifications.messages(1, null, count),
+        await store.access.audit({ actors: null, limit: 1, before: count }),
+        await store.events('000001', count, 1),
+      ],
+      [[], [], [], [], [], [], []],
+    );
+});

@@ -43,6 +43,7 @@ for (const [what, spec, endpoint, isAsked, uid = 0] of [
     const services = {
       io: { env: world.env, user: 'ada', uid, now: () => noon } as unknown as Io,
       home: world.home,
+      settingsFiles: () => ({ home: world.home }),
       settings: () => loadSettings({ home: world.home, env: {}, cores: 1 }),
     } as unknown as Services;
     const client = createLocalClients(services)(null);
@@ -79,6 +80,7 @@ for (const [what, logins, requested, login, user, refused] of [
     const services = {
       io: { env: {}, user: login, uid: 64_731, now: () => noon } as unknown as Io,
       home: world.home,
+      settingsFiles: () => ({ home: world.home }),
       settings: () => loadSettings({ home: world.home, env: {}, cores: 1 }),
     } as unknown as Services;
     const client = createLocalClients(services)(requested);

@@ -7,6 +7,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { createBlobs } from '../../src/files/blobs.ts';
 import { createLogFiles } from '../../src/files/log-files.ts';
 import type { Io } from '../../src/app/services.ts';
 import { createTpuBackend } from '../../src/wiring/tpu.ts';
@@ -38,6 +39,7 @@ test('an orphan collection does not start the TPU emulator, and an observation d
     settings: await loadSettings({ home: world.home, env: {}, cores: 1 }),
     clock: { now: Date.now, at: () => () => undefined },
     logFiles: createLogFiles({ home: world.home, history: () => Promise.resolve([]) }),
+    blobs: createBlobs(world.home),
   });
   world.atEnd(() => tpu.close());
   const ref = tpuRef({ spec: { project: 'emulator' }, allocation: { confirmedAt: null } });

@@ -3,6 +3,7 @@
 
 import type { NotifySpec } from '../../core/model/notify.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
+import type { Key, Rows, Span } from '../pages.ts';
 import type { FlavorPrice } from '../../reports/prices.ts';
 
 /** `Complete`, `Failed`, `Suspended`, … */
@@ -205,7 +206,7 @@ export interface ClusterStore {
   hide(uid: string): Promise<void>;
   remove(uid: string): Promise<void>;
   /** Newest first. */
-  jobs(query: ArchiveQuery): Promise<readonly ArchivedJob[]>;
+  jobs(query: ArchiveQuery, span?: Span): Promise<Rows<ArchivedJob, Key>>;
   job(uid: string): Promise<ArchivedJob | undefined>;
-  events(uid: string): Promise<readonly ClusterJobEvent[]>;
+  events(uid: string, span?: Span): Promise<Rows<ClusterJobEvent, Key>>;
 }

@@ -3,6 +3,7 @@
 
 import type { Duration, Instant } from '../../core/model/time.ts';
 import type { UserName } from '../../core/model/user.ts';
+import type { Key, Rows } from '../pages.ts';
 import type { HostPath, MessageView } from '../client.ts';
 import type { AuditEntry } from '../audit.ts';
 import type { Notice } from './notice.ts';
@@ -72,8 +73,8 @@ export interface NotificationStore {
     end: { readonly at: Instant; readonly error: string; readonly audit?: AuditEntry },
     owners: readonly UserName[] | null,
   ): Promise<number | 'forbidden'>;
-  /** Newest first, with the events about jobs of `owners`; null: all. */
-  messages(limit: number, owners: readonly UserName[] | null): Promise<readonly MessageView[]>;
+  /** Newest first, with the events about jobs of `owners`; null: all. `before`: only older ones than that number. */
+  messages(limit: number, owners: readonly UserName[] | null, before?: number): Promise<Rows<MessageView, Key>>;
   /** Deletes messages that ended before that time, with their notices. */
   prune(before: Instant): Promise<void>;
 }

@@ -4,9 +4,8 @@
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../../app/errors.ts';
-import { workdirCopiesIn } from '../../files/workdir-copies.ts';
 import { makeFolder } from '../../files/files.ts';
-import type { Blobs, MachinePort, SecretStore, WorkerRef } from '../../app/ports.ts';
+import type { Blobs, MachinePort, SecretStore, WorkdirCopies, WorkerRef } from '../../app/ports.ts';
 import { attemptOf, openAttempt, type HomeRef, type Job } from '../../core/model/job.ts';
 import { unknown, type Unknown } from '../../core/model/observation.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
@@ -27,6 +26,7 @@ export interface LocalMachinesOptions {
   readonly now: () => Instant;
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   readonly blobs: Pick<Blobs, 'read'>;
+  readonly openWorkdir: WorkdirCopies['open'];
   readonly readSecret: SecretStore['read'];
   /** Schedules checks of followed runs that no file event announces; by default every ten seconds. */
   readonly addPeriodicCheck?: AddPeriodicCheck;
@@ -49,7 +49,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     appendStepLog: options.appendStepLog,
     blobs: options.blobs,
     readSecret: options.readSecret,
-    openWorkdir: workdirCopiesIn(home).open,
+    openWorkdir: options.openWorkdir,
     now,
     clock: readClock,
   });

@@ -4,7 +4,7 @@
 // revision 20260127; messages in public reports of TPU projects; google.rpc.Code.
 
 import { JobmanError, messageOf } from '../../app/errors.ts';
-import type { Answer, GoogleApi, Listing } from '../../app/google.ts';
+import type { Answer, BytesApi, GoogleApi, Listing } from '../../app/google.ts';
 import { matchesShape, parseShape, splitByShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import type { BucketStatus } from '../../app/ports.ts';
 import { readBucketLocation } from '../../catalogue/bucket-location.ts';
@@ -201,6 +201,9 @@ interface CallRequest {
   readonly method: string;
   readonly path: string;
   readonly body?: object | undefined;
+  /** The answer is bytes, and not JSON. */
+  readonly isRaw?: boolean;
+  readonly headers?: Headers | undefined;
   readonly timeoutMs?: Duration;
   readonly signal?: AbortSignal | undefined;
 }
@@ -232,7 +235,7 @@ export function createGoogleApiClient(options: {
   readonly credentials: Credentials;
   readonly env: Environment;
   readonly timeout?: Duration;
-}): GoogleApi {
+}): GoogleApi & BytesApi {
   const { endpoint, credentials, env, timeout = answerTimeout } = options;
   // No retries here: the core repeats requests at its own pace.
   const client = createHttpClient({ env, limits: { bytes: maxAnswerBytes } });
@@ -248,6 +251,8 @@ export function createGoogleApiClient(options: {
 
   async function callOnce<T extends object>(request: CallRequest): Promise<CallResult<T>> {
     const { method, path, body, timeoutMs = timeout, signal } = request;
+    const isBytes = body instanceof Uint8Array;
+    const type = isBytes ? 'application/octet-stream' : 'application/json';
     let url: string;
     let headers: Headers;
     try {
@@ -262,8 +267,8 @@ export function createGoogleApiClient(options: {
       url,
       path: `/${path}`,
       method,
-      headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers: { ...headers, ...request.headers, ...(body === undefined ? {} : { 'content-type': type }) },
+      ...(body === undefined ? {} : { body: isBytes ? body : JSON.stringify(body) }),
       signal,
       limits: { connect: timeoutMs, answer: timeoutMs, total: timeoutMs },
     });
@@ -272,6 +277,7 @@ export function createGoogleApiClient(options: {
       return { answer: unreachableAnswer(status, `${hostOf(url)} did not answer: ${reply.message}`) };
     }
     const { status } = reply;
+    if (request.isRaw === true && status < 300) return { answer: { ok: true, value: reply.bytes as object as T } };
     const text = reply.bytes.toString('utf8');
     // Every reply of the API is a JSON object, even an empty list; an empty body is a truncated reply.
     const value = parseShape(text, {});
@@ -299,6 +305,8 @@ export function createGoogleApiClient(options: {
   return {
     call: async (method, path, body, signal) =>
       (await callWithRenewedLogin<never>({ method, path, body, signal })).answer,
+    bytes: async (method, path, more) =>
+      (await callWithRenewedLogin<Buffer>({ method, path, headers: more, isRaw: true })).answer,
     list: <T>(path: string, field: string) =>
       readPages<T>(path, field, timeout, (pagePath, timeoutMs) =>
         callWithRenewedLogin({ method: 'GET', path: pagePath, timeoutMs }),
@@ -389,6 +397,7 @@ const statusNames: Readonly<Record<number, string>> = {
   403: 'PERMISSION_DENIED',
   404: 'NOT_FOUND',
   409: 'ALREADY_EXISTS',
+  412: 'FAILED_PRECONDITION',
   429: 'RESOURCE_EXHAUSTED',
   500: 'INTERNAL',
   501: 'UNIMPLEMENTED',

@@ -1,5 +1,6 @@
-import { defaultRows, maxRows, type AuditRow } from '../../app/audit.ts';
+import type { AuditRow } from '../../app/audit.ts';
 import { exitCode } from '../../app/errors.ts';
+import { maxPage } from '../../app/pages.ts';
 import { formatTimestamp } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -31,7 +32,7 @@ function formatDetail({ detail }: AuditRow): string {
 /** Newest first. */
 export async function audit(cli: Cli, flags: AuditFlags & GlobalFlags): Promise<number> {
   const client = await cli.services.client();
-  const { user, denied, limit, before } = flags;
+  const { user, denied, limit = 100, before } = flags;
   const since = flags.since?.(cli.io.now()).from;
   const job =
     flags.job === undefined
@@ -39,12 +40,18 @@ export async function audit(cli: Cli, flags: AuditFlags & GlobalFlags): Promise<
       : isIdRef(flags.job)
         ? flags.job.padStart(6, '0')
         : await client.resolveName(flags.job, 'read');
-  const rows = await client.audit(omitUndefined({ user, since, job, denied, limit, before }));
-  if (cli.json) cli.printJsonLines(rows);
-  else if (rows.length === 0) cli.note('The audit log has no such request.');
-  else cli.printAll(fittedTable(columns, rows, ['ROW', 'BY', 'DETAIL'], columnsOf(cli.io.stdout)));
-  const last = rows.at(-1);
-  if (last !== undefined && rows.length === Math.min(limit ?? defaultRows, maxRows))
-    cli.note(`There may be older ones: jobman audit --before ${last.seq}, with the same flags`);
+  const shown: AuditRow[] = [];
+  let [left, next, last] = [limit, undefined as string | undefined, undefined as AuditRow | undefined];
+  do {
+    const page = Math.min(left, maxPage);
+    const rows = await client.audit(omitUndefined({ user, since, job, denied, before, limit: page, cursor: next }));
+    if (cli.json) cli.printJsonLines(rows);
+    else shown.push(...rows);
+    [left, next, last] = [left - rows.length, rows.next, rows.at(-1) ?? last];
+  } while (next !== undefined && left > 0 && !cli.io.stdout.closed);
+  if (!cli.json && shown.length === 0) cli.note('The audit log has no such request.');
+  else if (!cli.json) cli.printAll(fittedTable(columns, shown, ['ROW', 'BY', 'DETAIL'], columnsOf(cli.io.stdout)));
+  if (last !== undefined && next !== undefined)
+    cli.note(`There are older ones: jobman audit --before ${last.seq}, with the same flags`);
   return exitCode.ok;
 }

@@ -456,7 +456,7 @@ export const auditFlags = {
   since: valueFlag('Only requests since this time', 'time', parsePeriodBorder),
   job: { ...stringFlag('Only requests about this job', 'job'), propose: jobRefs },
   denied: boolFlag('Only refused requests'),
-  limit: valueFlag('Number of rows; 100 by default, 1000 at most', 'n', parseCountFrom(1)),
+  limit: valueFlag('Number of rows; 100 by default', 'n', parseCountFrom(1)),
   before: valueFlag('Only rows before the one with this number', 'row', parseCountFrom(1)),
 };
 export type AuditFlags = FlagValues<typeof auditFlags>;

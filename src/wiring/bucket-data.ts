@@ -1,0 +1,31 @@
+// Bucket data: a bucket as the setting `server.data`, with the login and the address of Cloud Storage in the settings.
+
+import type { Blobs, Bucket } from '../app/ports.ts';
+import { createGoogleApiClient } from '../backends/tpu/api.ts';
+import { createCredentials } from '../backends/tpu/credentials.ts';
+import { minute } from '../core/model/time.ts';
+import { createBucketBlobs } from '../files/bucket-blobs.ts';
+import { createBucketLogs, type BucketLogs } from '../files/bucket-logs.ts';
+import { createBucket } from '../google/bucket.ts';
+import type { DataParts } from './data.ts';
+import { createGoogleLogin, serviceEndpoint } from './google-api.ts';
+
+export { shareJobFolders, shareLogFiles } from '../files/bucket-logs.ts';
+
+export interface BucketData {
+  readonly bucket: Bucket;
+  readonly blobs: Blobs;
+  readonly logs: BucketLogs;
+}
+
+export function openBucketData(
+  { io, home, settings }: DataParts,
+  address: { readonly bucket: string; readonly prefix: string },
+): BucketData {
+  const now = () => io.now();
+  // The bucket of the TPU emulator for who works with its project.
+  const endpoint = () => serviceEndpoint({ home, settings }, 'storage', settings.tpu.project ?? '');
+  const credentials = createCredentials({ endpoint, login: createGoogleLogin({ io, settings, now }) });
+  const bucket = createBucket(createGoogleApiClient({ endpoint, env: io.env, credentials, timeout: minute }), address);
+  return { bucket, blobs: createBucketBlobs(bucket, now), logs: createBucketLogs({ home, bucket, now }) };
+}
