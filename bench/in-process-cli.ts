@@ -49,6 +49,9 @@ export function openInProcessCli(home: Home, overrides: Partial<Services> = {}):
     resourceUsage: () => ({ residentBytes: 0, heapBytes: 0, cpuSeconds: 0 }),
   };
   const services: Services = Object.assign(createServices(io), overrides);
+  // Each command would choose the server again.
+  services.useServer({ named: 'local' });
+  services.useServer = () => undefined;
   return {
     services,
     async run(args) {

@@ -1,5 +1,6 @@
 // Store client: the Client in this process, over the store.
 
+import { setImmediate } from 'node:timers/promises';
 import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
 import { ownersLike, ownNames, type Actor, type UserName } from '../core/model/user.ts';
@@ -377,8 +378,7 @@ function createReports(
       const own = query.own === true ? ownNames(await whoAmI()) : null;
       const named = user === undefined ? null : ownersLike(user, await store.users());
       const owners = named?.filter((name) => own?.includes(name) !== false) ?? own;
-      const list = await listJobs(store, query, owners, now());
-      return { ...list, rows: await nameMissingHosts(list.rows, parts.pools) };
+      return listTogether(parts, query, owners);
     },
 
     async activity() {
@@ -701,6 +701,29 @@ export function withRefusalsRecorded<Methods extends object>(client: Methods, re
 
 function mayBeRefusal(answer: unknown): boolean {
   return typeof answer === 'object' && answer !== null && ('confirmation' in answer || 'ok' in answer);
+}
+
+/** The reads that have not begun. */
+const awaitedLists = new WeakMap<ClientParts, Map<string, Promise<JobList>>>();
+
+/** Equal lists of one turn of the event loop are one read, and one object, so that a server under load encodes it once. */
+async function listTogether(
+  parts: ClientParts,
+  query: ListQuery,
+  owners: readonly UserName[] | null,
+): Promise<JobList> {
+  const awaited = awaitedLists.get(parts) ?? new Map<string, Promise<JobList>>();
+  awaitedLists.set(parts, awaited);
+  const key = JSON.stringify([query, owners]);
+  const read = async (): Promise<JobList> => {
+    await setImmediate();
+    awaited.delete(key);
+    const list = await listJobs(parts.store, query, owners, parts.now());
+    return { ...list, rows: await nameMissingHosts(list.rows, parts.pools) };
+  };
+  const list = awaited.get(key) ?? read();
+  awaited.set(key, list);
+  return list;
 }
 
 async function listJobs(

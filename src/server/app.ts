@@ -317,12 +317,24 @@ function answerValue(given: unknown, route: Route, context: Context<Env>): Respo
     });
   }
   if (value === undefined) return context.body(null, 204);
-  const text = JSON.stringify(value);
-  if (route.method !== 'GET') return context.body(text, 200, { 'content-type': answerTypes[route.answer] });
-  const etag = `"${createHash('sha256').update(text).digest('base64url')}"`;
+  if (route.method !== 'GET')
+    return context.body(JSON.stringify(value), 200, { 'content-type': answerTypes[route.answer] });
+  const { text, etag } = encodeAnswer(value);
   context.header('etag', etag);
   if (context.req.header('if-none-match')?.split(/, */).includes(etag)) return context.body(null, 304);
   return context.body(text, 200, { 'content-type': answerTypes[route.answer] });
+}
+
+/** Requests at the same time share a list. */
+const encodedAnswers = new WeakMap<object, { readonly text: string; readonly etag: string }>();
+
+function encodeAnswer(value: unknown): { readonly text: string; readonly etag: string } {
+  const known = typeof value === 'object' && value !== null ? encodedAnswers.get(value) : undefined;
+  if (known !== undefined) return known;
+  const text = JSON.stringify(value);
+  const encoded = { text, etag: `"${createHash('sha256').update(text).digest('base64url')}"` };
+  if (typeof value === 'object' && value !== null) encodedAnswers.set(value, encoded);
+  return encoded;
 }
 
 /** The header of a draft of the IETF, whose value is a quoted string, is the same as the field of the request. */

@@ -123,10 +123,16 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
     }
   }
   let renewal = Promise.resolve();
+  let isChecked = false;
   async function newest() {
-    const now = fingerprintOf(files);
-    if (now !== seen) renewal = renewal.then(renew);
-    seen = now;
+    // Once for all requests of one turn of the event loop.
+    if (!isChecked) {
+      isChecked = true;
+      setImmediate(() => (isChecked = false));
+      const now = fingerprintOf(files);
+      if (now !== seen) renewal = renewal.then(renew);
+      seen = now;
+    }
     await renewal;
     return opened;
   }
