@@ -357,6 +357,13 @@ const table = {
     slots: defineSetting(int(1), 1, 'Maximum number of jobs that run on this machine at the same time.'),
     gpus: defineSetting(int(0), 0, 'Number of GPUs of this machine; its slots share them evenly, as on other hosts.'),
   },
+  workdir: {
+    maxMiB: defineSetting(
+      int(1),
+      512,
+      'Maximum size of a working directory that a job copies (`job.workdir`), in MiB.',
+    ),
+  },
   hosts: defineSetting(
     hostsKind,
     {},

@@ -18,6 +18,21 @@ export interface TreeFile {
   /** Time of its last change, in whole seconds since 1970. */
   readonly changedAtSeconds: number;
   readonly digest: Digest;
+  /** The contents of which it consists, each of `partBytes` except the last; absent if it is one content. */
+  readonly parts?: readonly Digest[];
+}
+
+/** A larger file is stored in parts, so that no program needs memory for all of it. */
+export const partBytes = 16 * 1024 * 1024;
+
+/** The contents of a file, in order, with their sizes. */
+export function contentsOf({
+  digest,
+  size,
+  parts = [digest],
+}: Pick<TreeFile, 'digest' | 'size' | 'parts'>): readonly { readonly digest: Digest; readonly size: number }[] {
+  const last = parts.length - 1;
+  return parts.map((part, at) => ({ digest: part, size: at < last ? partBytes : size - last * partBytes }));
 }
 
 /** A symbolic link. Its mode and time mean nothing. */
@@ -71,12 +86,19 @@ export async function readTree(blobs: Pick<Blobs, 'read'>, digest: Digest): Prom
 
 function isEntry(value: unknown): value is TreeEntry {
   if (typeof value !== 'object' || value === null) return false;
-  const { path, target, mode, size, changedAtSeconds, digest } = value as Record<keyof TreeFile | 'target', unknown>;
+  const { path, target, mode, size, changedAtSeconds, digest, parts } = value as Record<
+    keyof TreeFile | 'target',
+    unknown
+  >;
   if (!isBytes(path) || path.split('/').some((name) => name === '' || name === '.' || name === '..')) return false;
   if (target !== undefined) return isBytes(target);
   const isMode = Number.isInteger(mode) && (mode as number) >= 0 && (mode as number) <= 0o7777;
   const isSize = Number.isSafeInteger(size) && (size as number) >= 0;
-  return isMode && isSize && Number.isSafeInteger(changedAtSeconds) && /^sha256:[0-9a-f]{64}$/.test(String(digest));
+  const digests = [digest, ...(Array.isArray(parts) ? (parts as readonly unknown[]) : [])];
+  // Otherwise a part would have no size.
+  const hasParts = parts === undefined || digests.length - 1 === Math.ceil((size as number) / partBytes);
+  const areDigests = digests.every((one) => /^sha256:[0-9a-f]{64}$/.test(String(one)));
+  return isMode && isSize && Number.isSafeInteger(changedAtSeconds) && areDigests && hasParts;
 }
 
 /** A name or a target, as the system takes it. */

@@ -6,7 +6,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { Blobs, JobFiles, WorkdirFiles } from './ports.ts';
 import type { WorkdirCopyView } from './client.ts';
 import { usageError, type JobmanError } from './errors.ts';
-import { isFile, isLink, nameOf, readTree, type TreeEntry, type TreeFile } from './tree.ts';
+import { contentsOf, isFile, isLink, nameOf, readTree, type TreeEntry, type TreeFile } from './tree.ts';
 
 export interface FrozenWorkdir {
   readonly from: string;
@@ -44,8 +44,8 @@ export interface WorkdirTree {
   /** The folder of the job for this copy. It may not exist. */
   readonly folder: string;
   readonly entries: readonly TreeEntry[];
-  /** Throws BlobError if it is missing or damaged. */
-  readonly read: (file: TreeFile) => Promise<Uint8Array>;
+  /** The bytes, in pieces of at most `partBytes`. Throws BlobError if one is missing or damaged. */
+  readonly read: (file: TreeFile) => AsyncIterable<Uint8Array>;
 }
 
 /**
@@ -57,8 +57,9 @@ export async function requireUploaded(
 ): Promise<WorkdirDescription> {
   const entries = await readTree(blobs, tree);
   const files = entries.filter(isFile);
-  const stored = new Set(await blobs.has([tree, ...files.map(({ digest }) => digest)]));
-  const missing = files.find(({ digest }) => !stored.has(digest));
+  const contents = files.flatMap(contentsOf).map(({ digest }) => digest);
+  const stored = new Set(await blobs.has([tree, ...contents]));
+  const missing = files.find((file) => contentsOf(file).some(({ digest }) => !stored.has(digest)));
   if (missing !== undefined)
     throw usageError(`The content of ${nameOf(missing)} in the working directory (${missing.digest}) was not sent.`);
   return { about, changes: changes === null ? null : await blobs.read(changes) };
@@ -95,11 +96,20 @@ export async function filesByPath({ entries }: WorkdirTree): Promise<WorkdirFile
   );
 }
 
-/** The content of a file, or the target of a link after an arrow. Undefined without such a file. */
+/** In one answer. */
+const maxFileBytes = 256 * 1024 * 1024;
+
+/**
+ * The content of a file, or the target of a link after an arrow. Undefined without such a file. Throws JobmanError (2) for
+ * a file that is too large to be read at once.
+ */
 export async function readByPath(tree: WorkdirTree, path: string): Promise<Uint8Array | undefined> {
   const entry = tree.entries.find((one) => nameOf(one) === path);
   if (entry === undefined) return undefined;
-  return isLink(entry) ? contentOfLink(entry) : tree.read(entry);
+  if (isLink(entry)) return contentOfLink(entry);
+  if (entry.size > maxFileBytes)
+    throw usageError(`${path} has more than ${maxFileBytes / 1024 / 1024} MiB, which is too large to be shown.`);
+  return Buffer.concat(await Array.fromAsync(tree.read(entry)));
 }
 
 function contentOfLink({ target }: { readonly target: string }): Uint8Array {

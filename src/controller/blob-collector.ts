@@ -3,7 +3,7 @@
 import { BlobError, messageOf } from '../app/errors.ts';
 import { pluralize } from '../app/format.ts';
 import type { Blobs, Clock, Store } from '../app/ports.ts';
-import { isFile, readTree } from '../app/tree.ts';
+import { contentsOf, isFile, readTree } from '../app/tree.ts';
 import type { Digest } from '../catalogue/digest.ts';
 import { workdirTreeOf } from '../core/model/job.ts';
 import { day, hour, second, type Duration } from '../core/model/time.ts';
@@ -61,7 +61,13 @@ async function neededBlobs(
 async function blobsOfTree(blobs: Pick<Blobs, 'read'>, tree: Digest): Promise<readonly Digest[]> {
   try {
     const entries = await readTree(blobs, tree);
-    return [tree, ...entries.filter(isFile).map(({ digest }) => digest)];
+    return [
+      tree,
+      ...entries
+        .filter(isFile)
+        .flatMap(contentsOf)
+        .map(({ digest }) => digest),
+    ];
   } catch (error) {
     if (error instanceof BlobError) return [];
     throw error;

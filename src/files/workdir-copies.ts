@@ -40,7 +40,7 @@ export function workdirCopiesIn(
       const folder = copyFolder(job, copy);
       if (tree === null) return openFolder(folder);
       // Loaded here, because few commands need them.
-      const [blobs, { nameOf, readTree }] = await Promise.all([openBlobs(), import('../app/tree.ts')]);
+      const [blobs, { contentsOf, nameOf, readTree }] = await Promise.all([openBlobs(), import('../app/tree.ts')]);
       const named = (what: string) => (error: unknown) => {
         throw error instanceof BlobError ? new BlobError(`${what} of job.workdir, ${error.problem}`) : error;
       };
@@ -48,7 +48,10 @@ export function workdirCopiesIn(
         key: tree,
         folder,
         entries: await readTree(blobs, tree).catch(named('the list of the files')),
-        read: (file) => blobs.read(file.digest).catch(named(`the content of ${nameOf(file)}`)),
+        async *read(file) {
+          for (const { digest } of contentsOf(file))
+            yield await blobs.read(digest).catch(named(`the content of ${nameOf(file)}`));
+        },
       };
     },
   };
@@ -60,13 +63,20 @@ async function openFolder(folder: string): Promise<WorkdirTree | null> {
   const paths = await listFolder(top, '').catch(() => null);
   if (paths === null) return null;
   const { digestOf } = await import('../catalogue/digest.ts');
-  const read = ({ path }: { readonly path: string }): Promise<Uint8Array> => readFile(bytesOf(top, path));
+  const contentAt = (path: string): Promise<Uint8Array> => readFile(bytesOf(top, path));
   const entries = await mapConcurrent(paths, maxConcurrent, async (path): Promise<TreeEntry> => {
     const stats = await lstat(bytesOf(top, path));
     if (stats.isSymbolicLink()) return { path, target: await readlink(bytesOf(top, path), 'latin1') };
-    const content = await read({ path });
+    const content = await contentAt(path);
     const changedAtSeconds = Math.floor(stats.mtimeMs / 1000);
     return { path, mode: stats.mode & 0o7777, size: content.length, changedAtSeconds, digest: digestOf(content) };
   });
-  return { key: folder, folder, entries, read };
+  return {
+    key: folder,
+    folder,
+    entries,
+    async *read({ path }) {
+      yield await contentAt(path);
+    },
+  };
 }

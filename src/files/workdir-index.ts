@@ -3,14 +3,12 @@
 
 import { readFileSync, readdirSync, rmSync, statSync, type Stats } from 'node:fs';
 import { join } from 'node:path';
-import { digestOf, type Digest } from '../catalogue/digest.ts';
+import type { TreeFile } from '../app/tree.ts';
+import { digestOf } from '../catalogue/digest.ts';
 import { day, second } from '../core/model/time.ts';
 import { makeFolder, writeAtomically } from './files.ts';
 
-interface Content {
-  readonly digest: Digest;
-  readonly size: number;
-}
+type Content = Pick<TreeFile, 'digest' | 'size' | 'parts'>;
 
 /** The size, the times of the last change of the content and of the file, and its number. */
 type Fingerprint = readonly [size: number, mtimeMs: number, ctimeMs: number, ino: number];

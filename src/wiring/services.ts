@@ -221,7 +221,11 @@ function clientServices(services: () => LabServices): ServerServices {
 
 function localServices(services: () => LabServices): Pick<LabServices, 'checkWorkdir' | 'copyWorkdir' | 'namedSecret'> {
   const load = () => import('../remote/workdir/freeze.ts');
-  const folder = (from: string) => ({ from, excluded: services().home, env: services().io.env });
+  const folder = async (from: string) => {
+    const { io, home } = services();
+    const { workdir } = await services().settings();
+    return { from, excluded: home, env: io.env, maxBytes: workdir.maxMiB * 1024 * 1024 };
+  };
   return {
     async namedSecret(secret, given) {
       const [{ createSecretReader }, { secretSources }] = await Promise.all([
@@ -234,12 +238,12 @@ function localServices(services: () => LabServices): Pick<LabServices, 'checkWor
       const reader = createSecretReader(home, secretSources({ io, home, settings }));
       return reader.read({ id: '', owner }, { kind: 'named', secret });
     },
-    checkWorkdir: async (from) => (await load()).checkWorkdir(folder(from)),
+    checkWorkdir: async (from) => (await load()).checkWorkdir(await folder(from)),
     async copyWorkdir(from) {
       const { io } = services();
       const indexes = join(io.env['XDG_CACHE_HOME'] || join(io.userHome, '.cache'), 'jobman', 'workdirs');
       const { freeze } = await load();
-      return freeze({ ...folder(from), client: await services().client(), indexes, at: io.now() });
+      return freeze({ ...(await folder(from)), client: await services().client(), indexes, at: io.now() });
     },
   };
 }

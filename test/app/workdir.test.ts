@@ -32,7 +32,15 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
   );
   const files = createJobFiles(world.home);
   const take = () =>
-    freeze({ from: project, client, indexes: null, excluded: world.home, env: world.env, at: Date.now() });
+    freeze({
+      from: project,
+      client,
+      indexes: null,
+      maxBytes: 1_000_000,
+      excluded: world.home,
+      env: world.env,
+      at: Date.now(),
+    });
   const given = { ...spec({ capacity: tpu }), steps: [workdirStep()], workdir: { tree: null } };
   const manifest = 'job: {workdir: project}\n';
   await assert.rejects(client.create({ spec: given, manifest }), /the files of job\.workdir were not sent/);

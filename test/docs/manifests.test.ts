@@ -124,7 +124,7 @@ test('no stored spec of a manifest names a file or folder of the machine that cr
     for (const name of secretNamesOf(spec, 'named')) await client.setSecret(name, Buffer.from('value'));
     const from = uploads.workdir;
     if (from !== null) mkdirSync(from, { recursive: true });
-    const copied = { excluded: world.home, env: world.env, client, indexes: null, at: 1 };
+    const copied = { maxBytes: 1_000_000, excluded: world.home, env: world.env, client, indexes: null, at: 1 };
     const { id } = await createConfirmed(client, {
       spec,
       manifest: text,

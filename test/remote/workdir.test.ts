@@ -27,12 +27,11 @@ import { createMachines } from '../../src/backends/machines.ts';
 import { workdirKey } from '../../src/core/model/job.ts';
 import type { RunRequest } from '../../src/remote/transport.ts';
 import { createLocalTransport } from '../support/local-transport.ts';
-import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { readTree } from '../../src/app/tree.ts';
+import { isFile, readTree } from '../../src/app/tree.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
 import { workdirCopiesIn } from '../../src/files/workdir-copies.ts';
 import { digestOf, type Digest } from '../../src/catalogue/digest.ts';
-import { freeze, workdirLimits } from '../../src/remote/workdir/freeze.ts';
+import { freeze } from '../../src/remote/workdir/freeze.ts';
 import { difference, listScript, parseListing } from '../../src/remote/workdir/send.ts';
 import { workdirStep } from '../../src/setup/files.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -45,6 +44,8 @@ const identity = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c
 
 /** Longer than the names in the header of tar. */
 const longName = `long/${'name'.repeat(40)}`;
+
+const maxBytes = 512 * 1024 * 1024;
 
 /** A project, the stored copies, and a worker. */
 function openGround(t: TestContext) {
@@ -67,15 +68,14 @@ function openGround(t: TestContext) {
   const log: string[] = [];
   const blobs = createBlobs(world.home);
   const trees = new Map<number, Digest>();
-  let maxBytes = Infinity;
   /** The numbers of contents that were sent for each call. */
   const puts: number[] = [];
   const client = {
     hasBlobs: (digests: readonly Digest[]) => blobs.has(digests),
     putBlobs: (given: Parameters<typeof blobs.put>[0]) => {
       puts.push(given.length);
-      if (given.some(({ content }) => content.byteLength > maxBytes))
-        return Promise.reject(new JobmanError('The body is too large.', exitCode.usage));
+      // The memory of a server is limited.
+      assert.ok(given.reduce((sum, { content }) => sum + content.byteLength, 0) <= 32 * 1024 * 1024);
       return blobs.put(given);
     },
   };
@@ -108,13 +108,17 @@ function openGround(t: TestContext) {
     blobs,
     puts,
     trees,
-    /** As a server does. */
-    refuseAbove: (bytes: number) => {
-      maxBytes = bytes;
-    },
     take: async (copy: number, from = project) => {
       const indexes = join(world.folder, 'indexes');
-      const frozen = await freeze({ from, client, indexes, excluded: join(project, 'jobman-home'), env, at: 1 });
+      const frozen = await freeze({
+        from,
+        client,
+        indexes,
+        excluded: join(project, 'jobman-home'),
+        maxBytes,
+        env,
+        at: 1,
+      });
       trees.set(copy, frozen.tree);
       return { ...frozen, ...frozen.about };
     },
@@ -281,7 +285,7 @@ suite('a working directory on a worker', () => {
   test('that is too large is refused with what is large in it', async (t) => {
     const { project, take, puts } = openGround(t);
     put(project, 'weights/model.bin', '');
-    truncateSync(join(project, 'weights/model.bin'), workdirLimits.bytes + 1);
+    truncateSync(join(project, 'weights/model.bin'), maxBytes + 1);
     put(project, 'train.py', 'small');
     await assert.rejects(
       take(1),
@@ -290,13 +294,28 @@ suite('a working directory on a worker', () => {
     assert.deepEqual(puts, []);
   });
 
-  test('with a file that the server refuses names it', async (t) => {
-    const { project, take, refuseAbove } = openGround(t);
-    put(project, 'weights/model.bin', '');
-    truncateSync(join(project, 'weights/model.bin'), 33 * 1024 * 1024);
+  test('with large files sends them in parts, once, and they arrive', async (t) => {
+    const { project, take, send, there, puts, blobs, trees } = openGround(t);
+    const large = randomBytes(37 * 1024 * 1024);
+    put(project, 'model.bin', large);
+    put(project, 'copy.bin', large.subarray(0, 33 * 1024 * 1024));
     put(project, 'train.py', 'small');
-    refuseAbove(32 * 1024 * 1024);
-    await assert.rejects(take(1), /: weights\/model\.bin in .* has 33 MiB, and the server .* too large\. Nothing was/);
+    await take(1);
+    // The copy has two equal parts and an own third one.
+    assert.deepEqual(puts, [1, 1, 1, 1, 1, 1]);
+    const files = (await readTree(blobs, trees.get(1) ?? assert.fail())).filter(isFile);
+    assert.deepEqual(
+      files.map(({ path, size, digest, parts }) => [path, size, digest, parts?.length]),
+      [
+        ['copy.bin', 33 * 1024 * 1024, digestOf(large.subarray(0, 33 * 1024 * 1024)), 3],
+        ['model.bin', large.length, digestOf(large), 3],
+        ['train.py', 5, digestOf(Buffer.from('small')), undefined],
+      ],
+    );
+    assert.equal((await send(1)).kind, 'done');
+    assert.ok(readFileSync(join(there, 'model.bin')).equals(large));
+    await take(2);
+    assert.equal(puts.length, 6, 'the list of the files is the same too');
   });
 
   test('in which git ignores everything is refused', async (t) => {
@@ -332,7 +351,7 @@ suite('a working directory on a worker', () => {
         return blobs.has(digests);
       },
     };
-    const folder = { from: project, excluded: world.home, env, indexes: null, at: 1 };
+    const folder = { from: project, excluded: world.home, maxBytes, env, indexes: null, at: 1 };
     const { tree: taken } = await freeze({ ...folder, client });
     assert.deepEqual(
       (await readTree(blobs, taken)).map(({ path }) => path),

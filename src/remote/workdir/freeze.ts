@@ -1,14 +1,16 @@
 // Freeze: stores a copy of a working directory as blobs when a job is created, so that a later run uses the files of that
 // time. Files that git ignores are skipped; outside of a repository everything is copied.
 
+import { createHash } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
-import { lstat, readFile, readlink, realpath } from 'node:fs/promises';
+import { lstat, open, readFile, readlink, realpath } from 'node:fs/promises';
 import { relative } from 'node:path';
 import type { Client } from '../../app/client.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
-import { encodeTree, type TreeEntry } from '../../app/tree.ts';
+import { contentsOf, encodeTree, partBytes, type TreeEntry, type TreeFile } from '../../app/tree.ts';
+import type { Digest } from '../../catalogue/digest.ts';
 import { upload } from '../../app/upload.ts';
 import type { UploadedWorkdir } from '../../app/workdir.ts';
 import { bytesOf, listFolder } from '../../files/workdir-paths.ts';
@@ -16,8 +18,8 @@ import { openWorkdirIndex, type WorkdirIndex } from '../../files/workdir-index.t
 import { minute, type Instant } from '../../core/model/time.ts';
 import { runProcess } from '../process.ts';
 
-/** Limits of a copy that goes to every worker before each first start there: code, not data. */
-export const workdirLimits = { files: 50_000, bytes: 512 * 1024 * 1024 };
+/** Of a copy that goes to every worker before each first start there: code, not data. */
+const maxFiles = 50_000;
 
 /** Folders that belong to no project, for use without git's ignore rules. */
 const ignoredNames = new Set(['.git', '__pycache__', '.DS_Store']);
@@ -37,6 +39,7 @@ interface Folder {
   readonly from: string;
   /** The folder of jobman, which no copy contains. */
   readonly excluded: string;
+  readonly maxBytes: number;
   readonly env: Env;
 }
 
@@ -85,20 +88,28 @@ async function storeContents(
   const files = listed.filter(({ stats }) => stats.isFile());
   const known = new Map(
     files.flatMap(({ path, stats }) => {
-      const digest = index.find(path, stats)?.digest;
-      return digest === undefined ? [] : [[digest, stats.size] as const];
+      const entry = index.find(path, stats);
+      return entry === undefined ? [] : contentsOf(entry).map(({ digest, size }) => [digest, size] as const);
     }),
   );
   const stored = new Set(await client.hasBlobs([...known.keys()], [...known.values()]));
   const isStored = ({ path, stats }: ListedFile): boolean => {
     const entry = index.find(path, stats);
-    return entry !== undefined && stored.has(entry.digest);
+    return entry !== undefined && contentsOf(entry).every(({ digest }) => stored.has(digest));
   };
   const waiting = files.filter((file) => !isStored(file));
   while (waiting.length > 0) {
+    const [next] = waiting;
+    if (next !== undefined && next.stats.size > partBytes) {
+      waiting.shift();
+      const content = await storeParts(from, next.path, client);
+      if (content === undefined) index.remove(next.path);
+      else index.add(next.path, next.stats, content);
+      continue;
+    }
     let bytes = 0;
-    const end = waiting.findIndex(({ stats }) => (bytes += stats.size) > maxBatchBytes);
-    const batch = waiting.splice(0, end === -1 ? waiting.length : Math.max(end, 1));
+    const end = waiting.findIndex(({ stats }) => stats.size > partBytes || (bytes += stats.size) > maxBatchBytes);
+    const batch = waiting.splice(0, end === -1 ? waiting.length : end);
     const contents = await mapConcurrent(batch, maxConcurrent, ({ path }) => readContent(from, path));
     const read = batch.flatMap(({ path, stats }, at) => {
       const content = contents[at];
@@ -109,13 +120,7 @@ async function storeContents(
     const digests = await upload(
       client,
       read.map(({ content }) => content),
-    ).catch((error: unknown) => {
-      // A batch is smaller than the largest body of a server, unless it is one file.
-      const [file, ...others] = read;
-      if (file === undefined || others.length > 0 || !(error instanceof JobmanError) || error.code !== exitCode.usage)
-        throw error;
-      throw refusedFile(from, file.path, file.content.length, error.message);
-    });
+    );
     for (const [at, digest] of digests.entries()) {
       const file = read[at];
       if (file !== undefined) index.add(file.path, file.stats, { digest, size: file.content.length });
@@ -123,11 +128,45 @@ async function storeContents(
   }
 }
 
+const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** Sends a file that is too large for the memory of a server, as it is now. Undefined as in `readContent`. */
+async function storeParts(
+  from: string,
+  path: string,
+  client: BlobClient,
+): Promise<Pick<TreeFile, 'digest' | 'size' | 'parts'> | undefined> {
+  const file = await open(bytesOf(from, path), openFlags).catch((error: unknown) => vanished(from, error));
+  if (file === undefined) return undefined;
+  const hash = createHash('sha256');
+  const parts: Digest[] = [];
+  let size = 0;
+  try {
+    for (;;) {
+      const part = Buffer.allocUnsafe(partBytes);
+      let length = 0;
+      for (let count = -1; count !== 0 && length < partBytes; length += count)
+        count = (await file.read(part, length, partBytes - length, size + length)).bytesRead;
+      if (length === 0) break;
+      const bytes = part.subarray(0, length);
+      hash.update(bytes);
+      parts.push(...(await upload(client, [bytes])));
+      size += length;
+      if (length < partBytes) break;
+    }
+  } catch (error) {
+    return vanished(from, error);
+  } finally {
+    await file.close();
+  }
+  const digest: Digest = `sha256:${hash.digest('hex')}`;
+  return parts.length === 0 ? undefined : { digest, size, parts };
+}
+
 /** Undefined if the file has vanished or become something else. Follows no link, and does not wait for a pipe. */
 async function readContent(from: string, path: string): Promise<Uint8Array | undefined> {
   try {
-    const flag = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-    return await readFile(bytesOf(from, path), { flag });
+    return await readFile(bytesOf(from, path), { flag: openFlags });
   } catch (error) {
     return vanished(from, error);
   }
@@ -161,13 +200,14 @@ export async function checkWorkdir(folder: Folder): Promise<void> {
   await listFiles({ ...folder, env }, (await commitOf(folder.from, env)) !== undefined);
 }
 
-async function listFiles({ from, excluded, env }: Folder, isRepository: boolean): ReturnType<typeof measure> {
+async function listFiles({ from, excluded, env, maxBytes }: Folder, isRepository: boolean): ReturnType<typeof measure> {
   const own = await pathBelow(from, excluded);
   if (own === '') throw unusable(from, 'it is the folder of jobman itself, with its keys and database');
   const paths = isRepository ? await listWithGit(from, '', env) : await listWithoutGit(from);
   const listed = await measure(
     from,
     paths.filter((path) => path !== own && !path.startsWith(`${own}/`)),
+    maxBytes,
   );
   if (listed.files.length === 0) throw unusable(from, isRepository ? 'git ignores all its files' : 'it is empty');
   return listed;
@@ -252,7 +292,7 @@ async function pathBelow(top: string, folder: string): Promise<string> {
 
 async function listWithoutGit(from: string): Promise<readonly string[]> {
   try {
-    return await listFolder(from, '', { ignored: ignoredNames, max: workdirLimits.files });
+    return await listFolder(from, '', { ignored: ignoredNames, max: maxFiles });
   } catch (error) {
     throw unusable(from, `it cannot be read: ${messageOf(error)}`);
   }
@@ -267,9 +307,9 @@ interface ListedFile {
 async function measure(
   top: string,
   paths: readonly string[],
+  maxBytes: number,
 ): Promise<{ readonly files: readonly ListedFile[]; readonly bytes: number }> {
-  if (paths.length > workdirLimits.files)
-    throw tooLarge(top, `more than ${workdirLimits.files} files`, `${workdirLimits.files} files`, '');
+  if (paths.length > maxFiles) throw tooLarge(top, `more than ${maxFiles} files`, `${maxFiles} files`, '');
   const files: ListedFile[] = [];
   let bytes = 0;
   for (const path of paths.toSorted()) {
@@ -278,13 +318,18 @@ async function measure(
     files.push({ path, stats });
     bytes += stats.size;
   }
-  if (bytes > workdirLimits.bytes) {
+  if (bytes > maxBytes) {
     const largest = files
       .toSorted((one, other) => other.stats.size - one.stats.size)
       .slice(0, 3)
       .map(({ path, stats }) => `${Buffer.from(path, 'latin1').toString()} (${megabytes(stats.size)})`);
     const has = `${megabytes(bytes)} in ${pluralize(files.length, 'file')}`;
-    throw tooLarge(top, has, megabytes(workdirLimits.bytes), `; the largest are ${largest.join(', ')}`);
+    throw tooLarge(
+      top,
+      has,
+      `${megabytes(maxBytes)} (the setting workdir.maxMiB)`,
+      `; the largest are ${largest.join(', ')}`,
+    );
   }
   return { files, bytes };
 }
@@ -293,15 +338,6 @@ function tooLarge(from: string, has: string, limit: string, largest: string): Jo
   return new JobmanError(
     `job.workdir: ${from} has ${has}${largest}. The limit is ${limit}, because jobman copies it to every worker: exclude files with .gitignore, which needs a git repository, and keep data and checkpoints outside of the directory.`,
     exitCode.usage,
-  );
-}
-
-function refusedFile(from: string, path: string, size: number, why: string): JobmanError {
-  const name = Buffer.from(path, 'latin1').toString();
-  return new JobmanError(
-    `job.workdir: ${name} in ${from} has ${megabytes(size)}, and the server does not take it: ${why} Nothing was created.`,
-    exitCode.usage,
-    ['Keep data and checkpoints outside of the directory, as in a bucket, or exclude the file with .gitignore.'],
   );
 }
 

@@ -1,14 +1,14 @@
 // Tar: an archive in the format of GNU tar, whose names may be any bytes of any length. The usual library (tar-stream) writes
 // names as UTF-8 only.
 
-import { isLink, type TreeEntry, type TreeFile } from '../../app/tree.ts';
+import { isLink, nameOf, type TreeEntry, type TreeFile } from '../../app/tree.ts';
 
 const blockBytes = 512;
 
-/** Reads one file at a time. */
+/** Reads one piece of a file at a time. Throws if a file has another size than its entry. */
 export async function* tarOf(
   entries: readonly TreeEntry[],
-  read: (file: TreeFile) => Promise<Uint8Array>,
+  read: (file: TreeFile) => AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array> {
   for (const entry of entries) {
     const target = isLink(entry) ? entry.target : '';
@@ -18,10 +18,14 @@ export async function* tarOf(
       yield header({ name: entry.path, type: '2', mode: 0o777, size: 0, changedAtSeconds: 0, target });
       continue;
     }
-    const content = await read(entry);
-    yield header({ ...entry, name: entry.path, type: '0', size: content.length, target });
-    yield content;
-    yield Buffer.alloc(padding(content.length));
+    yield header({ ...entry, name: entry.path, type: '0', target });
+    let bytes = 0;
+    for await (const piece of read(entry)) {
+      bytes += piece.length;
+      yield piece;
+    }
+    if (bytes !== entry.size) throw new Error(`${nameOf(entry)} has ${bytes} bytes instead of ${entry.size}`);
+    yield Buffer.alloc(padding(entry.size));
   }
   yield Buffer.alloc(2 * blockBytes);
 }
