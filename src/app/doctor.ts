@@ -9,7 +9,7 @@ import { withTimeout } from './concurrency.ts';
 import { formatOtherDatabase, otherDatabaseRemedy } from './database-url.ts';
 import { JobmanError, messageOf, StoreError } from './errors.ts';
 import type { HeldTpus } from './held-tpus.ts';
-import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
+import { asClause, formatBytes, formatDate, formatDuration, formatList, pluralize } from './format.ts';
 import { formatUse } from './notifications/recipients.ts';
 import { mistakesOf } from './settings.ts';
 
@@ -323,6 +323,60 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
   return found.length > 0
     ? found
     : [ok(`${name}, jobman ${version ?? ownVersion}, runs; the lease of the database is renewed`)];
+}
+
+// ------------------------------------------------------------------------------------------ server
+
+/** The files that the settings name. */
+export interface ServerFacts {
+  readonly certificate:
+    | null
+    | { readonly path: string; readonly problems: readonly string[] }
+    | {
+        readonly path: string;
+        readonly problems: null;
+        readonly names: readonly string[];
+        readonly expiresAt: Instant;
+        /** The host of `server.oidc` that is none of the names; null if it is one, or if there is none. */
+        readonly foreignHost: string | null;
+      };
+  readonly secretsKey: null | {
+    readonly path: string;
+    readonly problem: { message: string; remedy: string | null } | null;
+  };
+}
+
+const renewalTime: Duration = 14 * day;
+
+export function checkServer({ certificate, secretsKey }: ServerFacts, now: Instant): readonly Outcome[] {
+  if (certificate === null && secretsKey === null) return [ok('the settings name no certificate and no key file')];
+  return [
+    ...(certificate === null ? [] : checkCertificate(certificate, now)),
+    ...(secretsKey === null
+      ? []
+      : [
+          secretsKey.problem === null
+            ? ok(`${secretsKey.path} encrypts the secrets`)
+            : problem(secretsKey.problem.message, secretsKey.problem.remedy),
+        ]),
+  ];
+}
+
+function checkCertificate(facts: NonNullable<ServerFacts['certificate']>, now: Instant): readonly Outcome[] {
+  const { path, problems } = facts;
+  if (problems !== null) return problems.map((line) => problem(line, null));
+  const { names, expiresAt, foreignHost } = facts;
+  if (names.length === 0) return [problem(`${path} names no host as subjectAltName, so no client accepts it`, null)];
+  const what = `${path} is for ${formatList(names)}`;
+  const until = formatDate(expiresAt, now);
+  return [
+    foreignHost === null
+      ? ok(`${what}, until ${until}`)
+      : problem(`${what}, and not for ${foreignHost}, the host of server.oidc`, null),
+    ...(expiresAt - now < renewalTime
+      ? [warning(`${path} expires on ${until}; a running server reads the renewed file by itself`, null)]
+      : []),
+  ];
 }
 
 // ------------------------------------------------------------------------------------------ notifications

@@ -6,6 +6,9 @@ import type { SettingsRule, SettingValues } from '../schema/settings.ts';
 import type { Settings } from './settings.ts';
 import { hostNameProblem, ownHost } from '../core/model/spec.ts';
 
+/** As in the image of a server. */
+export const noShell = 'the machine of the controller has no shell (/bin/sh), so it runs no program of a job itself';
+
 const sshAddress = /^(?:[A-Za-z_][\w.-]*@)?(?:[A-Za-z0-9][\w.-]*|\[[\da-fA-F:.]+\])(?::(?<port>[1-9]\d{0,4}))?$/;
 
 const host = refined(

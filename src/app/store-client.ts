@@ -65,7 +65,7 @@ export interface ClientParts {
   readonly isChange: (operation: string) => Promise<boolean>;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   readonly grants: () => Promise<readonly Grant[]>;
-  /** Starts what the cloud of a new job needs on this machine: the TPU emulator. */
+  /** Starts what a new job needs on this machine: the TPU emulator. Throws JobmanError if this machine cannot run it. */
   readonly prepareCloud?: (spec: JobSpec) => Promise<void>;
   /** A message for the user about the programs that were started since the last call; null: none was. */
   readonly startNotice?: () => string | null;

@@ -23,6 +23,14 @@ export interface TlsIdentity {
 
 /** Throws JobmanError (2) with every problem of the files. */
 export function readTls(files: TlsFiles, now: Instant): TlsIdentity {
+  return readCertificate(files, now).identity;
+}
+
+/** With the certificates: first the server's own. Throws as `readTls`. */
+export function readCertificate(
+  files: TlsFiles,
+  now: Instant,
+): { readonly identity: TlsIdentity; readonly chain: readonly X509Certificate[] } {
   const problems: string[] = [];
   const read = <T>(path: string, parse: (bytes: Buffer) => T): { bytes: Buffer; value: T } | undefined => {
     try {
@@ -48,7 +56,7 @@ export function readTls(files: TlsFiles, now: Instant): TlsIdentity {
     const identity = { cert: chain.bytes, key: key.bytes };
     try {
       createSecureContext(identity);
-      return identity;
+      return { identity, chain: chain.value };
     } catch (error) {
       // Such as a key that is too short for OpenSSL.
       problems.push(problemOf(files.certificate, error));

@@ -2,12 +2,12 @@
 
 import { openSshPool } from './ssh-pool.ts';
 import type { HostPath } from '../app/client.ts';
-import { hostsOf } from '../app/hosts.ts';
+import { hostsOf, noShell } from '../app/hosts.ts';
 import { hostLogin } from '../backends/hosts/hosts.ts';
 import { sshCommand } from '../remote/ssh-connection.ts';
 import { createSshLogins } from '../remote/ssh-logins.ts';
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
-import { connect } from 'node:net';
+import { connect, isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
@@ -23,6 +23,7 @@ import {
   checkPermissions,
   checkPrivacy,
   isOpenToOthers,
+  checkServer,
   checkSettings,
   checkSsh,
   checkVersions,
@@ -46,6 +47,7 @@ import {
   type Outcome,
   type PrivateFile,
   type ReachFacts,
+  type ServerFacts,
   type SshFacts,
   checkHost,
   hostScript,
@@ -66,7 +68,9 @@ import { settingsLayers } from '../files/settings-files.ts';
 import { maxFinishedJobs, tpuScopes, tpuSpecs } from '../app/tpus.ts';
 import { NoLoginError } from '../backends/tpu/api.ts';
 import { quote } from '../catalogue/shell.ts';
-import { second, type Duration } from '../core/model/time.ts';
+import { second, type Duration, type Instant } from '../core/model/time.ts';
+import { readCertificate, type TlsFiles } from '../files/certificates.ts';
+import { readSecretKeys } from '../files/secret-keys.ts';
 import { projectOfTable } from '../google/billing-export.ts';
 import { missingPermissions } from '../google/permissions.ts';
 import { createHttpClient, isLoopback } from '../http/client.ts';
@@ -80,6 +84,7 @@ import { findEmulator, isServedByEmulator } from './emulator-service.ts';
 import { checkLogin as requireLogin, createGoogleService, createTpuApis, serverOf } from './google-api.ts';
 import { secretFiles, secretProblems } from './notify.ts';
 import { databaseFile, databaseOf, hasDatabase } from './paths.ts';
+import { secretsKeyFile } from './secrets.ts';
 import { knownNewerVersion } from './version-check.ts';
 
 /** See `Services.doctor`. */
@@ -120,6 +125,7 @@ export function diagnose(
     versions: () => versionOutcomes(services, { projects, source }),
     ssh: requires([home], async () => checkSsh(await sshFacts(services))),
     hosts: requires([home, settings], () => hostOutcomes(services)),
+    server: requires([home, settings], async () => checkServer(await serverFacts(services), services.io.now())),
     login: loginCheck,
     endpoints,
     clock,
@@ -181,18 +187,75 @@ const maxHosts = 16;
 async function hostOutcomes(services: Services): Promise<readonly Outcome[]> {
   const { io, home } = services;
   const hosts = hostsOf(await services.settings()).filter(({ ssh }) => ssh !== null);
-  if (hosts.length === 0) return [ok('the settings name no other machine')];
+  const own = existsSync('/bin/sh') ? [] : [warning(noShell, 'jobman hosts add NAME --ssh ADDRESS')];
+  if (hosts.length === 0) return own.length > 0 ? own : [ok('the settings name no other machine')];
   const pool = openSshPool({ io, home });
   const logins = createSshLogins({ home, pool });
   try {
-    return await mapConcurrent(hosts, maxHosts, async ({ name, ssh, gpus }) => {
+    const others = await mapConcurrent(hosts, maxHosts, async ({ name, ssh, gpus }) => {
       const login = hostLogin(name, ssh ?? '', 0);
       const transport = await logins.transport(login);
       const answer = await transport.run({ script: hostScript, timeoutMs: 15 * second, maxOutputBytes: 4_096 });
       return checkHost({ name, ssh: ssh ?? '', gpus, command: sshCommand(login) }, answer);
     });
+    return [...own, ...others];
   } finally {
     pool.close();
+  }
+}
+
+// ------------------------------------------------------------------------------------------ server
+
+async function serverFacts(services: Services): Promise<ServerFacts> {
+  const { io, home } = services;
+  const settings = await services.settings();
+  const { tls, oidc } = settings.server;
+  const pathOf = (path: string) => resolveSettingPath(path, { home, userHome: io.userHome });
+  const keyFile = secretsKeyFile({ io, home, settings });
+  return {
+    certificate:
+      tls.certificate === null || tls.key === null
+        ? onlyOneFile(tls)
+        : certificateFacts(
+            { certificate: pathOf(tls.certificate), key: pathOf(tls.key) },
+            { now: io.now(), host: oidc?.url === undefined ? null : new URL(oidc.url).hostname },
+          ),
+    secretsKey: keyFile === null ? null : { path: keyFile, problem: keyFileProblem(keyFile) },
+  };
+}
+
+function onlyOneFile({ certificate, key }: Settings['server']['tls']): ServerFacts['certificate'] {
+  const path = certificate ?? key;
+  const [is, isNot] = key === null ? ['certificate', 'key'] : ['key', 'certificate'];
+  return path === null ? null : { path, problems: [`server.tls.${is} is set, and server.tls.${isNot} is not`] };
+}
+
+function certificateFacts(
+  files: TlsFiles,
+  { now, host }: { readonly now: Instant; readonly host: string | null },
+): ServerFacts['certificate'] {
+  const path = files.certificate;
+  try {
+    const { chain } = readCertificate(files, now);
+    const [own] = chain;
+    const all = (own?.subjectAltName ?? '').split(', ');
+    const names = all.flatMap((name) => /^(?:DNS|IP Address):(.*)/.exec(name)?.[1] ?? []);
+    const isNamed = host === null || (isIP(host) === 0 ? own?.checkHost(host) : own?.checkIP(host)) !== undefined;
+    const expiresAt = Math.min(...chain.map(({ validToDate }) => validToDate.getTime()));
+    return { path, problems: null, names, expiresAt, foreignHost: isNamed ? null : host };
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return { path, problems: error.lines };
+  }
+}
+
+function keyFileProblem(path: string): NonNullable<ServerFacts['secretsKey']>['problem'] {
+  try {
+    readSecretKeys(path);
+    return null;
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return { message: asClause(error.message), remedy: error.lines[0] ?? null };
   }
 }
 

@@ -9,6 +9,7 @@ import { openStore } from '../../src/store/store.ts';
 import { createServices } from '../../src/wiring/services.ts';
 import { startTestEmulator } from '../emulator/test-emulator.ts';
 import { noon, tpuSpec } from '../support/builders.ts';
+import { createCertificates } from '../support/certificates.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 function ioOf(world: World): Io {
@@ -95,6 +96,39 @@ test('an API that is disabled is one problem, with the command that enables it',
     [['tpus', 'gcloud services enable tpu.googleapis.com --project lab']],
   );
   assert.deepEqual(statesOf(found['permissions']), ['unknown']);
+});
+
+test('the files of a server are checked: dates, names, the halves of a key, and the key of the secrets', async (t) => {
+  const world = openWorld(t);
+  const [own, other] = ['own', 'other'].map((name) => createCertificates(join(world.folder, name), 'DNS:a.example'));
+  assert.ok(own !== undefined && other !== undefined);
+  const keys = join(world.folder, 'secrets.key');
+  const check = async (server: object) => {
+    writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ server }), { mode: 0o600 });
+    return (await diagnose(world))['server']?.map(({ state, message }) => `${state}: ${message}`).join('\n') ?? '';
+  };
+  mkdirSync(world.home, { mode: 0o700 });
+  assert.match(await check({}), /^ok: the settings name no certificate/);
+  writeFileSync(keys, `${Buffer.alloc(32).toString('base64')}\n`, { mode: 0o604 });
+  const tls = { certificate: own.certFile, key: own.keyFile };
+  const oidc = { issuer: 'https://login.example', client_id: 'jobman', url: 'https://b.example' };
+  assert.match(
+    await check({ tls, secrets_key: keys }),
+    /^ok: \S+crt is for a\.example, until .*\nwarning: .* expires on/,
+  );
+  assert.match(
+    await check({ tls, secrets_key: keys }),
+    /\nproblem: .*secrets\.key, .*every user of this machine can read/,
+  );
+  assert.match(await check({ tls, oidc }), /^problem: \S+ is for a\.example, and not for b\.example, the host of/);
+  assert.match(
+    await check({ tls: { ...tls, key: other.keyFile } }),
+    /^problem: .* it is the key of another certificate/,
+  );
+  assert.match(await check({ tls: { certificate: own.certFile } }), /^problem: server\.tls\.certificate is set, and/);
+  writeFileSync(keys, 'short\n');
+  chmodSync(keys, 0o600);
+  assert.match(await check({ secrets_key: keys }), /^problem: .* key 1 of the file is not 32 bytes/);
 });
 
 test('a home or a database that cannot be used is the only problem', async (t) => {

@@ -87,6 +87,11 @@ export function hostNamesOf(capacity: CapacitySpec): readonly HostName[] {
   return 'hosts' in capacity ? capacity.hosts : [];
 }
 
+/** The machines on which programs of the job run, with that of a command that drives a TPU. */
+export function programHostsOf({ capacity, command }: Pick<JobSpec, 'capacity' | 'command'>): readonly HostName[] {
+  return [...hostNamesOf(capacity), ...(command.runsOn === 'controller' ? [ownHost] : [])];
+}
+
 /** True if the command of such a job runs on this machine: also one that drives a TPU from here. */
 export function runsCommandHere(spec: Pick<JobSpec, 'capacity' | 'command'>): boolean {
   return isOnThisMachine(spec) || spec.command.runsOn === 'controller';

@@ -3,7 +3,7 @@
 
 import { chipCount } from '../../catalogue/accelerators.ts';
 import type { OwnerSpending } from '../model/observation.ts';
-import { hostNamesOf, isSimulated, ownHost, type JobSpec, type TpuSpec } from '../model/spec.ts';
+import { isSimulated, programHostsOf, type JobSpec, type TpuSpec } from '../model/spec.ts';
 import type { Instant } from '../model/time.ts';
 import type { UserName } from '../model/user.ts';
 import { ownerSpendingOf, possibleCapacity, type Grant, type HeldCapacity, type UserSpending } from './grants.ts';
@@ -103,7 +103,7 @@ export function limitProblems(
   if (foreign !== undefined && projects !== null)
     problems.push({ kind: 'project', project: foreign.project, allowed: projects });
   const { hosts } = limits;
-  const otherHost = hostsOf(request.spec).find((host) => hosts?.includes(host) === false);
+  const otherHost = programHostsOf(request.spec).find((host) => hosts?.includes(host) === false);
   if (otherHost !== undefined && hosts !== null) problems.push({ kind: 'host', host: otherHost, allowed: hosts });
   if (limits.chips !== null && !request.keepsCapacity)
     problems.push(
@@ -116,10 +116,6 @@ export function limitProblems(
   const spent = ownerSpendingOf(dailyGrant(limits), user, possibleCapacity(request.spec), spending, now);
   for (const one of spent) if (one.spentUsd >= one.budgetUsd) problems.push({ kind: 'usd_per_day', spending: one });
   return problems;
-}
-
-function hostsOf({ capacity, command }: JobSpec): readonly string[] {
-  return [...hostNamesOf(capacity), ...(command.runsOn === 'controller' ? [ownHost] : [])];
 }
 
 /** For the largest TPU that the job may request. */

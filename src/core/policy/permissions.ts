@@ -12,7 +12,7 @@ import {
   usableAllocation,
 } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
-import { hostNamesOf, ownHost, secretRefsOf, type JobSpec } from '../model/spec.ts';
+import { hostNamesOf, ownHost, programHostsOf, secretRefsOf, type JobSpec } from '../model/spec.ts';
 import { owns, ownNames, type Actor, type Role, type UserName } from '../model/user.ts';
 
 /** Commands of a job, `clean` (removes its files) and `setup` (runs one step again). */
@@ -199,8 +199,7 @@ function controllerMachineProblem(actor: Actor, operation: JobOperation, spec: J
   const isStart = starts.includes(operation);
   if (!isStart && operation !== 'setup' && operation !== 'workers') return null;
   if (actor.token === undefined || actor.role === 'admin' || actor.mayUseServerMachine === true) return null;
-  const { capacity, command } = spec;
-  if (hostNamesOf(capacity).includes(ownHost) || (isStart && command.runsOn === 'controller'))
+  if ((isStart ? programHostsOf(spec) : hostNamesOf(spec.capacity)).includes(ownHost))
     return 'a program on the machine of the server can read the secrets of all users, so only an admin, or a user whom an admin allows the host localhost, may run one there';
   const setting = secretRefsOf(spec).find((ref) => ref.kind === 'setting');
   return setting === undefined || !isStart
