@@ -5236,9 +5236,10 @@ class Operations(Connection):
         name: Optional[str] = None,
         namespace: Optional[str] = None,
         server: Optional[str] = None,
+        active: Optional[Literal[True]] = None,
     ) -> Rows[ArchivedJob]:
         """The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy answer for such a job as they do without a copy."""
-        return self._rows('GET', '/v1/archive', query={'limit': limit, 'cursor': cursor, 'name': name, 'namespace': namespace, 'server': server})
+        return self._rows('GET', '/v1/archive', query={'limit': limit, 'cursor': cursor, 'name': name, 'namespace': namespace, 'server': server, 'active': active})
 
     def archived_job(
         self,

@@ -57,10 +57,14 @@ export function createArchiveClient(
     throw forbiddenError(checked.message);
   }
   return {
-    async archivedJobs({ limit, cursor, ...query }) {
+    async archivedJobs({ limit, cursor, active, ...query }) {
       const { spanOf, withCursor } = await import('./pages.ts');
       const found = await clusters.jobs(query, spanOf('archive', omitUndefined({ limit, cursor })));
-      return withCursor('archive', await readable(found), found.next);
+      const jobs = await readable(found);
+      if (active === undefined || jobs.length === 0) return withCursor('archive', jobs, found.next);
+      const { mayBeActive } = await import('./cluster/archive.ts');
+      const rows = jobs.filter((one) => !one.hidden && mayBeActive(one));
+      return withCursor('archive', rows, found.next);
     },
     archivedJob: find,
     async archivedEvents(uid, page = {}) {

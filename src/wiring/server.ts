@@ -111,6 +111,7 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
   const files = [settingsFile(home), ...[template, explicit].flatMap((path) => path ?? [])];
   let seen = fingerprintOf(files);
   const shared: SharedClusters = new Map();
+  let hasArchive = false;
   async function renew(): Promise<void> {
     const next = openServices();
     try {
@@ -154,7 +155,14 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
       const namedSecret = async (name: string) => current.namedSecret(name, actor.user);
       const cluster = async (options: ClusterOptions) =>
         (await import('./cluster.ts')).openSharedCluster(current, options, shared);
-      return clusterAccessFor(actor, { ...current, client, namedSecret, cluster }, parts);
+      const clusterSubmissions = async () => {
+        const submissions = await current.clusterSubmissions();
+        // Those of another server of the database too.
+        hasArchive ||= submissions.isUsed || (await parts.clusters.jobs({})).length > 0;
+        return { ...submissions, isUsed: hasArchive };
+      };
+      const own = { client, namedSecret, cluster, clusterSubmissions };
+      return clusterAccessFor(actor, { ...current, ...own }, parts);
     },
     settings: () => current.settings(),
     async close() {

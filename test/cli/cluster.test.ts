@@ -594,8 +594,9 @@ suite('list', () => {
     assert.equal((await listed(['-A', '--watch'])).code, 2);
   });
 
-  test('counts open jobs that were submitted to other namespaces', async () => {
-    const { err } = await listed([], [jobIn('vision'), jobIn('quota'), { ...jobIn('quota'), uid: 'x' }]);
+  test('counts the own open jobs that were submitted to other namespaces', async () => {
+    const foreign = { ...jobIn('quota'), uid: 'y', owner: 'eve' };
+    const { err } = await listed([], [jobIn('vision'), jobIn('quota'), { ...jobIn('quota'), uid: 'x' }, foreign]);
     assert.match(err, /note: you have 2 jobs in lab\/quota: jobman list --context lab -n quota\n/);
     assert.doesNotMatch(err, /in lab\/vision/);
     assert.doesNotMatch((await listed(['-A'], [jobIn('quota')])).err, /quota/);

@@ -373,9 +373,7 @@ async function ignoreTimeout(signal: AbortSignal, work: () => Promise<void>): Pr
 /** The actor's unfinished jobs that were submitted from here, by their context and namespace. */
 export async function countSubmitted(parts: Parameters<typeof archivedJobs>[0]): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
-  const active = (await archivedJobs(parts, {})).filter(
-    (one) => !one.hidden && one.object !== null && mayBeActive(one),
-  );
+  const active = (await archivedJobs(parts, { active: true })).filter(({ object }) => object !== null);
   if (active.length === 0) return counts;
   const owners = ownerLabels(await (await parts.client()).whoAmI());
   for (const archived of active) {

@@ -185,6 +185,8 @@ export interface ArchiveQuery {
   readonly name?: string;
   readonly namespace?: string;
   readonly server?: string;
+  /** Only jobs of the list that may still run. */
+  readonly active?: true;
 }
 
 /** Every method may throw StoreError. */
