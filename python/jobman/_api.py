@@ -39,6 +39,8 @@ Problem = TypedDict("Problem", {
     "problems": "List[ManifestProblem]",
     "reasons": "List[str]",
     "refusedFor": "Union[str, None]",
+    # In seconds, if a part that is needed does not answer now: the same request may succeed then.
+    "retryAfter": "Union[float, None]",
 })
 
 AccessChange_1 = TypedDict("AccessChange_1", {

@@ -13,6 +13,9 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 _max_tries = 3
 _pause_seconds = 0.3
+#: After an answer that the server, or its database, cannot serve the request now: 16 s.
+_max_tries_if_busy = 9
+_busy_seconds = 2
 _block_size = 64 * 1024
 _loopback = ("localhost", "127.0.0.1", "::1")
 
@@ -224,6 +227,10 @@ class Connection:
             try:
                 return self._opener.open(request, timeout=self._timeout)
             except urllib.error.HTTPError as error:
+                if may_repeat and error.headers.get("retry-after") and tries < _max_tries_if_busy:
+                    error.close()
+                    time.sleep(_busy_seconds)
+                    continue
                 with error:
                     raise self._error(error.code, error.headers, error.read()) from None
             except (OSError, HTTPException) as error:

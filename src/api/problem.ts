@@ -18,6 +18,8 @@ export interface Problem {
   readonly problems: readonly ManifestProblem[];
   readonly reasons: readonly string[];
   readonly refusedFor: string | null;
+  /** In seconds, if a part that is needed does not answer now: the same request may succeed then. */
+  readonly retryAfter: number | null;
 }
 
 const statuses: Readonly<Record<number, number>> = {
@@ -29,7 +31,7 @@ const statuses: Readonly<Record<number, number>> = {
 
 /** `status`: instead of the one that follows from the exit code. */
 export function toProblem(error: JobmanError, status?: number): Problem {
-  const { message, code, errorCode, lines, problems, reasons, refusedFor } = error;
+  const { message, code, errorCode, lines, problems, reasons, refusedFor, retryAfter } = error;
   const ownStatus = status ?? (errorCode === 'forbidden' ? 403 : (statuses[code] ?? 500));
   return {
     type: 'about:blank',
@@ -42,17 +44,28 @@ export function toProblem(error: JobmanError, status?: number): Problem {
     problems,
     reasons,
     refusedFor,
+    retryAfter,
   };
 }
 
 /** The error of a document; undefined if the value is not such a document. */
 export function fromProblem(value: unknown): JobmanError | undefined {
-  const { detail, exitCode: code, code: errorCode, lines, problems, reasons, refusedFor } = value as Partial<Problem>;
+  const {
+    detail,
+    exitCode: code,
+    code: errorCode,
+    lines,
+    problems,
+    reasons,
+    refusedFor,
+    ...rest
+  } = value as Partial<Problem>;
   if (typeof detail !== 'string' || typeof code !== 'number') return undefined;
   return new JobmanError(detail, code, lines, {
     ...(errorCode === undefined ? {} : { errorCode }),
     ...(problems === undefined ? {} : { problems }),
     ...(reasons === undefined ? {} : { reasons }),
     ...(typeof refusedFor === 'string' ? { refusedFor } : {}),
+    ...(typeof rest.retryAfter === 'number' ? { retryAfter: rest.retryAfter } : {}),
   });
 }

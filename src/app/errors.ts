@@ -53,6 +53,7 @@ interface ErrorDetails extends ErrorOptions {
   readonly problems?: readonly ManifestProblem[];
   readonly reasons?: readonly string[];
   readonly refusedFor?: UserName;
+  readonly retryAfter?: number | null;
 }
 
 /** An expected failure: a message for the user and the exit code. Any other thrown error is a bug. */
@@ -66,6 +67,8 @@ export class JobmanError extends Error {
   readonly reasons: readonly string[];
   /** The owner of the job, if the actor may not do what the owner may; otherwise null. */
   readonly refusedFor: UserName | null;
+  /** In seconds, if a part that is needed does not answer now: the same request may succeed then. Else null. */
+  readonly retryAfter: number | null;
 
   constructor(message: string, code: number, lines: readonly string[] = [], details: ErrorDetails = {}) {
     super(message, details);
@@ -76,6 +79,7 @@ export class JobmanError extends Error {
     this.problems = details.problems ?? [];
     this.reasons = details.reasons ?? [];
     this.refusedFor = details.refusedFor ?? null;
+    this.retryAfter = details.retryAfter ?? null;
   }
 }
 
@@ -117,8 +121,11 @@ export type StoreErrorKind =
 export class StoreError extends JobmanError {
   readonly kind: StoreErrorKind;
 
-  constructor(kind: StoreErrorKind, message: string, lines: readonly string[] = [], options?: ErrorOptions) {
-    super(message, exitCode.unreachable, lines, options);
+  constructor(kind: StoreErrorKind, message: string, lines: readonly string[] = [], details: ErrorDetails = {}) {
+    super(message, exitCode.unreachable, lines, {
+      ...details,
+      retryAfter: kind === 'busy' ? 1 : (details.retryAfter ?? null),
+    });
     this.name = 'StoreError';
     this.kind = kind;
   }

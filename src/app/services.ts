@@ -194,6 +194,8 @@ export interface ServerChoice {
   readonly ignoresCurrent?: boolean;
   /** Called before a request that changes something on the server. */
   readonly beforeChange?: (server: ServerInUse) => void;
+  /** Called when a request waits for the server, with the reason. */
+  readonly onWait?: (message: string) => void;
 }
 
 /** The key of the secrets in the database. Each method throws JobmanError, and may be repeated after a kill. */

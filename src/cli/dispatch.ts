@@ -24,6 +24,7 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
       named: given.server,
       ignoresCurrent: found.command.usesHome === 'always',
       beforeChange: noteServer(cli),
+      onWait: cli.note,
     });
     await requireThisMachine(found.command, services);
     const body = await found.command.load(program);

@@ -49,6 +49,8 @@ export interface HttpClientParts {
   readonly beforeChange?: () => void;
   /** Ends the wait for a server that restarts. */
   readonly onSignal?: OnSignal;
+  /** Called once such a wait is longer than a second, with the reason. */
+  readonly onWait?: (message: string) => void;
   /** The next step if the server refuses the token. */
   readonly tokenRemedy?: string;
 }
@@ -66,14 +68,16 @@ const retry = {
 } as const;
 /** Some answers come from clouds. */
 const limits = { answer: 3 * minute, total: 10 * minute, bytes: 256 * 1024 * 1024 } as const;
-/** Of a read or a stream, after its first failure: 16 seconds in total. */
-const restart = { maxTries: 10, initialDelay: 300, maxDelay: 2 * second } as const;
+/** Waits from the first failure on, in total: for a server that restarts, and for one whose database does not answer. */
+const maxRestart: Duration = 16 * second;
+const maxOutage: Duration = 30 * second;
+/** The same for a read of a command that has worked before: it follows jobs. */
+const maxOutageOfFollower: Duration = 5 * minute;
+const restart = { initialDelay: 300, maxDelay: 2 * second, notedAfter: second } as const;
 /** After a signal. Most commands end a read by themselves as soon as it is answered. */
 const leaveMs: Duration = second;
 /** Without a server at its address, or with one that ends. */
 const downErrors: readonly string[] = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
-
-const restartPause = (failures: number): Duration => Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay);
 
 type Resumption = 'cursor' | 'count' | 'start';
 
@@ -102,10 +106,10 @@ export interface ServerClient extends Client {
 
 /** Connects with the first call. */
 export function createServerClient(parts: HttpClientParts): ServerClient {
-  const { server, token, version, ca = null, env, beforeChange, tokenRemedy } = parts;
-  const given = { ca, tokenRemedy };
+  const { server, token, version, ca = null, env, beforeChange } = parts;
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
-  const send = waitingForRestarts(http, server, parts.onSignal);
+  const patience = createPatience(parts.onWait);
+  const send = waitingForRestarts(http, parts, patience);
 
   function requestFor(route: Route, values: Values, more: More = {}): HttpRequest {
     const { path, body, type } = encodeArguments(route, values, more);
@@ -126,7 +130,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   /** `mayRepeat`: done twice, it has the effect of once. */
   async function call(route: Route, values: Values, mayRepeat = !route.changes, more: More = {}): Promise<unknown> {
     const reply = await send(requestFor(route, values, more), mayRepeat);
-    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, given);
+    if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, parts);
     if (reply.status === 204) return undefined;
     if (!isOfType(reply, route)) throw foreignAnswer(reply, server);
     if (route.answer === 'bytes') return reply.bytes;
@@ -140,7 +144,8 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
 
   async function open(route: Route, request: HttpRequest, over: AbortSignal): Promise<StreamReply> {
     const reply = await http.open({ ...request, signal: over });
-    if (reply instanceof NoReply || 'bytes' in reply) throw failureOf(reply, server, given);
+    if (reply instanceof NoReply || 'bytes' in reply) throw failureOf(reply, server, parts);
+    patience.served();
     if (isOfType(reply, route)) return reply;
     throw foreignAnswer({ ...reply, bytes: await readBody(reply.stream, maxForeignBytes) }, server);
   }
@@ -188,7 +193,13 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
       if (route.changes) beforeChange?.();
       if (route.answer === 'events' || route.answer === 'chunks')
         return untilLeft((over) =>
-          resume((after) => readOnce(route, values, after, over), resumptionOf(operation, values), over, server),
+          resume(
+            (after) => readOnce(route, values, after, over),
+            resumptionOf(operation, values),
+            over,
+            server,
+            patience,
+          ),
         );
       if (route.answer === 'rows') return readRows((more) => call(route, values, true, more), route, values);
       if (operation === 'create') return create(route, values[0] as CreateRequest);
@@ -215,16 +226,53 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
   };
 }
 
+/** The waits of requests for one server. */
+function createPatience(onWait: (message: string) => void = () => undefined) {
+  let hasServed = false;
+  let isNoted = false;
+  return {
+    get hasServed() {
+      return hasServed;
+    },
+    served(): void {
+      hasServed = true;
+      isNoted = false;
+    },
+    /** Waits before the next try. False if the tries have lasted too long. Rejects at the signal. */
+    async wait({ failures, since, isRead }: Tries, { message, retryAfter }: JobmanError, signal: AbortSignal) {
+      const elapsed = performance.now() - since;
+      const limit = retryAfter === null ? maxRestart : hasServed && isRead ? maxOutageOfFollower : maxOutage;
+      if (elapsed >= limit) return false;
+      if (elapsed >= restart.notedAfter && !isNoted) {
+        isNoted = true;
+        onWait(`Waiting for the server: ${message}`);
+      }
+      await sleep(Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay), undefined, { signal });
+      return true;
+    },
+  };
+}
+
+/** Those of one request since it succeeded last. */
+interface Tries {
+  readonly failures: number;
+  readonly since: Duration;
+  readonly isRead: boolean;
+}
+
+type Patience = ReturnType<typeof createPatience>;
+
 /**
- * A request that may be repeated waits for a server that has answered before: it may restart while a command follows a job
- * or uploads files. A signal ends the wait, after a short time in which the server may still answer.
+ * Every request waits while the server answers that its database does not: the server has done nothing. One that may be
+ * repeated also waits for a server that has worked before, because it may restart while a command follows a job or uploads
+ * files. A signal ends the wait, after a short time in which the server may still answer.
  */
 function waitingForRestarts(
   http: HttpClient,
-  server: string,
-  onSignal: OnSignal = () => () => undefined,
+  parts: HttpClientParts,
+  patience: Patience,
 ): (request: HttpRequest, mayRepeat: boolean) => Promise<Reply | NoReply> {
-  let hasAnswered = false;
+  const { server, onSignal = () => () => undefined } = parts;
   // One listener for all requests in progress: a command may send many at once.
   const leavers = new Set<() => void>();
   let stopListening: () => void;
@@ -236,7 +284,7 @@ function waitingForRestarts(
       if (leavers.size === 0) stopListening();
     };
   }
-  async function read(request: HttpRequest): Promise<Reply | NoReply> {
+  return async (request, mayRepeat) => {
     const over = new AbortController();
     let isDown = false;
     let leaving: NodeJS.Timeout | undefined;
@@ -244,13 +292,19 @@ function waitingForRestarts(
       if (isDown || leaving !== undefined) over.abort();
       leaving ??= setTimeout(() => over.abort(), leaveMs);
     });
+    const [since, isRead] = [performance.now(), request.method === 'GET'];
     try {
       for (let failures = 0; ; failures += 1) {
         const reply = await http.request({ ...request, signal: over.signal });
-        hasAnswered ||= !(reply instanceof NoReply);
-        isDown = reply instanceof NoReply && downErrors.includes(reply.reason ?? '');
-        if (!isDown || !hasAnswered || failures >= restart.maxTries) return reply;
-        await sleep(restartPause(failures), undefined, { signal: over.signal });
+        const isUnavailable = !(reply instanceof NoReply) && reply.status === 503 && 'retry-after' in reply.headers;
+        if (!(reply instanceof NoReply) && !isUnavailable) patience.served();
+        const isGone = reply instanceof NoReply && downErrors.includes(reply.reason ?? '');
+        isDown = isUnavailable || (isGone && mayRepeat && patience.hasServed);
+        if (
+          !isDown ||
+          !(await patience.wait({ failures, since, isRead }, failureOf(reply, server, parts), over.signal))
+        )
+          return reply;
       }
     } catch (error) {
       if (!over.signal.aborted) throw error;
@@ -260,12 +314,6 @@ function waitingForRestarts(
       release();
       clearTimeout(leaving);
     }
-  }
-  return async (request, mayRepeat) => {
-    if (mayRepeat) return read(request);
-    const reply = await http.request(request);
-    hasAnswered ||= !(reply instanceof NoReply);
-    return reply;
   };
 }
 
@@ -368,9 +416,11 @@ async function* resume(
   resumption: Resumption | null,
   over: Leaving,
   server: string,
+  patience: Patience,
 ): AsyncGenerator<unknown, void> {
   let cursor: string | undefined;
   let count = 0;
+  let since = 0;
   for (let failures = 0; ; failures += 1) {
     let repeated = resumption === 'count' ? count : 0;
     try {
@@ -387,9 +437,11 @@ async function* resume(
       return;
     } catch (error) {
       const mayContinue = resumption === 'cursor' ? cursor !== undefined : resumption !== null && over.hasBegun;
-      if (!mayContinue || failures >= restart.maxTries || !isBroken(error)) throw asFailure(error, server);
+      const failure = asFailure(error, server);
+      if (!mayContinue || !(failure instanceof JobmanError) || !isBroken(error)) throw failure;
+      if (failures === 0) since = performance.now();
+      if (!(await patience.wait({ failures, since, isRead: true }, failure, over.signal))) throw failure;
     }
-    await sleep(restartPause(failures), undefined, { signal: over.signal });
   }
 }
 
@@ -411,7 +463,7 @@ function isOfType({ headers }: Reply | StreamReply, { answer }: Route): boolean 
 export function failureOf(
   reply: Reply | NoReply,
   server: string,
-  { ca, tokenRemedy }: { readonly ca: string | null | undefined; readonly tokenRemedy?: string | undefined },
+  { ca, tokenRemedy }: { readonly ca?: string | null | undefined; readonly tokenRemedy?: string | undefined },
 ): JobmanError {
   if (reply instanceof NoReply) return noAnswer(reply, server, typeof ca === 'string');
   if (reply.headers['content-type']?.startsWith(problemType) === true) {
@@ -466,7 +518,7 @@ function brokenStream(server: string): JobmanError {
 }
 
 function isBroken(error: unknown): boolean {
-  return !(error instanceof JobmanError) || error.cause instanceof NoReply;
+  return !(error instanceof JobmanError) || error.cause instanceof NoReply || error.retryAfter !== null;
 }
 
 /** Node's error of a stream, such as "aborted", says nothing to people. */

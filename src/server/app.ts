@@ -2,6 +2,7 @@
 
 import type { HttpBindings } from '@hono/node-server';
 import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Hono, type Context, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
@@ -9,13 +10,13 @@ import { problemType, toProblem } from '../api/problem.ts';
 import { answerTypes, apiRoutes, type ApiOperation, type Route } from '../api/routes.ts';
 import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, LogPart } from '../app/client.ts';
-import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { exitCode, JobmanError, StoreError, usageError } from '../app/errors.ts';
 import { maxPage, type Rows } from '../app/pages.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
 import type { Actor } from '../core/model/user.ts';
 import type { ClusterAccess } from '../app/cluster/cluster-client.ts';
 import type { LabClient } from '../lab/lab-client.ts';
-import type { Duration } from '../core/model/time.ts';
+import { second, type Duration } from '../core/model/time.ts';
 import { readArguments } from './arguments.ts';
 import { bodyLimits, BodyTooLarge, readBody } from './body.ts';
 import { createLimits, defaultLimits, Overload, type ServerLimits } from './limits.ts';
@@ -133,18 +134,25 @@ export function createApp(parts: AppParts): Hono<Env> {
     const method = client[name as keyof typeof client] as unknown as (...given: readonly unknown[]) => unknown;
     if (route.answer === 'events' || route.answer === 'chunks')
       context.env.outgoing.once('close', limits.openStream(context.get('actor').user));
-    const answer = method.apply(client, [...values]);
+    try {
+      return await answer(method.apply(client, [...values]), route, context);
+    } catch (error) {
+      throw mayRepeat(operation, route, values) ? error : withoutRetry(error);
+    }
+  }
+
+  async function answer(result: unknown, route: Route, context: Context<Env>): Promise<Response> {
     if (route.answer === 'events')
-      return answerEvents(await startReading(answer as AsyncIterable<unknown>), route, context);
+      return answerEvents(await startReading(result as AsyncIterable<unknown>), route, context);
     if (route.answer === 'chunks') {
-      const reading = await startReading(answer as AsyncIterable<Uint8Array>);
+      const reading = await startReading(result as AsyncIterable<Uint8Array>);
       const broken = (): void => void context.env.outgoing.destroy();
       const expected = (error: unknown): JobmanError => expectedError(error, parts);
       return context.body(byteStream(reading, { broken, expected }), 200, {
         'content-type': answerTypes[route.answer],
       });
     }
-    return answerValue(await (answer as Promise<unknown>), route, context);
+    return answerValue(await (result as Promise<unknown>), route, context);
   }
 
   async function clientFor(family: string | undefined, actor: Actor): Promise<object> {
@@ -240,12 +248,28 @@ function routeOf(context: Context): string {
 
 /** For probes, from any address and without a token. */
 function addHealthRoutes(app: Hono<Env>, parts: AppParts): void {
+  /** One for all probes that come while the database does not answer. */
+  let check: Promise<void> | undefined;
   app.get('/healthz', (context) => context.text('ok\n'));
   app.get('/readyz', async (context) => {
     if (parts.stopping.aborted) throw new JobmanError('The server is stopping.', exitCode.unreachable);
-    await parts.ready();
+    check ??= parts.ready().finally(() => (check = undefined));
+    await inTime(check);
     return context.text('ok\n');
   });
+}
+
+/** Before probes give up, so that they get the reason. */
+const readyTimeoutMs: Duration = 3 * second;
+
+async function inTime(check: Promise<void>): Promise<void> {
+  const over = new AbortController();
+  const late = sleep(readyTimeoutMs, undefined, { signal: over.signal }).then(() => {
+    throw new JobmanError(`The database has not answered for ${readyTimeoutMs / second} s.`, exitCode.unreachable, [], {
+      retryAfter: 1,
+    });
+  });
+  await Promise.race([check, late]).finally(() => over.abort());
 }
 
 class NoToken extends JobmanError {
@@ -261,6 +285,18 @@ class NoToken extends JobmanError {
 function statusOf(error: unknown): number | undefined {
   if (error instanceof Overload) return error.status;
   return error instanceof NoToken ? 401 : error instanceof BodyTooLarge ? 413 : undefined;
+}
+
+/** Done twice, the request has the effect of once. */
+function mayRepeat(operation: ApiOperation, route: Route, [first]: readonly unknown[]): boolean {
+  if (!route.changes || route.method !== 'POST') return true;
+  return operation === 'create' && (first as CreateRequest).idempotencyKey !== undefined;
+}
+
+/** The operation may have done a part of its work, so a client must not repeat it by itself. */
+function withoutRetry(error: unknown): unknown {
+  if (!(error instanceof StoreError)) return error;
+  return new JobmanError(error.message, error.code, error.lines, { cause: error });
 }
 
 /** An unexpected error is a bug: the log has its stack, and the answer only the id of that entry. */
@@ -300,7 +336,7 @@ function withVersions(error: JobmanError, context: Context<Env>, own: string): J
 function answerProblem(context: Context<Env>, error: JobmanError, status?: number): Response {
   const problem = toProblem(error, status);
   if (problem.status === 401) context.header('www-authenticate', 'Bearer');
-  if (error instanceof Overload) context.header('retry-after', String(error.retryAfter));
+  if (error.retryAfter !== null) context.header('retry-after', String(error.retryAfter));
   // The rest of the body is not read.
   if (problem.status === 413 || error instanceof Overload) context.header('connection', 'close');
   return context.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, { 'content-type': problemType });

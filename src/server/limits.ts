@@ -46,14 +46,11 @@ export const defaultLimits: ServerLimits = {
 export class Overload extends JobmanError {
   /** 429: the sender asks too much; 503: all senders together do. */
   readonly status: 429 | 503;
-  /** In seconds. */
-  readonly retryAfter: number;
 
   constructor(message: string, status: 429 | 503, retryAfter: Duration) {
-    super(message, exitCode.unreachable);
+    super(message, exitCode.unreachable, [], { retryAfter: Math.max(1, Math.ceil(retryAfter / second)) });
     this.name = 'Overload';
     this.status = status;
-    this.retryAfter = Math.max(1, Math.ceil(retryAfter / second));
   }
 }
 

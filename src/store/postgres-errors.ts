@@ -79,7 +79,8 @@ export function postgresError(name: string, error: unknown): unknown {
   const [kind, message, lines = []] = failure;
   const database = quote(decodeURIComponent(name.replace(/^.*\//u, '')));
   const shown = lines.map((line) => line.replace('DATABASE_NAME', () => database));
-  return new StoreError(kind, message(name, reason), shown, { cause: error });
+  const retryAfter = failure === unreachable || failure === notWritable ? 2 : null;
+  return new StoreError(kind, message(name, reason), shown, { cause: error, retryAfter });
 }
 
 type Failure = readonly [
@@ -199,10 +200,13 @@ export function isRepeatable(error: unknown): boolean {
   return ['40001', '40P01'].includes(codeOf(error) ?? '') || mustReconnect(error);
 }
 
-/** True for a lost connection, and for one with statements that were prepared before a table got other columns. */
+/**
+ * True for a lost connection, for one with statements that were prepared before a table got other columns, and for one
+ * to a server that is now a standby: only another connection finds the one that took over.
+ */
 export function mustReconnect(error: unknown): boolean {
   const isOutdated = codeOf(error) === '0A000' && messageOfServer(error).includes('cached plan');
-  return isOutdated || isConnectionLost(error);
+  return isOutdated || codeOf(error) === '25006' || isConnectionLost(error);
 }
 
 function codeOf(error: unknown): string | undefined {

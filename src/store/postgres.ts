@@ -121,7 +121,12 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
         client.release(true);
       }
     },
-    requireUsable: async () => requireUsable(await reader(), named),
+    async requireUsable() {
+      const current = await reader();
+      await requireUsable(current, named);
+      // Changes nothing, and is refused where every change would be.
+      if (!readOnly) await sql`update meta set value = value where 1 = 0`.execute(current);
+    },
     toStoreError: (error) => postgresError(named.name, error),
     inSequence: createLimiter(1),
     async notify(wakeUp) {

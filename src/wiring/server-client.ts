@@ -82,7 +82,7 @@ export function openServerClient(
   io: Pick<Io, 'env' | 'onSignal' | 'version'>,
   server: ServerInUse,
   user: UserName | null,
-  beforeChange: () => void,
+  calls: Pick<HttpClientParts, 'beforeChange' | 'onWait'>,
 ): ServerClient {
   const onSignal = (call: () => void) => io.onSignal(call);
   if (user !== null)
@@ -90,7 +90,7 @@ export function openServerClient(
       `On a server, the token decides who you are: unset ${userEnvVariable}, which is ${user}.`,
       localRemedies(server.chosenBy),
     );
-  return createServerClient({ ...httpPartsOf(io, server), beforeChange, onSignal });
+  return createServerClient({ ...httpPartsOf(io, server), ...calls, onSignal });
 }
 
 export function httpPartsOf(

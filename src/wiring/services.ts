@@ -211,7 +211,8 @@ function clientServices(services: () => LabServices): ServerServices {
       const server = await services().server();
       if (server !== null) {
         const { openServerClient } = await import('./server-client.ts');
-        return openServerClient(io, server, user, () => choice.beforeChange?.(server));
+        const { beforeChange = () => undefined, onWait = () => undefined } = choice;
+        return openServerClient(io, server, user, { beforeChange: () => beforeChange(server), onWait });
       }
       clients ??= import('./client.ts').then(({ createLocalClients }) => createLocalClients(services()));
       return (await clients)(user);

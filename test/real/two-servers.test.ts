@@ -3,118 +3,22 @@
 // twice. JOBMAN_KILLS is the number of faults, JOBMAN_KILLS_SEED their seed.
 
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createChance } from '../../sim/chance.ts';
 import { schemaVersion } from '../../src/store/database.ts';
 import { eventually } from '../support/eventually.ts';
-import { jobmanCommand } from '../support/jobman.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
+import { openPostgresProxy, remoteEnv, serverOf, type ServerProcess } from '../support/postgres-servers.ts';
 import { requirePostgres } from '../support/postgres.ts';
 import { root } from '../support/root.ts';
 
 const faults = Number(process.env['JOBMAN_KILLS'] ?? 12);
 const seed = Number(process.env['JOBMAN_KILLS_SEED'] ?? 1);
 const maxTakeoverMs = 10_000;
-
-/** A socket of PostgreSQL in a folder of its own. A cut connection delivers nothing, and its ends notice nothing. */
-async function openProxy(world: JobWorld, name: string, target: string) {
-  const folder = join(world.folder, name);
-  mkdirSync(folder);
-  const pairs = new Set<readonly [Socket, Socket]>();
-  let isCut = false;
-  const server = createServer((from) => {
-    const to = connect(target);
-    const pair = [from, to] as const;
-    pairs.add(pair);
-    for (const [one, other] of [pair, pair.toReversed() as [Socket, Socket]]) {
-      one.on('data', (bytes) => other.write(bytes));
-      one.on('error', () => undefined);
-      one.on('close', () => {
-        other.destroy();
-        pairs.delete(pair);
-      });
-      if (isCut) one.pause();
-    }
-  });
-  await once(server.listen(join(folder, '.s.PGSQL.5432')), 'listening');
-  const change = (cut: boolean): void => {
-    isCut = cut;
-    for (const one of [...pairs].flat()) {
-      if (cut) one.pause();
-      else one.resume();
-    }
-  };
-  world.atEnd(() => {
-    for (const one of [...pairs].flat()) one.destroy();
-    server.close();
-  });
-  return { folder, change };
-}
-
-interface Server {
-  readonly name: string;
-  readonly url: string;
-  readonly home: string;
-  /** With another program, such as a newer version. */
-  readonly start: (program?: readonly string[]) => Promise<void>;
-  readonly proxy: Awaited<ReturnType<typeof openProxy>>;
-  child: ChildProcess | undefined;
-}
-
-function serverIn(
-  world: JobWorld,
-  given: Pick<Server, 'name' | 'home' | 'proxy'> & { port: number; database: string },
-): Server {
-  const { name, home, proxy, port, database } = given;
-  const server: Server = {
-    name,
-    home,
-    proxy,
-    url: `http://127.0.0.1:${port}`,
-    child: undefined,
-    async start(program = jobmanCommand) {
-      const [file = '', ...args] = program;
-      const child = spawn(file, [...args, 'server', '--listen', `127.0.0.1:${port}`], {
-        cwd: world.folder,
-        env: {
-          ...world.env,
-          JOBMAN_HOME: home,
-          JOBMAN_DATABASE: `postgres://postgres@localhost/${database}?host=${proxy.folder}`,
-        },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      });
-      server.child = child;
-      for (const stream of [child.stdout, child.stderr])
-        stream.on('data', (bytes: Buffer) => appendFileSync(join(home, 'server.log'), bytes));
-      const isReady = () =>
-        fetch(`${server.url}/readyz`).then(
-          ({ ok }) => ok,
-          () => false,
-        );
-      assert.ok(await eventually(isReady, { withinMs: 60_000 }), `${name} does not start`);
-    },
-  };
-  world.atEnd(async () => {
-    const { child } = server;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    child.kill('SIGCONT');
-    child.kill('SIGTERM');
-    await once(child, 'exit');
-  });
-  return server;
-}
-
-const remoteEnv = ({ url }: Server, token: string) => ({
-  JOBMAN_SERVER: url,
-  JOBMAN_TOKEN: token,
-  JOBMAN_DATABASE: '',
-});
 
 const kinds = ['kill', 'stop', 'cut'] as const;
 
@@ -159,12 +63,12 @@ async function setUp(t: TestContext, data: 'bucket' | 'folder') {
   const port = 20_000 + (process.pid % 10_000) * 2;
   const servers = await Promise.all(
     [world.home, other].map(async (home, index) =>
-      serverIn(world, {
+      serverOf(world, {
         name: `server ${index + 1}`,
         home,
         port: port + index,
         database: name,
-        proxy: await openProxy(world, `socket-${index}`, target),
+        proxy: await openPostgresProxy(world, `socket-${index}`, target),
       }),
     ),
   );
@@ -188,8 +92,8 @@ test(`two servers on one database run jobs through ${faults} kills, stops and cu
   const created: string[] = [first];
   const takeovers: number[] = [];
   let preempted = 0;
-  const remote = (server: Server) => remoteEnv(server, token);
-  async function create(server: Server): Promise<void> {
+  const remote = (server: ServerProcess) => remoteEnv(server, token);
+  async function create(server: ServerProcess): Promise<void> {
     const { code, stdout, stderr } = await world.jobman(['create', manifest, '--quiet', '--yes'], {
       env: remote(server),
     });
@@ -212,7 +116,7 @@ test(`two servers on one database run jobs through ${faults} kills, stops and cu
     const began = performance.now();
     if (kind === 'kill') child.kill('SIGKILL');
     else if (kind === 'stop') child.kill('SIGSTOP');
-    else victim.proxy.change(true);
+    else victim.proxy.cut(true);
     // The other one serves and creates meanwhile.
     const serving = victim === leading ? follower : leading;
     if (wasLeading) {
@@ -227,7 +131,7 @@ test(`two servers on one database run jobs through ${faults} kills, stops and cu
     await sleep(chance.between(0, 2_000));
     if (kind === 'kill') await victim.start();
     else if (kind === 'stop') child.kill('SIGCONT');
-    else victim.proxy.change(false);
+    else victim.proxy.cut(false);
   }
 
   const env = remote((await eventually(leader, { withinMs: maxTakeoverMs })) ?? assert.fail('no server leads'));
@@ -287,14 +191,14 @@ test('servers are upgraded one after the other, with a migration in between, whi
   const [old, next] = servers;
   assert.ok(old !== undefined && next !== undefined);
   await old.start();
-  const create = async (server: Server) => {
+  const create = async (server: ServerProcess) => {
     const env = remoteEnv(server, token);
     const { code, stdout, stderr } = await world.jobman(['create', manifest, '--quiet', '--yes'], { env });
     return { code, id: stdout.trim(), stderr };
   };
   const running = await create(old);
   assert.equal(running.code, 0, running.stderr);
-  const phase = async (server: Server) => {
+  const phase = async (server: ServerProcess) => {
     const { stdout } = await world.runOk(['show', running.id, '--json'], { env: remoteEnv(server, token) });
     return JSON.parse(stdout) as { readonly phase: string; readonly attempts: readonly unknown[] };
   };

@@ -67,6 +67,7 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
   services.useServer({
     named: row.takes.raw === true ? thisMachine : flags.server,
     beforeChange: noteServer(ownCli),
+    onWait: ownCli.note,
   });
   const tokenUser = await userOfServer(row, flags, services);
   const lab = await services.lab();

@@ -1,0 +1,135 @@
+// Faults of PostgreSQL below running servers: commands wait and say why, probes get the reason, nothing is lost or done
+// twice, and no server needs a restart.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import pg from 'pg';
+import { eventually } from '../support/eventually.ts';
+import type { RunningCommand } from '../support/jobman.ts';
+import { openJobWorld } from '../support/jobs.ts';
+import { openPostgresProxy, remoteEnv, serverOf } from '../support/postgres-servers.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+
+const socketOf = (url: string): string => join(new URL(url).searchParams.get('host') ?? '', '.s.PGSQL.5432');
+
+/** A server that runs, with commands that use it. */
+async function setUp(t: TestContext, postgres: PostgresServer) {
+  const database = await postgres.createDatabase();
+  const url = postgres.urlOf(database);
+  const world = openJobWorld(t, { env: { JOBMAN_DATABASE: url } });
+  world.atEnd(() => postgres.stop());
+  const proxy = await openPostgresProxy(world, 'socket', socketOf(url));
+  const token = (await world.output('token', 'create')).trim();
+  const port = 40_000 + (process.pid % 10_000);
+  const server = serverOf(world, { name: 'the server', home: world.home, port, database, proxy });
+  await server.start();
+  const env = remoteEnv(server, token);
+  const start = (...argv: readonly string[]) => world.start(argv, { env });
+  /** The answer of the probe, and its status. */
+  async function probe(): Promise<string> {
+    const answer = await fetch(`${server.url}/readyz`);
+    const text = await answer.text();
+    if (answer.ok) return text;
+    assert.equal(answer.headers.get('content-type'), 'application/problem+json');
+    assert.match(answer.headers.get('retry-after') ?? '', /^[12]$/);
+    return `${answer.status} ${(JSON.parse(text) as { readonly detail: string }).detail}`;
+  }
+  return { world, database, proxy, server, env, start, probe };
+}
+
+async function succeeds(...commands: readonly RunningCommand[]): Promise<readonly string[]> {
+  const results = await Promise.all(commands.map(({ result }) => result));
+  for (const { code, stderr } of results) assert.equal(code, 0, stderr);
+  return results.map(({ stdout }) => stdout.trim());
+}
+
+test('a server waits for a database that restarts, stalls, is read-only or has no connection left, and loses nothing', async (t) => {
+  const postgres = await startPostgres(t, { settings: { max_connections: '20' } });
+  if (postgres === undefined) return;
+  const { world, database, proxy, server, start, probe } = await setUp(t, postgres);
+  const ran = join(world.folder, 'ran');
+  const done = join(world.folder, 'done');
+  const lines = `i=0; while [ ! -e ${done} ]; do i=$((i+1)); echo "line $i"; sleep 0.1; done; echo "end $i"`;
+  const [held = ''] = await succeeds(start('create', world.localManifest(lines, { name: 'held' }), '--quiet', '--yes'));
+  const followers = [start('logs', '-f', held), start('wait', held), start('list', '--watch', '--json')];
+  const quick = world.localManifest(`echo "$JOBMAN_JOB_ID" >>${ran}`, { job: { name: 'quick' } });
+  const created: string[] = [];
+  await followers[0]?.waitForOutput('line 3');
+
+  /** Commands that start during the fault wait for its end, and then succeed. */
+  async function during(fault: () => Promise<unknown>, end: () => Promise<unknown>, refusal: RegExp): Promise<void> {
+    await fault();
+    const [create, list] = [start('create', quick, '--yes'), start('list')];
+    assert.ok(await eventually(async () => refusal.test(await probe()), { withinMs: 10_000 }), await probe());
+    await create.waitForOutput('Waiting for the server: The database postgres://');
+    await end();
+    const [text = ''] = await succeeds(create, list);
+    created.push(/job (\d+)/.exec(text)?.[1] ?? assert.fail(text));
+    assert.ok(await eventually(async () => (await probe()) === 'ok\n'));
+  }
+
+  for (const mode of ['fast', undefined] as const)
+    await during(
+      () => postgres.stop(mode),
+      () => postgres.start(),
+      /^503 The database .* cannot be reached: /,
+    );
+
+  await during(
+    async () => proxy.cut(true),
+    async () => proxy.cut(false),
+    /^503 The database has not answered for 3 s\.$/,
+  );
+
+  // The connections of the server stay open, so that only it can notice the end.
+  const setReadOnly = (value: string) =>
+    postgres.query(
+      `begin; set transaction read write; alter database ${database} set default_transaction_read_only = ${value}; commit`,
+    );
+  await during(
+    async () => {
+      await setReadOnly('on');
+      proxy.drop();
+    },
+    () => setReadOnly('off'),
+    /^503 The database .* cannot be written: .* read-only transaction\./,
+  );
+
+  const clients: pg.Client[] = [];
+  await during(
+    async () => {
+      const open = async () => {
+        const client = new pg.Client({ connectionString: postgres.urlOf(database) });
+        client.on('error', () => undefined);
+        await client.connect();
+        clients.push(client);
+      };
+      for (;;) {
+        proxy.drop();
+        try {
+          await open();
+        } catch (error) {
+          if (!/too many clients/.test(String(error))) throw error;
+          break;
+        }
+      }
+    },
+    async () => void (await Promise.all(clients.map((client) => client.end()))),
+    /^503 The database .* has too many connections: /,
+  );
+
+  const { pid } = server.child ?? {};
+  await succeeds(start('run', '--yes', '--', 'touch', done), ...followers.slice(0, 2));
+  followers[2]?.child.kill('SIGINT');
+  assert.equal((await followers[2]?.result)?.code, 130);
+  const log = followers[0]?.stdout.trim().split('\n') ?? [];
+  const expected = log.slice(0, -1).map((_, index) => `[0] line ${index + 1}`);
+  assert.deepEqual(log, [...expected, `[0] end ${expected.length}`]);
+  for (const id of created) await succeeds(start('wait', id));
+  assert.deepEqual(readFileSync(ran, 'utf8').trim().split('\n').toSorted(), created.toSorted());
+  assert.equal((await world.show(held)).attempts.length, 1);
+  assert.ok(pid !== undefined && readFileSync(`/proc/${pid}/status`, 'utf8').includes('Name:'));
+  assert.doesNotMatch(readFileSync(join(server.home, 'server.log'), 'utf8'), /incident|bug/);
+});
