@@ -210,6 +210,10 @@ suite('the chart', () => {
         rendered,
         'Write the file again; its first line says how.',
       );
+      const bucket = ['data=gs://lab/jobman', 'sshKey.secret=jobman-ssh'].flatMap((value) => ['--set', value]);
+      const withBucket = helm('template', 'jobman', join(root, 'deploy/helm/jobman'), ...bucket);
+      assert.match(withBucket, /"data": "gs:\/\/lab\/jobman"[^]*secretName: jobman-ssh/);
+      assert.doesNotMatch(withBucket, /persistentVolumeClaim|kind: PersistentVolumeClaim|jobman-shared/);
       helm('install', 'jobman', join(root, 'deploy/helm/jobman'), '--wait', '--timeout', '90s');
       t.after(() => {
         if (!t.passed)

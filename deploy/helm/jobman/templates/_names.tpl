@@ -16,3 +16,8 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end -}}
+
+{{- /* Not empty if the servers need the volume. */ -}}
+{{- define "jobman.volume" -}}
+{{ if not (and .Values.database.secret .Values.data) }}yes{{ end }}
+{{- end -}}
