@@ -49,7 +49,8 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
   const fake = fakeCluster({
     jobs: list([train, foreign]),
     pods: list(pods),
-    job: async (name: string) => [train, foreign].find((one) => one.name === name) ?? null,
+    job: async (name: string) =>
+      name === 'missing' ? null : ([train, foreign].find((one) => one.name === name) ?? assert.fail(name)),
     raw: async () => ({ metadata: { name: 'train', labels: { 'jobman/owner': 'ada' } } }),
     async *logs() {
       yield* ['one\ntw', 'o\nthree'].map((text) => Buffer.from(text));
@@ -116,7 +117,9 @@ test('a cluster of a server answers as one of a kubeconfig, with whole lines of 
   const { cluster } = of('eve-member');
   assert.deepEqual(await Array.fromAsync(cluster.jobs({})), [[train, foreign]]);
   assert.deepEqual(await cluster.job('train'), train);
-  assert.equal(await cluster.job('missing'), null);
+  for (const name of ['missing', '..', '', 'train/status']) assert.equal(await cluster.job(name), null);
+  await assert.rejects(of('eve-member').api.job('lab', '..', 'train'), { code: 2 });
+  await assert.rejects(Array.fromAsync(cluster.pods({ job: 'a in (b' })), { code: 2 });
   assert.deepEqual(await Array.fromAsync(cluster.pods({ job: 'train' })), [pods]);
   const lines = (await Array.fromAsync(cluster.logs('train-a', 'main', {}))).map((bytes) =>
     Buffer.from(bytes).toString(),

@@ -167,6 +167,13 @@ function objectOf(context: string, namespace: string, name: string): AuditObject
 
 type Gates = ReturnType<typeof createGates>;
 
+/** A name that needs no quotes in a path or a selector: others would mean another object. */
+const isName = (text: string): boolean => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text);
+
+function requireName(what: string, text: string): void {
+  if (!isName(text)) throw usageError(`${JSON.stringify(text)} is not the name of a ${what}.`);
+}
+
 /** The checks before a call. Each throws JobmanError (4, `forbidden`). */
 function createGates(actor: Actor, { cluster }: Pick<ClusterAccessParts, 'cluster'>) {
   const owners = ownerLabels(actor);
@@ -178,7 +185,9 @@ function createGates(actor: Actor, { cluster }: Pick<ClusterAccessParts, 'cluste
   };
   const readsAll = permissions.read[actor.role].other === 'allow';
 
-  async function open(context: string, namespace: string, query: ObjectQuery = {}): Promise<Cluster> {
+  async function open(context: string, namespace: string, query: PodQuery = {}): Promise<Cluster> {
+    requireName('namespace', namespace);
+    if (query.job !== undefined) requireName('job', query.job);
     requireCluster(actor, { context, namespace: query.allNamespaces === true ? null : namespace });
     return cluster({ context, namespace, quiet: true });
   }
@@ -203,8 +212,7 @@ function createGates(actor: Actor, { cluster }: Pick<ClusterAccessParts, 'cluste
     },
 
     async jobOfPod(from: Cluster, name: string, operation: JobOperation): Promise<ClusterJob> {
-      const isName = /^[a-z0-9][a-z0-9.-]{0,252}$/.test(name);
-      const pods = isName ? (await Array.fromAsync(from.pods({ fields: `metadata.name=${name}` }))).flat() : [];
+      const pods = isName(name) ? (await Array.fromAsync(from.pods({ fields: `metadata.name=${name}` }))).flat() : [];
       const pod = pods.find((one) => one.name === name);
       const job = pod?.job === undefined || pod.job === null ? null : await from.job(pod.job);
       // A pod of an earlier Job of the same name may belong to another user.
@@ -251,12 +259,14 @@ function createReads(actor: Actor, parts: ClusterAccessParts, gates: Gates): Rea
     },
     jobs: streamed((cluster, query: ObjectQuery) => cluster.jobs(query)),
     async job(context, namespace, name) {
-      const found = await (await open(context, namespace)).job(name);
+      const cluster = await open(context, namespace);
+      const found = isName(name) ? await cluster.job(name) : null;
       if (found !== null) gates.require(found, 'read');
       return found;
     },
     async rawJob(context, namespace, name) {
-      const found = await (await open(context, namespace)).raw(name);
+      const cluster = await open(context, namespace);
+      const found = isName(name) ? await cluster.raw(name) : null;
       const owner = found?.metadata?.labels?.[clusterLabels.owner] ?? null;
       if (found !== null) gates.require({ name, owner }, 'read');
       return found as KubernetesObject | null;
@@ -321,6 +331,7 @@ function createChanges(
     async submit(context, namespace, { job: given, secrets }) {
       const job = requireJob(given);
       const { name } = job.metadata;
+      requireName('job', name);
       const cluster = await gates.open(context, namespace);
       const [owner = ''] = ownerLabels(actor);
       gates.require({ name, owner }, 'create');
@@ -344,6 +355,7 @@ function createChanges(
     perform: (context, namespace, name, command, uid, { onBehalfOf, ...options } = {}) =>
       untilLeft(async function* (signal): AsyncGenerator<CommandStep, void> {
         await gates.open(context, namespace);
+        requireName('job', name);
         const { createClusterSource } = await import('./job-source.ts');
         const source = createClusterSource(ofActor, { context, namespace }, true);
         const found = await source.find({ text: name, isName: true }, 'change');
