@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, Typed
 
 from jobman._http import Blob, Connection, LogPart, Rows
 
-ErrorCode = Literal["failed", "usage", "invalid_manifest", "not_found", "conflict", "confirmation_required", "forbidden", "unreachable", "interrupted"]
+ErrorCode = Literal["failed", "usage", "invalid_manifest", "not_found", "conflict", "changed", "confirmation_required", "forbidden", "unreachable", "interrupted"]
 
 # A mistake in a manifest.
 ManifestProblem = TypedDict("ManifestProblem", {
@@ -870,6 +870,8 @@ CommandOptions = TypedDict("CommandOptions", {
     # For start: run only the command, on the workers that the job holds ready.
     "commandOnly": "bool",
     "force": "bool",
+    # Refuses the command if the job has another revision by then.
+    "ifRevision": "float",
     # For start, resume and rerun: the tokens of reasons that the user has confirmed.
     "confirmed": "List[ConfirmationToken]",
     # For start, resume and rerun: as in `CreateRequest`. For cancel: more jobs, cancelled in the same transaction.
@@ -2149,6 +2151,8 @@ JobView = TypedDict("JobView", {
     "pricePerHourUsd": "Union[float, None]",
     # True on the TPU emulator: the prices are Google's, and it is free.
     "simulated": "bool",
+    # Grows with each change of the job, also by the controller.
+    "revision": "float",
     "why": "Why",
     # The progress that the program prints or reports: `step 40,210 of 90,000 (44%)`; null without any.
     "progress": "Union[str, None]",
@@ -4919,7 +4923,7 @@ class Operations(Connection):
         verb: Verb,
         options: CommandOptions,
     ) -> CommandResult:
-        """Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted."""
+        """Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted. Status 409 for a revision that has passed."""
         return self._json('POST', f'/v1/jobs/{self._segment(ref)}/commands/{self._segment(verb)}', json=options)
 
     def worker_ticket(

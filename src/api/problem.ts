@@ -29,10 +29,12 @@ const statuses: Readonly<Record<number, number>> = {
   [exitCode.unreachable]: 503,
 };
 
+const codeStatuses: Partial<Readonly<Record<ErrorCode, number>>> = { forbidden: 403, changed: 412 };
+
 /** `status`: instead of the one that follows from the exit code. */
 export function toProblem(error: JobmanError, status?: number): Problem {
   const { message, code, errorCode, lines, problems, reasons, refusedFor, retryAfter } = error;
-  const ownStatus = status ?? (errorCode === 'forbidden' ? 403 : (statuses[code] ?? 500));
+  const ownStatus = status ?? codeStatuses[errorCode] ?? statuses[code] ?? 500;
   return {
     type: 'about:blank',
     title: STATUS_CODES[ownStatus] ?? '',

@@ -255,6 +255,8 @@ export interface WorkdirCopyView extends FrozenWorkdir {
 export interface JobView extends JobRow {
   readonly owner: string;
   readonly backend: BackendName;
+  /** Grows with each change of the job, also by the controller. */
+  readonly revision: number;
   readonly why: Why;
   /** The progress that the program prints or reports: `step 40,210 of 90,000 (44%)`; null without any. */
   readonly progress: string | null;
@@ -339,6 +341,8 @@ export interface CommandOptions extends OnBehalf {
   /** For start: run only the command, on the workers that the job holds ready. */
   readonly commandOnly?: boolean;
   readonly force?: boolean;
+  /** Refuses the command if the job has another revision by then. */
+  readonly ifRevision?: number;
   /** For start, resume and rerun: the tokens of reasons that the user has confirmed. */
   readonly confirmed?: readonly ConfirmationToken[];
   /** For start, resume and rerun: as in `CreateRequest`. For cancel: more jobs, cancelled in the same transaction. */
@@ -859,7 +863,7 @@ export interface Client {
   putBlobs(blobs: readonly Blob[]): Promise<void>;
   /** The stored ones, which stay for at least a day. `sizes`: without those that have another size, because they are damaged. */
   hasBlobs(digests: readonly Digest[], sizes?: readonly number[]): Promise<readonly Digest[]>;
-  /** Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted. */
+  /** Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted. Throws JobmanError (4) for a revision that has passed. */
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
   /** Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now. */
   workerTicket(ref: Ref, options?: TicketOptions): Promise<WorkerTicket>;

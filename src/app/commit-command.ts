@@ -24,7 +24,7 @@ import type { CommandResult, CommandOptions, ConfirmationNeeded, OnBehalf } from
 import { checkRequest, type GuardParts } from './confirmation.ts';
 import { formatCapacityCost } from './phrases.ts';
 import { capacityTraits } from '../core/decide/allocate.ts';
-import { exitCode, StoreError } from './errors.ts';
+import { exitCode, JobmanError, StoreError } from './errors.ts';
 import type { LabRestart } from './lab-job.ts';
 import type { Commit, LogFiles, Store, StoredJob } from './ports.ts';
 import { requirePermission } from './require-permission.ts';
@@ -50,8 +50,9 @@ export async function commitCommand(
   // The number of the copy is an effect of the request.
   const { confirmed: _confirmed, workdirCopy: _copy, ...request } = options;
   const text = JSON.stringify([actor.user, verb, request]);
-  const outcome = await commitChange(parts, stored, async (job) => {
+  const outcome = await commitChange(parts, stored, async (job, revision) => {
     const check = checkAction(job, verb, actor, options);
+    if (check.answer === 'allow' || check.cause === 'state') requireRevision({ job, revision }, options);
     if (check.answer !== 'allow') return { answer: refusedResult(job, check, options), change: null };
     const guarded = isStart(verb)
       ? await checkRequest(parts, { owner: job.owner, spec: job.spec, job }, { ...options, text })
@@ -94,6 +95,13 @@ export async function commitCommand(
 /** The options that change the effect. */
 function auditDetail({ onBehalfOf, release, force, commandOnly, budgetUsd }: CommandOptions): AuditEntry['detail'] {
   return omitUndefined({ onBehalfOf, release, force, commandOnly, budgetUsd });
+}
+
+/** Throws JobmanError (4, `changed`). */
+function requireRevision({ job, revision }: Pick<StoredJob, 'job' | 'revision'>, { ifRevision }: CommandOptions): void {
+  if (ifRevision === undefined || ifRevision === revision) return;
+  const message = `Job ${job.id} has changed since it was read, so the command was not given.`;
+  throw new JobmanError(message, exitCode.conflict, [`jobman show ${Number(job.id)}`], { errorCode: 'changed' });
 }
 
 type CommandParts = Parameters<typeof commitCommand>[0];
@@ -290,11 +298,11 @@ export interface ClientChange {
 export async function commitChange<Answer extends object>(
   { store, logFiles }: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'> },
   stored: StoredJob,
-  createChange: (job: Job) => Promise<Answer & { readonly change: ClientChange | null }>,
+  createChange: (job: Job, revision: number) => Promise<Answer & { readonly change: ClientChange | null }>,
 ): Promise<(Answer & { readonly change: ClientChange | null }) | 'busy'> {
   let { job, revision } = stored;
   for (let tries = 0; tries < maxTries; tries += 1) {
-    const answer = await createChange(job);
+    const answer = await createChange(job, revision);
     if (answer.change === null) return answer;
     const result = await store.commit({ ...answer.change, revision, foldedOutcomes: [], epoch: null });
     if (result === 'committed') {

@@ -25,6 +25,8 @@ export type ErrorCode =
   | 'invalid_manifest'
   | 'not_found'
   | 'conflict'
+  /** The job has another revision than the one for which the command was meant. */
+  | 'changed'
   | 'confirmation_required'
   /** The role of the user, or the owner of the job, forbids it. */
   | 'forbidden'

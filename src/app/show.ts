@@ -18,7 +18,7 @@ import { withDailyBudget } from '../core/policy/limits.ts';
 import { readOwnerSpending } from './grants.ts';
 import { readQueuePosition, type QueueSources } from './host-queues.ts';
 import { hangEvidenceOf, lastOutput, workerViews } from './logs.ts';
-import type { AccessStore, JobFiles, LocalFolders, Store } from './ports.ts';
+import type { AccessStore, JobFiles, LocalFolders, Store, StoredJob } from './ports.ts';
 import { progressOf } from './progress.ts';
 import { typicalWaitFor } from './typical-wait.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
@@ -44,7 +44,7 @@ export interface ViewSources extends QueueSources {
 
 export async function showJob(
   sources: ViewSources,
-  job: Job,
+  { job, revision }: StoredJob,
   options: Parameters<Client['show']>[1] = { isKept: false },
 ): Promise<JobView> {
   const { files, folders } = sources;
@@ -56,6 +56,7 @@ export async function showJob(
   const now = sources.now();
   return {
     ...jobRow(job, now),
+    revision,
     why: whyOf(job, now, { ...context, ...options }),
     ...progressOf(job, now, read, folders),
     checkpoint,

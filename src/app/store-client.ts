@@ -253,11 +253,12 @@ type JobRead =
 function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Client, JobRead> {
   const { store, files, now } = parts;
   /** The only check of the permission `read`. */
-  async function findReadable(ref: string): Promise<Job> {
-    const [{ job }, { requirePermission }] = await Promise.all([find(ref, 'read'), import('./require-permission.ts')]);
-    requirePermission(job, 'read', await whoAmI());
-    return job;
+  async function findStored(ref: string): Promise<StoredJob> {
+    const [stored, { requirePermission }] = await Promise.all([find(ref, 'read'), import('./require-permission.ts')]);
+    requirePermission(stored.job, 'read', await whoAmI());
+    return stored;
   }
+  const findReadable = async (ref: string): Promise<Job> => (await findStored(ref)).job;
   /** With the files that other servers have stored. Throws StoreError if these are needed and cannot be read. */
   async function findWithFiles(ref: string): Promise<Job> {
     const job = await findReadable(ref);
@@ -265,10 +266,10 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     return job;
   }
   /** With those that can be read. */
-  async function findWithAnyFiles(ref: string): Promise<Job> {
-    const job = await findReadable(ref);
-    await files.refresh(job).catch(() => undefined);
-    return job;
+  async function findWithAnyFiles(ref: string): Promise<StoredJob> {
+    const stored = await findStored(ref);
+    await files.refresh(stored.job).catch(() => undefined);
+    return stored;
   }
   return {
     async actions(ref) {
@@ -277,12 +278,12 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async show(ref, options) {
-      const [job, { showJob }] = await Promise.all([findWithAnyFiles(ref), import('./show.ts')]);
-      return showJob(parts, job, options);
+      const [stored, { showJob }] = await Promise.all([findWithAnyFiles(ref), import('./show.ts')]);
+      return showJob(parts, stored, options);
     },
 
     async why(ref) {
-      const [job, { whyJob }] = await Promise.all([findWithAnyFiles(ref), import('./show.ts')]);
+      const [{ job }, { whyJob }] = await Promise.all([findWithAnyFiles(ref), import('./show.ts')]);
       return whyJob(parts, job);
     },
 
@@ -431,9 +432,9 @@ function createCommands(
   record: RecordChange,
 ): Pick<Client, 'sendCommand' | 'workerTicket' | 'runStep' | 'clean' | 'listCleanable'> {
   const { store, jobFolders, now } = parts;
-  async function addWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
-    const { workdir } = options;
-    if (workdir === undefined) return {};
+  async function addWorkdirCopy({ job, revision }: StoredJob, verb: Verb, actor: Actor, options: CommandOptions) {
+    const { workdir, ifRevision = revision } = options;
+    if (workdir === undefined || ifRevision !== revision) return {};
     const [{ checkAction }, { nextWorkdirCopy, requireUploaded }] = await Promise.all([
       import('../core/policy/permissions.ts'),
       import('./workdir.ts'),
@@ -459,7 +460,7 @@ function createCommands(
         await parts.isControllerRunning();
         await checkSecrets();
       }
-      const copy = await addWorkdirCopy(stored.job, verb, actor, options);
+      const copy = await addWorkdirCopy(stored, verb, actor, options);
       const { changed, ...answer } = await commitCommand(
         parts,
         stored,

@@ -9,7 +9,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { problemType, toProblem } from '../api/problem.ts';
 import { answerTypes, apiRoutes, type ApiOperation, type Route } from '../api/routes.ts';
 import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
-import type { Client, CreateRequest, LogPart } from '../app/client.ts';
+import type { Client, CreateRequest, JobView, LogPart } from '../app/client.ts';
 import { exitCode, JobmanError, StoreError, usageError } from '../app/errors.ts';
 import { maxPage, type Rows } from '../app/pages.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
@@ -128,6 +128,8 @@ export function createApp(parts: AppParts): Hono<Env> {
     });
     const key = context.req.header('idempotency-key');
     if (operation === 'create' && key !== undefined) addKey(values, key);
+    const match = context.req.header('if-match');
+    if (match !== undefined && route.changes) addRevision(operation, values, match);
     const [name, family] = operation.split('.').toReversed();
     const client = await clientFor(family, context.get('actor'));
     // The arguments have passed the schema of the method's parameters.
@@ -357,7 +359,14 @@ function answerValue(given: unknown, route: Route, context: Context<Env>): Respo
     return context.body(JSON.stringify(value), 200, { 'content-type': answerTypes[route.answer] });
   const { text, etag } = encodeAnswer(value);
   context.header('etag', etag);
-  if (context.req.header('if-none-match')?.split(/, */).includes(etag)) return context.body(null, 304);
+  // A proxy that compresses answers makes tags weak.
+  if (
+    context.req
+      .header('if-none-match')
+      ?.split(/, *(?:W\/)?|^W\//)
+      .includes(etag)
+  )
+    return context.body(null, 304);
   return context.body(text, 200, { 'content-type': answerTypes[route.answer] });
 }
 
@@ -368,9 +377,25 @@ function encodeAnswer(value: unknown): { readonly text: string; readonly etag: s
   const known = typeof value === 'object' && value !== null ? encodedAnswers.get(value) : undefined;
   if (known !== undefined) return known;
   const text = JSON.stringify(value);
-  const encoded = { text, etag: `"${createHash('sha256').update(text).digest('base64url')}"` };
+  const encoded = { text, etag: etagOf(value, text) };
   if (typeof value === 'object' && value !== null) encodedAnswers.set(value, encoded);
   return encoded;
+}
+
+/** The tag of `show` begins with the revision, which a command may require with If-Match. */
+function etagOf(value: unknown, text: string): string {
+  const { revision } = (value ?? {}) as Partial<JobView>;
+  const digest = createHash('sha256').update(text).digest('base64url');
+  return `"${typeof revision === 'number' ? `${revision}.` : ''}${digest}"`;
+}
+
+/** Throws JobmanError (2). */
+function addRevision(operation: ApiOperation, [, , options]: readonly unknown[], header: string): void {
+  if (header === '*') return;
+  if (operation !== 'sendCommand') throw usageError('If-Match is for the commands of a job.');
+  const [, revision] = /^(?:W\/)?"(\d{1,15})\.[\w-]+"$/.exec(header) ?? [];
+  if (revision === undefined) throw usageError('If-Match must be the ETag of GET /v1/jobs/{ref}.');
+  Object.assign(options as object, { ifRevision: Number(revision) });
 }
 
 /** The header of a draft of the IETF, whose value is a quoted string, is the same as the field of the request. */

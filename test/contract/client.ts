@@ -348,6 +348,29 @@ export function clientSuite(implementation: OpenClient): void {
     assert.deepEqual(await desired(), ['cancelled', 'cancelled', 'running']);
   });
 
+  test('a command for a job that has changed since it was read changes nothing', async (t) => {
+    const fixture = openFixture(t);
+    const id = await fixture.create();
+    const { revision } = await fixture.client.show(id);
+    const sent = (verb: 'stop' | 'cancel', ifRevision: number) => fixture.client.sendCommand(id, verb, { ifRevision });
+    const answers = await Promise.allSettled([sent('stop', revision), sent('cancel', revision)]);
+    const refused = answers.filter((answer) => answer.status === 'rejected').map(({ reason }) => reason as JobmanError);
+    assert.deepEqual(
+      refused.map(({ message, code, errorCode, lines }) => [message, code, errorCode, lines]),
+      [[`Job ${id} has changed since it was read, so the command was not given.`, 4, 'changed', ['jobman show 1']]],
+    );
+    const stored = await fixture.store.load(id);
+    assert.equal((await refusal(sent('stop', revision))).errorCode, 'changed', 'even a command without effect');
+    assert.deepEqual(await fixture.store.load(id), stored);
+    assert.equal((await sent('cancel', (await fixture.client.show(id)).revision)).ok, true);
+    const eve = fixture.clientOver(fixture.store, 'eve');
+    assert.equal(
+      (await eve.sendCommand(id, 'cancel', { ifRevision: 0 })).refusedFor,
+      'ada',
+      'the permission comes first',
+    );
+  });
+
   test('stop reports the kept capacity, its hourly cost and how to release it', async (t) => {
     const fixture = openFixture(t);
     const id = await fixture.create(tpuSpec());

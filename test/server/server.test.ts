@@ -208,6 +208,43 @@ suite('a request', () => {
     assert.deepEqual([changed.status, changed.headers.etag === etag], [200, false]);
   });
 
+  test('to give a command to an unchanged job requires its tag', async (t) => {
+    const calls: unknown[] = [];
+    const sendCommand = async (_ref: string, verb: string, options: { readonly ifRevision?: number }) => {
+      calls.push([verb, options]);
+      if (options.ifRevision === 3)
+        throw new JobmanError('Job 000001 has changed.', exitCode.conflict, [], { errorCode: 'changed' });
+      return { id: '000001', ok: true };
+    };
+    const { server } = await openServer(t, {
+      client: { show: async () => ({ id: '000001', revision: 3 }), sendCommand, clean: sendCommand },
+    });
+    const { etag = '' } = (await send(server.url, '/v1/jobs/1')).headers;
+    const command = (match: string | undefined, path = '/v1/jobs/1/commands/stop') =>
+      send(server.url, path, {
+        method: 'POST',
+        headers: { ...asAda, ...(match !== undefined && { 'if-match': match }) },
+        body: '{}',
+      });
+    for (const match of [etag, `W/${etag}`]) {
+      const stale = await command(match);
+      assert.deepEqual(
+        [stale.status, stale.headers['content-type'], problemOf(stale)['detail']],
+        [412, 'application/problem+json', 'Job 000001 has changed.'],
+      );
+    }
+    for (const match of [undefined, '*', etag.replace('3', '4')]) assert.equal((await command(match)).status, 200);
+    const options = [{ ifRevision: 3 }, { ifRevision: 3 }, {}, {}, { ifRevision: 4 }];
+    assert.deepEqual(
+      calls.splice(0),
+      options.map((one) => ['stop', one]),
+    );
+    for (const match of ['', '3', '"3"', `${etag}, ${etag}`]) assert.equal((await command(match)).status, 400, match);
+    const other = await command(etag, '/v1/jobs/1/clean');
+    assert.deepEqual([other.status, problemOf(other)['detail']], [400, 'If-Match is for the commands of a job.']);
+    assert.deepEqual(calls, []);
+  });
+
   test('is refused beyond the trusted proxies, apart from one for the health of the server', async (t) => {
     const statuses = async (trustedProxies: readonly string[], headers: Readonly<Record<string, string>>) => {
       const { server } = await openServer(t, { client: { show }, trustedProxies });

@@ -569,6 +569,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
   return {
     ...aRow,
     id,
+    revision: 1,
     why: aWhy({ id, message: '4 of 4 workers alive.', next: 'check in 16 s' }),
     progress: null,
     throughput: null,
