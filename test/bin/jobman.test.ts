@@ -57,7 +57,7 @@ suite('bin/jobman', () => {
     assert.doesNotMatch(stdout, /<--heap-growing-percent/);
     assert.match(
       run(join(top, 'bin/jobman'), 'server').stdout,
-      /<--max-semi-space-size=4><--heap-growing-percent=30></,
+      /<--max-semi-space-size=2><--heap-growing-percent=30></,
     );
   });
 

@@ -20,3 +20,11 @@ test('a malformed key of the library is not stored', async (t) => {
   assert.equal(generated, 3);
   assert.equal(publicKey, good.public.trim());
 });
+
+test('the buffers that a connection keeps are cut from small blocks', async () => {
+  await loadSsh2();
+  const block = (): number => Buffer.from('kept').buffer.byteLength;
+  // The present block has Node's own size until it is used up.
+  for (let made = 0; made < 64 * 1024 && block() > 4 * 1024; made += 1) block();
+  assert.ok(block() <= 4 * 1024, `${block()} bytes`);
+});
