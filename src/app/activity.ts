@@ -18,6 +18,7 @@ import { permissionOf } from '../core/policy/permissions.ts';
 import type { JobRow } from './client.ts';
 import { workerViews } from './logs.ts';
 import type { JobFiles, Store } from './ports.ts';
+import { mapConcurrent } from './concurrency.ts';
 import { createEndReader } from './file-ends.ts';
 import { currentPaceOf } from './progress.ts';
 import { maxFinishedJobs, usageOf } from './tpus.ts';
@@ -61,6 +62,8 @@ export interface JobActivity extends JobRow {
   readonly stepsPerSecond: number | null;
 }
 
+const maxConcurrent = 16;
+
 /** The jobs that the actor may read, newest first. */
 export async function activeJobs(
   {
@@ -75,11 +78,11 @@ export async function activeJobs(
   actor: Actor,
 ): Promise<readonly JobActivity[]> {
   const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
-  return jobs
+  const active = jobs
     .filter((job) => job.finish === null || heldAllocations(job).length > 0)
-    .filter((job) => permissionOf(actor, job, 'read') === 'allow')
-    .map((job) => activityOf(files, job, now()))
-    .toSorted((one, other) => Number(other.id) - Number(one.id));
+    .filter((job) => permissionOf(actor, job, 'read') === 'allow');
+  await mapConcurrent(active, maxConcurrent, (job) => files.refresh(job).catch(() => undefined));
+  return active.map((job) => activityOf(files, job, now())).toSorted((one, other) => Number(other.id) - Number(one.id));
 }
 
 function activityOf(files: JobFiles, job: Job, now: Instant): JobActivity {

@@ -181,7 +181,7 @@ export function checkDisk({ folder, freeBytes, freeFiles }: DiskFacts): readonly
 export interface DataFacts {
   /** The setting `server.data`. */
   readonly location: string;
-  /** The reason if it cannot be read and written. */
+  /** A clause with the location if it cannot be read and written. */
   readonly failure: string | null;
   /** The number of jobs whose logs are not there yet. */
   readonly waiting: number;
@@ -189,7 +189,7 @@ export interface DataFacts {
 
 export function checkData({ location, failure, waiting }: DataFacts): readonly Outcome[] {
   const logs = waiting === 0 ? '' : `; the logs of ${pluralize(waiting, 'job')} wait in the home`;
-  if (failure !== null) return [problem(`${location}: ${asClause(failure)}${logs}`, 'jobman settings')];
+  if (failure !== null) return [problem(`${asClause(failure)}${logs}`, 'jobman settings')];
   // A running controller sends them within seconds.
   return [ok(`${location} can be read and written${logs}`)];
 }

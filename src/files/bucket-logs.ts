@@ -6,7 +6,7 @@
 // last chunk is replaced by a longer one until it has `fullChunk` bytes, and then another one follows. Each write names
 // the generation that it replaces, so of two servers that write at the same time, one is refused and reads first.
 
-import { closeSync, existsSync, openSync, readdirSync, readSync, rmSync, statSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mapConcurrent } from '../app/concurrency.ts';
@@ -69,16 +69,7 @@ export function createBucketLogs(parts: {
     writeAtomically(marker, JSON.stringify(one));
   }
 
-  /** Removes the marker first: what is written meanwhile sets it again. */
-  async function send(one: JobFolder): Promise<void> {
-    rmSync(markerOf(one), { force: true });
-    try {
-      await copyOf(one).send();
-    } catch (error) {
-      noteUnsent(one);
-      throw error;
-    }
-  }
+  const send = (one: JobFolder): Promise<void> => copyOf(one).send(markerOf(one));
 
   async function receive(job: Job): Promise<void> {
     const one = folderIn(job);
@@ -148,7 +139,7 @@ export function createBucketLogs(parts: {
     async remove(job: Job): Promise<void> {
       const one = folderIn(job);
       await copyOf(one).remove();
-      rmSync(markerOf(one), { force: true });
+      for (const marker of [markerOf(one), sendingOf(markerOf(one))]) rmSync(marker, { force: true });
       copies.delete(one.prefix);
       refreshed.delete(one.prefix);
       written.delete(one.prefix);
@@ -162,6 +153,8 @@ interface JobFolder {
   readonly prefix: string;
 }
 
+const sendingOf = (marker: string): string => `${marker}.sending`;
+
 function waitingIn(unsent: string): readonly JobFolder[] {
   let names: readonly string[];
   try {
@@ -169,7 +162,7 @@ function waitingIn(unsent: string): readonly JobFolder[] {
   } catch {
     return [];
   }
-  return names.flatMap((name) => {
+  const found = names.flatMap((name) => {
     try {
       return [JSON.parse(readRegularFile(join(unsent, name)).toString('utf8')) as JobFolder];
     } catch {
@@ -177,6 +170,7 @@ function waitingIn(unsent: string): readonly JobFolder[] {
       return [];
     }
   });
+  return [...new Map(found.map((one) => [one.prefix, one])).values()];
 }
 
 interface Chunk extends Pick<BucketObject, 'name' | 'size' | 'generation'> {
@@ -261,11 +255,14 @@ function createCopy(bucket: Bucket, folder: string, prefix: string) {
   }
 
   return {
-    send: () =>
+    /** The marker has another name meanwhile, so that a write sets it again. After a failure it stays. */
+    send: (marker: string) =>
       inTurn(async () => {
-        if (ends === undefined) await list();
+        if (existsSync(marker)) renameSync(marker, sendingOf(marker));
         try {
+          if (ends === undefined) await list();
           for (const path of sharedFiles(folder)) await sendFile(path);
+          rmSync(sendingOf(marker), { force: true });
         } catch (error) {
           ends = undefined;
           throw error;

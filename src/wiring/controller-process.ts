@@ -10,6 +10,7 @@ import { archivedLogPath, archiveFolder, openArchivedLog } from '../files/archiv
 import type { WatchedContext } from '../app/cluster/objects.ts';
 import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
 import { makeHome } from '../files/files.ts';
+import { pluralize } from '../app/format.ts';
 import type { Store, Clock } from '../app/ports.ts';
 import type { ControllerService, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -166,7 +167,8 @@ function keepSending({ logs }: BucketData, home: string, warn: (line: string) =>
   let sending: Promise<void> | undefined;
   async function send(): Promise<void> {
     const problem = await logs.sendWaiting();
-    if (problem !== null && reported === null) warn(`the logs of ${logs.waiting()} jobs wait in ${home}: ${problem}`);
+    if (problem !== null && reported === null)
+      warn(`the logs of ${pluralize(logs.waiting(), 'job')} wait in ${home}: ${problem}`);
     if (problem === null && reported !== null) warn('the logs that waited were sent');
     reported = problem;
     sending = undefined;

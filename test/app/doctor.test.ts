@@ -168,9 +168,9 @@ test('the data of a server that cannot be read or written is a problem, with the
   const location = 'gs://lab/jobman';
   const [fine] = checkData({ location, failure: null, waiting: 0 });
   assert.deepEqual([fine?.state, fine?.message], ['ok', 'gs://lab/jobman can be read and written']);
-  const [broken] = checkData({ location, failure: 'HTTP 503.', waiting: 2 });
+  const [broken] = checkData({ location, failure: 'gs://lab/jobman cannot be used: HTTP 503.', waiting: 2 });
   assert.equal(broken?.state, 'problem');
-  assert.equal(broken?.message, 'gs://lab/jobman: HTTP 503; the logs of 2 jobs wait in the home');
+  assert.equal(broken?.message, 'gs://lab/jobman cannot be used: HTTP 503; the logs of 2 jobs wait in the home');
 });
 
 test('the disk needs space and files', () => {

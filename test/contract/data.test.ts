@@ -290,7 +290,9 @@ test('bucket: without an answer bytes wait in the home, a reader gets what is th
   await fixture.admin('flaky', 'storage', { p: '1' });
   await one.logFiles.append(job, output, Buffer.from('after\n'), 7);
   assert.match((await one.settle()) ?? '', /^gs:\/\/lab\/jobman\/data cannot be used: .*503|UNAVAILABLE/);
-  await assert.rejects(one.logFiles.store(job), StoreError);
+  // The bytes wait also while another part of the server tries to send them.
+  const [, waiting] = await Promise.all([assert.rejects(one.logFiles.store(job), StoreError), one.settle()]);
+  assert.match(waiting ?? '', /cannot be used/);
   assert.equal(await read(other), 'before\n');
   await assert.rejects(read(add()), /cannot be used/);
   await assert.rejects(one.blobs.put([blobOf('x')]), StoreError);
