@@ -4667,20 +4667,6 @@ ClusterWatchJobsAnswer_value_3 = TypedDict("ClusterWatchJobsAnswer_value_3", {
     "kind": "Literal[\"synced\"]",
 })
 
-ClusterWatchPodsAnswer_value_1 = TypedDict("ClusterWatchPodsAnswer_value_1", {
-    "kind": "Literal[\"changed\"]",
-    "object": "ClusterPod",
-})
-
-ClusterWatchPodsAnswer_value_2 = TypedDict("ClusterWatchPodsAnswer_value_2", {
-    "kind": "Literal[\"gone\"]",
-    "object": "ClusterPod",
-})
-
-ClusterWatchPodsAnswer_value_3 = TypedDict("ClusterWatchPodsAnswer_value_3", {
-    "kind": "Literal[\"synced\"]",
-})
-
 
 class Operations(Connection):
     """Every operation of the API."""
@@ -5747,18 +5733,6 @@ class Operations(Connection):
         fields: Optional[str] = None,
     ) -> Iterator[Union[ClusterWatchJobsAnswer_value_1, ClusterWatchJobsAnswer_value_2, ClusterWatchJobsAnswer_value_3]]:
         return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/job-changes', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
-
-    def cluster_watch_pods(
-        self,
-        context: str,
-        namespace: str,
-        *,
-        all_namespaces: Optional[Literal[True]] = None,
-        labels: Optional[str] = None,
-        name: Optional[str] = None,
-        fields: Optional[str] = None,
-    ) -> Iterator[Union[ClusterWatchPodsAnswer_value_1, ClusterWatchPodsAnswer_value_2, ClusterWatchPodsAnswer_value_3]]:
-        return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/pod-changes', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
 
     def cluster_logs(
         self,

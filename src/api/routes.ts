@@ -216,7 +216,6 @@ const clusterRoutes: { readonly [Method in keyof ClusterClient]: Route } = {
   quotas: json(`GET /${inNamespace}/quotas`, ...at),
   configMap: json(`GET /${inNamespace}/config-maps/{name}`, ...at, 'path name'),
   watchJobs: events(`GET /${inNamespace}/job-changes`, ...at, 'fields query'),
-  watchPods: events(`GET /${inNamespace}/pod-changes`, ...at, 'fields query'),
   logs: answering('chunks')(
     `read POST /${inNamespace}/pods/{pod}/containers/{container}/log`,
     ...at,

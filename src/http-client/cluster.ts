@@ -1,8 +1,10 @@
 // The cluster of a server, over its API: the `Cluster` of the commands, whose changes the server performs.
 
 import type { V1Job } from '@kubernetes/client-node';
-import type { Cluster, ClusterContext, ClusterLogQuery, ClusterQuery } from '../app/cluster/cluster.ts';
+import { second } from '../core/model/time.ts';
+import type { Cluster, ClusterChange, ClusterContext, ClusterLogQuery, ClusterQuery } from '../app/cluster/cluster.ts';
 import type { ClusterClient, KubernetesObject, ObjectQuery } from '../app/cluster/cluster-client.ts';
+import { pause } from '../app/concurrency.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { ClusterJob } from '../app/cluster/objects.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
@@ -55,8 +57,11 @@ export function createServerCluster(api: ClusterClient, at: ClusterContext, stre
     queuePriorityClasses: () => api.queuePriorityClasses(context, namespace),
     events: ({ names }) => api.events(context, namespace, names),
     quotas: () => api.quotas(context, namespace),
-    watchJobs: (query) => follow(api.watchJobs(context, query.namespace ?? namespace, withoutLocal(query)), query),
-    watchPods: (query) => follow(api.watchPods(context, query.namespace ?? namespace, withoutLocal(query)), query),
+    watchJobs: (query) =>
+      reopened(() => follow(api.watchJobs(context, query.namespace ?? namespace, withoutLocal(query)), query), query),
+    watchPods() {
+      throw new Error('only the controller watches pods');
+    },
     logs: (pod, container, query) =>
       wholeLines(follow(api.logs(context, namespace, pod, container, logQueryOf(query)), query)),
     configMap: (name, other = namespace, signal?) => unlessAborted(api.configMap(context, other, name), signal),
@@ -136,6 +141,42 @@ async function* untilAborted<T>(
     leave();
   }
   if (signal?.aborted === true) await atEnd(signal);
+}
+
+const maxReopenings = 10;
+
+/** Continues when the server has restarted. Objects that are gone since are reported before the next `synced`. */
+async function* reopened(
+  watch: () => AsyncIterable<ClusterChange<ClusterJob>>,
+  { signal, onLost }: ClusterQuery,
+): AsyncGenerator<ClusterChange<ClusterJob>> {
+  const known = new Map<string, ClusterJob>();
+  let hasBegun = false;
+  for (let failures = 0; ;) {
+    const listed = new Set<string>();
+    try {
+      for await (const change of watch()) {
+        if (failures > 0) onLost?.(null);
+        [hasBegun, failures] = [true, 0];
+        if (change.kind === 'changed') known.set(change.object.uid, change.object);
+        if (change.kind === 'changed') listed.add(change.object.uid);
+        if (change.kind === 'gone') known.delete(change.object.uid);
+        const missing = change.kind === 'synced' ? [...known.values()].filter(({ uid }) => !listed.has(uid)) : [];
+        for (const object of missing) {
+          known.delete(object.uid);
+          yield { kind: 'gone', object };
+        }
+        yield change;
+      }
+      return;
+    } catch (error) {
+      const mayContinue = hasBegun && error instanceof JobmanError && error.code === exitCode.unreachable;
+      if (!mayContinue || failures >= maxReopenings) throw error;
+      if (failures === 0) onLost?.(error.message.replace(/\.$/, ''));
+      failures += 1;
+      await pause(2 * second, signal);
+    }
+  }
 }
 
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {

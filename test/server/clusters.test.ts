@@ -2,15 +2,16 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
-import { clusterAccessFor, type KubernetesObject } from '../../src/app/cluster/cluster-client.ts';
+import { clusterAccessFor, type ClusterClient, type KubernetesObject } from '../../src/app/cluster/cluster-client.ts';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import type { Client } from '../../src/app/client.ts';
 import type { CommandStep } from '../../src/app/command-steps.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import type { Session } from '../../src/app/worker-access.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { createServerClient } from '../../src/http-client/client.ts';
-import { createServerCluster } from '../../src/http-client/cluster.ts';
+import { createServerCluster, type PodStreams } from '../../src/http-client/cluster.ts';
 import { createWorkerStreams } from '../../src/http-client/worker-streams.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createCliHarness, fakeCluster, noSubmissions } from '../cli/support/harness.ts';
@@ -236,4 +237,23 @@ test('a user uses only the clusters and namespaces of their limits', async (t) =
     });
   const { of: without } = await openClusters(t, { clusters: [] });
   assert.equal((await without('ada-member').api.site()).isConfigured, false);
+});
+
+test('a watch continues when the server has restarted, and reports a job that is gone since', async () => {
+  const changes = [[{ kind: 'changed', object: train }, { kind: 'synced' }], [{ kind: 'synced' }]] as const;
+  const lost: (string | null)[] = [];
+  let opened = 0;
+  const api = {
+    async *watchJobs() {
+      yield* changes[opened++] ?? assert.fail();
+      if (opened === 1) throw new JobmanError('The connection ended.', exitCode.unreachable);
+    },
+  };
+  const cluster = createServerCluster(api as object as ClusterClient, at, {} as PodStreams);
+  const seen = await Array.fromAsync(cluster.watchJobs({ onLost: (why) => lost.push(why) }));
+  assert.deepEqual(
+    seen.map(({ kind }) => kind),
+    ['changed', 'synced', 'gone', 'synced'],
+  );
+  assert.deepEqual(lost, ['The connection ended', null]);
 });

@@ -149,7 +149,6 @@ function clusterParts(client: Client): ClusterAccessParts {
     },
     async *unscheduledPods() {},
     async *watchJobs() {},
-    async *watchPods() {},
     async *logs() {},
     job: async (name: string) => (name === 'iris' ? aClusterJob({ name }) : null),
     raw: async () => null,

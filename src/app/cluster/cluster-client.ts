@@ -97,7 +97,6 @@ export interface ClusterClient {
   /** A ConfigMap that the settings name. */
   configMap(context: string, namespace: string, name: string): Promise<Readonly<Record<string, string>> | null>;
   watchJobs(context: string, namespace: string, query: ObjectQuery): AsyncIterable<ClusterChange<ClusterJob>>;
-  watchPods(context: string, namespace: string, query: ObjectQuery): AsyncIterable<ClusterChange<ClusterPod>>;
   /** Of a container of a job's pod. */
   logs(
     context: string,
@@ -295,7 +294,6 @@ function createReads(actor: Actor, parts: ClusterAccessParts, gates: Gates): Rea
       return cluster.configMap(name);
     },
     watchJobs: streamed((cluster, query: ObjectQuery) => cluster.watchJobs(gates.readable(query))),
-    watchPods: streamed((cluster, query: ObjectQuery) => cluster.watchPods(gates.readable(query))),
     logs: (context, namespace, pod, container, { resumeAfter, ...query }) =>
       untilLeft(async function* (signal) {
         const cluster = await open(context, namespace);
