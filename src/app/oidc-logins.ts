@@ -7,6 +7,7 @@ import type { Actor, Role, UserName } from '../core/model/user.ts';
 import { auditEntry } from './audit.ts';
 import { JobmanError, type ErrorCode } from './errors.ts';
 import {
+  groupRoleOf,
   identityOf,
   loginRefused,
   newUserOf,
@@ -19,7 +20,7 @@ import {
   type LoginSecrets,
   type OidcSettings,
 } from './oidc.ts';
-import type { AccessStore } from './ports.ts';
+import type { AccessStore, LogInChange } from './ports.ts';
 import { createToken, type TokenView } from './tokens.ts';
 
 /** A login in a browser, which `jobman login` has begun. */
@@ -233,11 +234,11 @@ async function userOf(
   }
   const account = shown(identity.account);
   const [at, person] = [now(), newUserOf(settings, claims, identity)];
-  const answer = await access.logIn(identity, person, at, (user, role, added) => {
+  const entryOf = (user: UserName, role: Role, change: LogInChange) => {
     const object = { kind: 'user', id: user } as const;
-    const given = { ...detail, account, ...(added && { added }) };
-    return auditEntry(actorOf(user, role), at, 'log-in', object, { detail: given });
-  });
+    return auditEntry(actorOf(user, role), at, 'log-in', object, { detail: { ...detail, account, ...change } });
+  };
+  const answer = await access.logIn(identity, person, at, entryOf, groupRoleOf(settings, claims));
   if (answer.kind === 'allowed') return { name: answer.user, role: answer.role };
   const { user, role } = answer.kind === 'unknown' ? { user: noUser, role: 'viewer' as const } : answer;
   return refuse(refusalOf(answer.kind, account, user), user, role, { account });

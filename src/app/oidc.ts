@@ -1,6 +1,17 @@
 // OpenID Connect: the setting `server.oidc`, the port of the identity provider, and the account of a person there.
 
-import { enumOf, int, listOf, objectOf, refined, textWhere, isNonEmpty, type ValueOf } from '../schema/kinds.ts';
+import { roles, type Role } from '../core/model/user.ts';
+import {
+  enumOf,
+  int,
+  listOf,
+  objectMap,
+  objectOf,
+  refined,
+  textWhere,
+  isNonEmpty,
+  type ValueOf,
+} from '../schema/kinds.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { normalizeAccount } from './user-names.ts';
 
@@ -17,6 +28,7 @@ function isSecureUrl(given: string): boolean {
 }
 
 const emailClaim = 'email';
+const groupsClaim = 'groups';
 
 const secretFile = textWhere('the path of a file', isNonEmpty);
 
@@ -37,6 +49,12 @@ export const oidcKind = refined(
         'a list of domains like ["example.com"]',
         textWhere('a domain like "example.com", in lower case', /^[a-z\d-]+(?:\.[a-z\d-]+)+$/),
       ),
+      roles: objectMap(
+        'an object of groups like { "jobman-admins": "admin", "lab": "member" }',
+        (name) => (name.trim() === '' ? 'is empty' : null),
+        enumOf('"viewer", "member" or "admin"', roles),
+      ),
+      groups_claim: textWhere('the name of a claim like "groups"', isNonEmpty),
       device: objectOf('{ "client_id": "jobman-device" }', { client_id: text }, { client_secret_file: secretFile }),
       token_days: int(1, 366),
       url: textWhere('an address like "https://jobman.example"', isSecureUrl),
@@ -45,6 +63,8 @@ export const oidcKind = refined(
   (value, fail) => {
     const { scopes, new_users: newUsers = 'none', allowed_domains: domains = [] } = value;
     if (scopes !== undefined && !scopes.includes('openid')) return fail('requires "openid" in "scopes"');
+    if (value.roles === undefined && value.groups_claim !== undefined)
+      return fail('requires "roles" with "groups_claim"');
     return newUsers !== 'none' && domains.length === 0 ? fail('requires "allowed_domains" with "new_users"') : value;
   },
 );
@@ -100,8 +120,30 @@ export interface Identity {
 }
 
 /** Claims that must be present. */
-export function neededClaims({ user_claim: claim = emailClaim, new_users: newUsers = 'none' }: OidcSettings) {
-  return newUsers === 'none' ? [claim] : [claim, emailClaim];
+export function neededClaims(settings: OidcSettings): readonly string[] {
+  const { user_claim: claim = emailClaim, new_users: newUsers = 'none' } = settings;
+  const groups = settings.roles === undefined ? [] : [settings.groups_claim ?? groupsClaim];
+  return [claim, ...(newUsers === 'none' ? [] : [emailClaim]), ...groups];
+}
+
+/** The roles of a person who logs in. */
+export interface GroupRole {
+  /** The highest role of the person's groups; null without one. */
+  readonly role: Role | null;
+  /** For a user whom no group gives a role any more. */
+  readonly otherwise: Role;
+}
+
+/** Null if the settings give no roles to groups. A provider may send one group as a text. */
+export function groupRoleOf(settings: OidcSettings, claims: Claims): GroupRole | null {
+  const { roles: roleOf, groups_claim: claim = groupsClaim, new_users: newUsers = 'none' } = settings;
+  if (roleOf === undefined) return null;
+  const groups: ReadonlySet<unknown> = new Set([claims[claim]].flat());
+  const given = new Set(Object.entries(roleOf).flatMap(([group, role]) => (groups.has(group) ? [role] : [])));
+  return {
+    role: roles.findLast((role) => given.has(role)) ?? null,
+    otherwise: newUsers === 'none' ? 'viewer' : newUsers,
+  };
 }
 
 /** Throws JobmanError (4) with the reason why the claims identify no person. */
@@ -128,6 +170,9 @@ function verifiedEmail(claims: Claims): unknown {
 /** The user to add for a person whom no admin has linked; null if the settings allow none. */
 export function newUserOf(settings: OidcSettings, claims: Claims, { account }: Identity) {
   const { new_users: role = 'none', allowed_domains: domains = [], user_claim: claim = emailClaim } = settings;
+  const ofGroups = groupRoleOf(settings, claims)?.role ?? null;
+  if (ofGroups !== null)
+    return { role: ofGroups, name: claim === emailClaim ? account.replace(/@[^@]*$/, '') : account };
   if (role === 'none') return null;
   const email = verifiedEmail(claims);
   const [, local, domain] = /^(.+)@([^@]+)$/.exec(typeof email === 'string' ? email : '') ?? [];

@@ -32,7 +32,7 @@ import type { DailyBudget, UserLimits } from '../core/policy/limits.ts';
 import type { LabEntry, LabRestart } from './lab-job.ts';
 import type { SealedSecret, SecretAddress } from './sealing.ts';
 import type { AuditEntry, AuditFilter, AuditRow } from './audit.ts';
-import type { Identity } from './oidc.ts';
+import type { GroupRole, Identity } from './oidc.ts';
 import type { Key, Rows, Span } from './pages.ts';
 import type { PendingLogin } from './oidc-logins.ts';
 import type { TokenView } from './tokens.ts';
@@ -380,6 +380,14 @@ export interface NewPerson {
   readonly role: Role;
 }
 
+/** The changes of a login, for its row in the audit log. */
+export interface LogInChange {
+  readonly added?: true;
+  readonly roleBefore?: Role;
+  /** The user stays the last admin. */
+  readonly lastAdmin?: true;
+}
+
 export type LogInAnswer =
   | { readonly kind: 'unknown' }
   | {
@@ -413,14 +421,16 @@ export interface AccessStore {
   revokeToken(id: string, at: Instant, audit: AuditEntry): Promise<boolean>;
   findToken(hash: string): Promise<FoundToken | null>;
   /**
-   * Finds the user of a person, binds an account at its first login, or adds `person` as a user. An allowed login has its
-   * entry in the same transaction; a refused one changes nothing.
+   * Finds the user of a person, binds an account at its first login, or adds `person` as a user. The groups of the person
+   * give the user a role, unless this lowers the last admin. An allowed login has its entry in the same transaction; a
+   * refused one changes nothing.
    */
   logIn(
     identity: Identity,
     person: NewPerson | null,
     at: Instant,
-    audit: (user: UserName, role: Role, added: boolean) => AuditEntry,
+    audit: (user: UserName, role: Role, change: LogInChange) => AuditEntry,
+    groups?: GroupRole | null,
   ): Promise<LogInAnswer>;
   /** Removes expired logins, and the oldest ones of this kind beyond `max`. */
   addPendingLogin(login: PendingLogin, at: Instant, max: number): Promise<void>;

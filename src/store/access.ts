@@ -50,9 +50,9 @@ export function accessStore(read: RunOperation, write: RunOperation): AccessStor
       const { recordRefusedToken } = await tokens();
       await write((db) => recordRefusedToken(db, id, before, entry));
     },
-    async logIn(identity, person, at, entry) {
+    async logIn(identity, person, at, entry, groups) {
       const { logIn } = await accounts();
-      return write((db) => logIn(db, identity, person, at, entry));
+      return write((db) => logIn(db, identity, person, at, entry, groups));
     },
     async addPendingLogin(login, at, max) {
       const { addPendingLogin } = await accounts();

@@ -1,20 +1,23 @@
 // Accounts of users at an identity provider, and logins there that wait for their next step.
 
 import type { AuditEntry } from '../app/audit.ts';
-import type { Identity } from '../app/oidc.ts';
+import type { GroupRole, Identity } from '../app/oidc.ts';
 import type { PendingLogin } from '../app/oidc-logins.ts';
-import type { LogInAnswer, NewPerson } from '../app/ports.ts';
+import type { LogInAnswer, LogInChange, NewPerson } from '../app/ports.ts';
 import { comparisonKey, normalizeName, userNameProblem } from '../app/user-names.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Role, UserName } from '../core/model/user.ts';
 import { auditWrites } from './audit.ts';
 import { sql, type Database, type Sql } from './sql.ts';
-import { insertUser, readUserViews } from './user-changes.ts';
+import type { UserView } from '../app/users.ts';
+import { insertUser, isLastAdmin, readUserViews } from './user-changes.ts';
 
 interface Account {
   readonly owner: UserName;
   readonly issuer: string | null;
   readonly subject: string | null;
+  /** The role that groups gave at the newest login; null: none did. */
+  readonly groupRole: Role | null;
 }
 
 /** See `AccessStore.logIn`. */
@@ -23,10 +26,11 @@ export async function logIn(
   { issuer, subject, account }: Identity,
   person: NewPerson | null,
   at: Instant,
-  audit: (user: UserName, role: Role, added: boolean) => AuditEntry,
+  audit: (user: UserName, role: Role, change: LogInChange) => AuditEntry,
+  groups: GroupRole | null = null,
 ): Promise<LogInAnswer> {
   const { rows } = await sql<Account & { readonly account: string }>`
-    select owner, account, issuer, subject from account
+    select owner, account, issuer, subject, group_role as "groupRole" from account
     where (issuer = ${issuer} and subject = ${subject}) or account = ${account}`.execute(db);
   const found = rows.find((row) => row.subject === subject && row.issuer === issuer) ?? rows[0];
   const users = await readUserViews(db);
@@ -38,19 +42,38 @@ export async function logIn(
     if (similar !== undefined) return { kind: 'name_taken', user: similar.name, role: similar.role };
     await insertUser(db, { name, role: person.role, createdAt: at });
     await sql`
-      insert into account (owner, account, issuer, subject, bound_at)
-      values (${name}, ${account}, ${issuer}, ${subject}, ${at})`.execute(db);
-    await db.runAll(auditWrites(audit(name, person.role, true)));
+      insert into account (owner, account, issuer, subject, bound_at, group_role)
+      values (${name}, ${account}, ${issuer}, ${subject}, ${at}, ${groups?.role ?? null})`.execute(db);
+    await db.runAll(auditWrites(audit(name, person.role, { added: true })));
     return { kind: 'allowed', user: name, role: person.role };
   }
-  const { name, role } = user;
-  if (user.disabledAt !== null) return { kind: 'disabled', user: name, role };
+  const { name } = user;
+  if (user.disabledAt !== null) return { kind: 'disabled', user: name, role: user.role };
   if (found.subject === null)
     await sql`
       update account set issuer = ${issuer}, subject = ${subject}, bound_at = ${at} where owner = ${name}`.execute(db);
-  else if (found.subject !== subject || found.issuer !== issuer) return { kind: 'other_person', user: name, role };
-  await db.runAll(auditWrites(audit(name, role, false)));
+  else if (found.subject !== subject || found.issuer !== issuer)
+    return { kind: 'other_person', user: name, role: user.role };
+  const { role, ...change } = await applyGroups(db, user, found.groupRole, groups);
+  await db.runAll(auditWrites(audit(name, role, change)));
   return { kind: 'allowed', user: name, role };
+}
+
+/** The role that the user has now. Without a group, only a role that groups gave is taken away. */
+async function applyGroups(
+  db: Database,
+  user: UserView,
+  before: Role | null,
+  groups: GroupRole | null,
+): Promise<LogInChange & { readonly role: Role }> {
+  const { name, role } = user;
+  if (groups === null) return { role };
+  const wanted = groups.role ?? (before === role ? groups.otherwise : role);
+  await sql`update account set group_role = ${groups.role} where owner = ${name}`.execute(db);
+  if (wanted === role) return { role };
+  if (await isLastAdmin(db, user)) return { role, lastAdmin: true };
+  await sql`update users set role = ${wanted} where name = ${name}`.execute(db);
+  return { role: wanted, roleBefore: role };
 }
 
 /** Servers of one database may have different clocks, so that of the database counts. */

@@ -92,6 +92,10 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0015_secrets'(db) {
     await secrets.execute(db);
   },
+  async '0016_group_roles'(db) {
+    // The role that the groups of the person gave at the newest login; null if none did.
+    await sql`alter table account add column group_role text`.execute(db);
+  },
 };
 
 const accounts: readonly Sql[] = [

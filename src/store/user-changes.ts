@@ -103,12 +103,18 @@ async function apply(db: Database, before: UserView, change: AccessChange, { at,
   }
 }
 
-/** Without an admin no user could be changed from another machine. Throws JobmanError (4). */
-async function requireOtherAdmin(db: Database, { name, role, disabledAt }: UserView, action: string): Promise<void> {
-  if (role !== 'admin' || disabledAt !== null) return;
+/** Without an admin no user could be changed from another machine. */
+export async function isLastAdmin(db: Database, { name, role, disabledAt }: UserView): Promise<boolean> {
+  if (role !== 'admin' || disabledAt !== null) return false;
   const { rows } = await sql`
     select 1 from users where role = 'admin' and disabled_at is null and name <> ${name} limit 1`.execute(db);
-  if (rows.length > 0) return;
+  return rows.length === 0;
+}
+
+/** Throws JobmanError (4). */
+async function requireOtherAdmin(db: Database, user: UserView, action: string): Promise<void> {
+  if (!(await isLastAdmin(db, user))) return;
+  const { name } = user;
   throw new JobmanError(`${name} is the last admin and cannot ${action}. Nothing was changed.`, exitCode.conflict, [
     'jobman user role NAME admin    makes another user an admin',
   ]);

@@ -185,6 +185,42 @@ suite('a person', () => {
     await assert.rejects(given.logIn('similar'), refused(/its name is too similar to the user ada\.$/));
   });
 
+  for (const claimsInToken of [false, true])
+    test(`gets a role from groups in ${claimsInToken ? 'the ID token' : 'the user info'} at each login`, async (t) => {
+      const given = await openLogin(t, {
+        provider: await startProvider(t, { claimsInToken }),
+        settings: { roles: { lab: 'member', '/jobman admins': 'admin', guests: 'viewer' } },
+      });
+      const { people } = given.provider;
+      const inGroups = (name: string, groups: unknown) =>
+        people.set(name, { email: `${name}@example.com`, email_verified: true, groups });
+      const roleAfter = async (name: string, groups: unknown): Promise<string> => {
+        inGroups(name, groups);
+        return (await given.logIn(name)).view.role;
+      };
+      // Linked by an admin, who has chosen the role.
+      assert.equal(await roleAfter('ada', undefined), 'member');
+      assert.equal(await roleAfter('ada', ['other', 'Lab', 7, null]), 'member');
+      assert.equal(await roleAfter('ada', ['guests', '/jobman admins', 'lab']), 'admin');
+      const [promoted] = await given.audit();
+      assert.deepEqual([promoted?.role, promoted?.detail['roleBefore']], ['admin', 'member']);
+      // The last admin stays one.
+      assert.equal(await roleAfter('ada', ['lab']), 'admin');
+      assert.equal((await given.audit())[0]?.detail['lastAdmin'], true);
+      // In a group, a new person needs no link.
+      assert.equal(await roleAfter('grace', '/jobman admins'), 'admin');
+      const { token } = await given.logIn('ada');
+      assert.equal(await roleAfter('ada', ['guests']), 'viewer');
+      assert.equal((await createAuthenticate(given.parts)(token))?.role, 'viewer', 'also with an older token');
+      assert.equal(await roleAfter('ada', ['lab']), 'member');
+      // Without a group the role that groups gave is gone, and one that an admin gave stays.
+      assert.equal(await roleAfter('ada', []), 'viewer');
+      await changeUser(given.parts, root, 'ada', { kind: 'role', role: 'member' });
+      assert.equal(await roleAfter('ada', []), 'member');
+      inGroups('eve', ['other']);
+      await assert.rejects(given.logIn('eve'), refused(/^No user of this server has the account eve@example\.com/));
+    });
+
   test('may be known by another claim', async (t) => {
     const given = await openLogin(t, { settings: { user_claim: 'preferred_username' } });
     await assert.rejects(given.logIn(), refused(/has the account ada\.l\.$/));

@@ -11,6 +11,7 @@ export interface Person {
   readonly email?: string;
   readonly email_verified?: unknown;
   readonly preferred_username?: string;
+  readonly groups?: unknown;
 }
 
 /** Returns the new body of an answer; undefined to leave it. */
@@ -58,7 +59,7 @@ export async function startProvider(
     jwks: { keys: [key as never] },
     cookies: { keys: ['a key of the test'] },
     conformIdTokenClaims: !claimsInToken,
-    claims: { email: ['email', 'email_verified'], profile: ['preferred_username'] },
+    claims: { email: ['email', 'email_verified'], profile: ['preferred_username', 'groups'] },
     features: { deviceFlow: { enabled: deviceFlow }, devInteractions: { enabled: true } },
     findAccount: (_context, sub) => ({
       accountId: sub,
