@@ -272,7 +272,7 @@ async function measureLogs({ home, pid, client }: Server): Promise<readonly Resu
     if (log === undefined) throw new Error(`job ${job} has no log`);
     let from = 0;
     for await (const change of client.changesSince(null, [job])) {
-      if (change.kind === 'event') continue;
+      if (change.kind === 'event' || (change.kind === 'log' && change.log.size <= from)) continue;
       for (;;) {
         const { bytes } = await client.readLog(job, log.id, from, 1024 * 1024);
         if (bytes.length === 0) break;

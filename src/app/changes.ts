@@ -111,7 +111,7 @@ async function* itemsSince(
       const step = await feed.stepAfter(number, reader, signal);
       if (step === undefined) break;
       for (const item of step.items)
-        if (item.change.kind !== 'event' || item.position.event > position.event) yield item;
+        if (item.change.kind === 'event' ? item.position.event > position.event : feed.isNewest(item)) yield item;
       position = { ...step.position, event: Math.max(position.event, step.position.event) };
       ({ number } = step);
     }
@@ -218,6 +218,10 @@ function openFeed({ store, files, now }: ChangeSources, onEnd: () => void) {
       const items = [...views, ...logItems(logs.since(since.logAt), logs.jobs(), position)];
       return { number, items, position: items.at(-1)?.position ?? position };
     },
+
+    /** False if a later step replaces the change, so that a slow reader gets only the later one. */
+    isNewest: ({ change, position }: Item): boolean =>
+      change.kind === 'log' ? logs.isNewest(change.log) : position.change === newest?.position.change,
 
     /** Undefined if the reader has left, or if it is too far behind. */
     async stepAfter(number: number, reader: Reader, signal: AbortSignal): Promise<Step | undefined> {
@@ -337,6 +341,8 @@ function followLogs(files: JobFiles, now: () => Instant) {
     },
     since: (at: Instant): readonly LogRef[] =>
       [...logs.values()].flatMap((ofJob) => [...ofJob.values()].filter(({ changedAt }) => changedAt >= at)),
+    /** True also for the log of a job that is no longer followed. */
+    isNewest: (log: LogRef): boolean => (logs.get(log.job)?.get(log.id) ?? log) === log,
     /** Returns early when a log grows. */
     grow: (length: Duration, signal: AbortSignal) => bell.wait(length, signal),
     close(): void {
