@@ -3,7 +3,7 @@
 import type { Blobs, Bucket } from '../app/ports.ts';
 import { createGoogleApiClient } from '../backends/tpu/api.ts';
 import { createCredentials } from '../backends/tpu/credentials.ts';
-import { minute } from '../core/model/time.ts';
+import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import { createBucketBlobs } from '../files/bucket-blobs.ts';
 import { createBucketLogs, type BucketLogs } from '../files/bucket-logs.ts';
 import { createBucket } from '../google/bucket.ts';
@@ -18,13 +18,21 @@ export interface BucketData {
   readonly logs: BucketLogs;
 }
 
+const endpointAge: Duration = 2 * second;
+
 export function openBucketData(
   { io, home, settings }: DataParts,
   address: { readonly bucket: string; readonly prefix: string },
 ): BucketData {
   const now = () => io.now();
   // The bucket of the TPU emulator for who works with its project.
-  const endpoint = () => serviceEndpoint({ home, settings }, 'storage', settings.tpu.project ?? '');
+  let found: { readonly at: Instant; readonly url: Promise<string> } | undefined;
+  // Finding the emulator takes a request, and a working directory has thousands of files.
+  const endpoint = (): Promise<string> => {
+    if (found === undefined || Math.abs(now() - found.at) > endpointAge)
+      found = { at: now(), url: serviceEndpoint({ home, settings }, 'storage', settings.tpu.project ?? '') };
+    return found.url;
+  };
   const credentials = createCredentials({ endpoint, login: createGoogleLogin({ io, settings, now }) });
   const bucket = createBucket(createGoogleApiClient({ endpoint, env: io.env, credentials, timeout: minute }), address);
   return { bucket, blobs: createBucketBlobs(bucket, now), logs: createBucketLogs({ home, bucket, now }) };
