@@ -1005,6 +1005,11 @@ export function clientSuite(implementation: OpenClient): void {
     });
   });
 
+  test('the hosts and the own prices of the settings are shown', async (t) => {
+    const { client } = openFixture(t);
+    assert.deepEqual([(await client.hosts()).map(({ name }) => name), await client.ownPrices()], [['localhost'], []]);
+  });
+
   test('every method has answered over JSON', () => {
     const methods = Object.keys(open(() => Promise.reject(new Error('no actor')), {} as never));
     assert.deepEqual(
