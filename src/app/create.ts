@@ -12,6 +12,7 @@ import { specProblems } from '../manifest/spec-problems.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
 import { endRequests, reportEnds } from './commit-command.ts';
 import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
+import { channelsOf } from './notifications/recipients.ts';
 import { pluralize } from './format.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
@@ -133,12 +134,16 @@ async function findRepeated({ store, now }: ClientParts, key: CreationKey): Prom
 }
 
 /** Throws JobmanError (2) with every problem of a spec that no manifest could have given. */
-export async function requireValidSpec({ pools }: Pick<ClientParts, 'pools'>, spec: JobSpec): Promise<void> {
+export async function requireValidSpec(
+  { pools, channels }: Pick<ClientParts, 'pools' | 'channels'>,
+  spec: JobSpec,
+): Promise<void> {
   const { version }: { readonly version: number } = spec;
   // A program of a later version may be the client of this one.
   if (version !== 2) throw usageError(`This jobman creates jobs from specs of version 2, and not ${version}.`);
   const hosts = (await pools()).map(({ name }) => name);
-  const problems = specProblems(spec, hosts);
+  const known = spec.notify?.to === undefined ? undefined : channelsOf((await channels()).settings);
+  const problems = specProblems(spec, hosts, known);
   if (problems.length === 0) return;
   const count = pluralize(problems.length, 'problem');
   throw new JobmanError(`Nothing was created: the spec has ${count}.`, exitCode.usage, problems, {

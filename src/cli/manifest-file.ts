@@ -4,6 +4,7 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { BucketFindings } from '../app/buckets.ts';
+import type { Client } from '../app/client.ts';
 import { channelsOf } from '../app/notifications/recipients.ts';
 import { exitCode, JobmanError, usageError, type ManifestProblem } from '../app/errors.ts';
 import { maxSecretBytes } from '../app/secrets.ts';
@@ -72,6 +73,15 @@ interface CheckOptions {
   readonly files?: FileReader;
 }
 
+/** The hosts and channels of a server are in its settings. Only the server knows whether it can send mail. */
+async function namesOfServer(client: Client): Promise<{ hosts: readonly string[]; channels: readonly string[] }> {
+  const [queues, recipients] = await Promise.all([client.hostQueues(), client.recipients()]);
+  return {
+    hosts: queues.map(({ pool }) => pool),
+    channels: ['mail', ...recipients.flatMap(({ recipient, channel }) => (channel === null ? [] : [recipient]))],
+  };
+}
+
 /** Finds the problems that `create` finds, with the same messages: a manifest that passes may be created. */
 export async function checkManifest(
   cli: Cli,
@@ -85,11 +95,10 @@ export async function checkManifest(
   if (path === '-') throw usageError('jobman reads manifests from files only, not from standard input.');
   checkExists(path, io.cwd, files);
   const settings = await services.settings();
-  // The hosts of a server are in its settings.
   const isLocal = offline || (await services.server()) === null;
-  const hosts = isLocal
-    ? hostsOf(settings).map(({ name }) => name)
-    : (await (await services.client()).hostQueues()).map(({ pool }) => pool);
+  const known = isLocal
+    ? { hosts: hostsOf(settings).map(({ name }) => name), channels: channelsOf(settings.notify) }
+    : await namesOfServer(await services.client());
   const context = {
     file: path,
     cwd: io.cwd,
@@ -98,8 +107,7 @@ export async function checkManifest(
     env: io.env,
     files,
     project: settings.tpu.project,
-    hosts,
-    channels: channelsOf(settings.notify),
+    ...known,
     purpose: 'create',
   } as const;
   const first = loadManifest(context);

@@ -23,12 +23,17 @@ import { readCapacity } from './capacity.ts';
 import type { ManifestContext } from './files.ts';
 import { checkSecretName, readSecrets } from './job-files.ts';
 import { duration, line } from './kinds.ts';
+import { readNotify } from './notify.ts';
 import { buildRecoverySpec } from './recovery.ts';
 import { openSections, type Sections } from './sections.ts';
 import { workerPath } from './setup-modules.ts';
 
-/** All of them, for people. `hosts`: those of the settings, with this machine. */
-export function specProblems(spec: JobSpec, hosts: readonly HostName[]): readonly string[] {
+/** All of them, for people. `hosts` and `channels`: as in `ManifestContext`. */
+export function specProblems(
+  spec: JobSpec,
+  hosts: readonly HostName[],
+  channels?: ManifestContext['channels'],
+): readonly string[] {
   const { capacity: given, command, steps } = spec;
   const written = manifestOf(spec);
   // JSON without a list, a text or null on top is a map.
@@ -40,7 +45,8 @@ export function specProblems(spec: JobSpec, hosts: readonly HostName[]): readonl
   const context: ManifestContext = { ...own, hosts, purpose: 'create' };
   const remoteUser = given.kind === 'tpu' ? given.remoteUser : null;
   const capacity = readCapacity(sections, spec.name, remoteUser, context);
-  for (const name of ['job', 'setup', 'command', 'notify'] as const) sections.read(name);
+  for (const name of ['job', 'setup', 'command'] as const) sections.read(name);
+  readNotify(sections, channels === undefined ? {} : { channels });
   readWorkers(sections, command.workers, capacity);
   readSecrets(sections, written.job.secrets, command.env, context);
   buildRecoverySpec(sections, undefined, capacity);

@@ -93,6 +93,14 @@ suite('a server', { timeout: 180_000 }, () => {
     writeFileSync(join(world.folder, 'host.yaml'), 'job: {name: iris}\nhosts: [gpu1]\ncommand: {cmd: "true"}\n');
     const onHost = await remote('validate', 'host.yaml');
     assert.equal(onHost.code, 0, 'a host is one of the server');
+    const channel = '{"type": "command", "command": "true"}';
+    await jobman(world, ['settings', 'set', 'notify.channels.team', channel], { env: served });
+    const reported = (to: string) =>
+      writeFileSync(join(world.folder, 'reported.yaml'), `local: {}\nnotify: {to: [${to}]}\ncommand: {cmd: "true"}\n`);
+    reported('team');
+    assert.equal((await remote('validate', 'reported.yaml')).code, 0, 'a channel is one of the server');
+    reported('mail:ada@example.com');
+    assert.match((await remote('create', 'reported.yaml')).stderr, /spec notify\.to\[0\]: needs a mail server/);
     assert.match((await remote('--json', 'list')).stdout, /"id":"000001".*"phase":"succeeded"/);
 
     const local = jobmanProgram.commands.filter(({ usesHome }) => usesHome !== undefined);

@@ -62,6 +62,9 @@ test('each value that no manifest could give is one problem', () => {
 test('all problems are reported at once', () => {
   const spec = { ...onHosts('gpu9'), name: 'a b', stop: { signal: 'TERM', graceMs: -1 } };
   assert.equal(specProblems(spec, ['localhost']).length, 3);
+  const reported = localSpec({ notify: { to: ['team', 'mail:ada@example.com'] } });
+  assert.deepEqual(specProblems(reported, ['localhost'], ['team', 'mail']), []);
+  assert.match(specProblems(reported, ['localhost'], []).join('\n'), /no channel "team" in .*\n.*needs a mail server/);
 });
 
 test('what a manifest or a lab gives is no problem: every example, rules of presets, texts that look like references', () => {

@@ -13,6 +13,8 @@ import { createLogFiles } from '../../src/files/log-files.ts';
 import { createSecretStore } from '../../src/files/secret-store.ts';
 import type { JobmanStore } from '../../src/store/store.ts';
 
+const smtp = { host: '127.0.0.1', port: 25, security: 'none', from: 'jobman@example.com' } as const;
+
 type Own = Partial<ClientParts> & Pick<ClientParts, 'now'>;
 
 export function clientParts(home: string, store: JobmanStore, own: Own): ClientParts {
@@ -22,7 +24,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     access: store.access,
     notifications: store.notifications,
     channels: async () => ({
-      settings: defaultSettings(1).notify,
+      settings: { ...defaultSettings(1).notify, smtp },
       send: unavailable('channels'),
       secretProblems: async () => new Map(),
       openSecrets: async () => [],
