@@ -332,6 +332,8 @@ export interface Store {
   ): Promise<{ readonly taken: boolean; readonly lease: LeaseState }>;
   releaseLease(holder: string): Promise<void>;
   lease(now: Instant): Promise<LeaseState | undefined>;
+  /** The time of a database on a server; null for a file of this machine. */
+  clock(): Promise<Instant | null>;
   /** The newest answer of each kind per location of a project (null: all projects), for any job, newest first. */
   capacityAnswers(project: string | null): Promise<readonly AnswerRecord[]>;
   /** One allocation per location that may hold orphans: until seven days after the last confirmed absence, `goneAt`. */

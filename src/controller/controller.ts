@@ -60,6 +60,8 @@ export interface ControllerOptions {
   /** True when the caller holds this machine's controller lock, so that an earlier holder of the lease is dead. */
   readonly holdsLock: boolean;
   readonly leaseTimes: LeaseTimes;
+  /** Called before each try to take the lease, while nothing counts from the clock. May reject like the store. */
+  readonly adjustClock?: () => Promise<void>;
   /** The hosts. */
   readonly pools: readonly Pool[];
   /** Their budgets limit the jobs of each user. */

@@ -26,7 +26,10 @@ export const databaseAnswers = 'the database answers again';
 export type Lease = ReturnType<typeof createLease>;
 
 export function createLease(
-  options: Pick<ControllerOptions, 'store' | 'clock' | 'log' | 'holder' | 'version' | 'holdsLock' | 'leaseTimes'>,
+  options: Pick<
+    ControllerOptions,
+    'store' | 'clock' | 'log' | 'holder' | 'version' | 'holdsLock' | 'leaseTimes' | 'adjustClock'
+  >,
 ) {
   const { store, clock, log, holder, leaseTimes: times } = options;
   let epoch: number | null = null;
@@ -73,6 +76,7 @@ export function createLease(
       let waitsFor: string | undefined;
       for (let failures = 0; isWanted() && epoch === null;) {
         try {
+          await options.adjustClock?.();
           const isTaken = await renew();
           if (failures > 0) log.info(databaseAnswers);
           failures = 0;

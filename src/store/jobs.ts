@@ -403,6 +403,13 @@ async function readLeaseRow(db: Database, now: Instant): Promise<LeaseRow> {
   return requireRow(rows[0]);
 }
 
+/** Null for a file. */
+export async function readClock(db: Database): Promise<Instant | null> {
+  if (db.clock === null) return null;
+  const { rows } = await sql<{ clock: Instant }>`select ${db.clock} as clock`.execute(db);
+  return requireRow(rows[0]).clock;
+}
+
 function stateOf({ holder, epoch, version, expiresAt, clock }: LeaseRow, now: Instant): LeaseState | undefined {
   return holder === null ? undefined : { holder, epoch, version, expiresAt: expiresAt + now - clock };
 }
@@ -447,6 +454,10 @@ export async function takeLease(
     taken: true,
     lease: { holder, epoch, version, expiresAt: now + ttl, ...(pause !== undefined && { pause }) },
   };
+}
+
+export async function releaseLease(db: Database, holder: string): Promise<void> {
+  await sql`update lease set holder = null, expires_at = 0 where id = 1 and holder = ${holder}`.execute(db);
 }
 
 /** Names the lock of the holder's home among the homes that share a database: `PID-RANDOM@LOCK`. Empty for a file. */

@@ -62,7 +62,6 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     openDatabase(given);
   const writeWithId = createWriteWithId(readBeforeWriting, write, isIdTaken);
   const outcomesOf = readTogether(jobs.readOutcomes);
-  const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
   const select = <Row extends object>(statement: Sql<Row>): Promise<readonly Row[]> =>
     read(async (db) => (await statement.execute(db)).rows.map((row) => ({ ...row })));
   const readNumber = async (statement: Sql): Promise<number | null> =>
@@ -155,9 +154,9 @@ export function openStore({ isIdTaken, finalRows, ...given }: OpenStoreOptions):
     changeCount: async () => (await readNumber(sql`select value from counter where name = 'change'`)) ?? 0,
     takeLease: (holder, version, now, ttl, holdsLock) =>
       write((db) => jobs.takeLease(db, { holder, version, now, ttl, holdsLock })),
-    releaseLease: (holder) =>
-      run(sql`update lease set holder = null, expires_at = 0 where id = 1 and holder = ${holder}`),
+    releaseLease: (holder) => write((db) => jobs.releaseLease(db, holder)),
     lease: (now) => read((db) => jobs.readLease(db, now)),
+    clock: () => read(jobs.readClock),
     capacityAnswers: (project) =>
       select(sql<AnswerRecord>`
         select project, zone, accelerator, pricing, answer, at, waited, job from capacity_answer

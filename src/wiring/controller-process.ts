@@ -22,7 +22,7 @@ import { createDeliveries } from '../controller/deliveries.ts';
 import { readController } from '../controller/lock.ts';
 import { createNotifier } from '../controller/notifier.ts';
 import { runController } from '../controller/process.ts';
-import { second, type Instant } from '../core/model/time.ts';
+import { second, type Duration, type Instant } from '../core/model/time.ts';
 import type { BookingSheet } from '../lab/bookings.ts';
 import type { LabStore } from '../lab/lab-store.ts';
 import { siteOf } from '../lab/site.ts';
@@ -59,7 +59,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   const store = openStore({ ...database, finalRows });
   // On a server the lease waits for no other statement, and gives up a connection that is cut before the lease expires.
   const leases = 'url' in database ? openStore({ ...database, answerTimeoutMs: 3 * second }) : store;
-  const clock = createClock(() => io.now());
+  const { clock, adjustClock } = createDatabaseClock(() => io.now(), leases);
   await expectUsableStore(store);
   // In a copied home every write would be refused.
   await requireOriginalHome(database);
@@ -97,6 +97,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
         lease: (now) => leases.lease(now),
       },
       clock,
+      adjustClock,
       logFiles,
       backendOf: backends.of,
       log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
@@ -180,6 +181,28 @@ function keepSending({ logs }: BucketData, home: string, warn: (line: string) =>
     await sending;
     // A bucket that does not answer must not delay the exit: the next process sends the rest.
     if (reported === null) await send();
+  };
+}
+
+/** Machines whose clocks differ by less need no correction, which would only be as exact as the connection is fast. */
+const clockTolerance = 2 * second;
+
+/**
+ * The clock of a database on a server, by which all controllers count: with clocks of their own, one that takes over would
+ * end a program whose time is not over.
+ */
+function createDatabaseClock(now: () => Instant, store: Pick<Store, 'clock'>) {
+  let ahead: Duration = 0;
+  return {
+    clock: createClock(() => now() + ahead),
+    adjustClock: async (): Promise<void> => {
+      const asked = now();
+      const time = await store.clock();
+      const answered = now();
+      if (time === null) return;
+      const difference = Math.round(time - (asked + answered) / 2);
+      if (Math.abs(difference - ahead) > clockTolerance + answered - asked) ahead = difference;
+    },
   };
 }
 

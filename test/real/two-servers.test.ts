@@ -9,11 +9,13 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createChance } from '../../sim/chance.ts';
+import { findFaketime } from '../../tools/chaos/clock.ts';
 import { schemaVersion } from '../../src/store/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { openPostgresProxy, remoteEnv, serverOf, type ServerProcess } from '../support/postgres-servers.ts';
 import { requirePostgres } from '../support/postgres.ts';
+import { requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 
 const faults = Number(process.env['JOBMAN_KILLS'] ?? 12);
@@ -23,7 +25,7 @@ const maxTakeoverMs = 10_000;
 const kinds = ['kill', 'stop', 'cut'] as const;
 
 /** Two servers that do not run yet, a token for both, and a first job, which has finished. */
-async function setUp(t: TestContext, data: 'bucket' | 'folder') {
+async function setUp(t: TestContext, data: 'bucket' | 'folder', envOfOther: Readonly<Record<string, string>> = {}) {
   const postgres = await requirePostgres(t);
   if (postgres === undefined) return undefined;
   const name = await postgres.createDatabase();
@@ -69,6 +71,7 @@ async function setUp(t: TestContext, data: 'bucket' | 'folder') {
         port: port + index,
         database: name,
         proxy: await openPostgresProxy(world, `socket-${index}`, target),
+        env: index === 0 ? {} : envOfOther,
       }),
     ),
   );
@@ -183,6 +186,71 @@ async function preemptOne(world: JobWorld, env: Readonly<Record<string, string>>
   if (line === '') return false;
   return (await world.jobman(['emulator', 'preempt', (JSON.parse(line) as { readonly id: string }).id])).code === 0;
 }
+
+test('two servers with clocks five minutes apart and slow connections take over from each other, and the job notices nothing', async (t) => {
+  const library = findFaketime();
+  if (!requireReal(t, 'libfaketime', library) || library === undefined) return;
+  const ahead = { LD_PRELOAD: library, FAKETIME: '+5m', FAKETIME_DONT_FAKE_MONOTONIC: '1' };
+  const set = await setUp(t, 'folder', ahead);
+  if (set === undefined) return;
+  const { postgres, name, world, servers, token } = set;
+  const [one, other] = servers;
+  assert.ok(one !== undefined && other !== undefined);
+  const epoch = async () => Number((await postgres.query('select epoch from lease', name))[0]?.['epoch']);
+  /** The servers give the lease to the next one within the time that is promised. */
+  async function changes(cause: () => void): Promise<void> {
+    const before = await epoch();
+    const began = performance.now();
+    cause();
+    assert.ok(await eventually(async () => (await epoch()) > before, { withinMs: 60_000, everyMs: 50 }));
+    assert.equal(await epoch(), before + 1);
+    takeovers.push(performance.now() - began);
+  }
+  const takeovers: number[] = [];
+  await one.start();
+  await other.start();
+  const run = `
+    echo "$JOBMAN_JOB_ID $JOBMAN_ATTEMPT" >>~/bucket/starts
+    until [ -e ~/bucket/done ]; do date +%s; sleep 1; done`;
+  const manifest = world.tpuManifest(run, {
+    name: 'held',
+    tpu: { accelerator: 'v4-8' },
+    job: { max_runtime: '4m', silence_timeout: '4m' },
+    recovery: 'loop: failures',
+  });
+  const created = await world.jobman(['create', manifest, '--quiet', '--yes'], { env: remoteEnv(one, token) });
+  const id = created.stdout.trim();
+  const shown = async (server: ServerProcess) => {
+    const { stdout } = await world.runOk(['show', id, '--json'], { env: remoteEnv(server, token) });
+    return JSON.parse(stdout) as { readonly phase: string; readonly attempts: readonly unknown[] };
+  };
+  assert.ok(await eventually(async () => (await shown(one)).phase === 'running', { withinMs: 60_000 }));
+
+  // Slow, but fast enough for three answers in the time of a lease.
+  const before = await epoch();
+  one.proxy.delay(250);
+  await sleep(10_000);
+  assert.equal(await epoch(), before);
+  await changes(() => one.proxy.delay(2_000));
+  one.proxy.delay(0);
+  // Longer than a check of the job, whose limits are over by the clock of the other server.
+  await sleep(8_000);
+  assert.equal((await shown(other)).phase, 'running');
+  await changes(() => other.proxy.cut(true));
+  other.proxy.cut(false);
+  await sleep(8_000);
+  mkdirSync(world.bucketPath('done'));
+  assert.equal((await world.jobman(['wait', id], { env: remoteEnv(one, token) })).code, 0);
+  const { attempts } = await shown(other);
+  assert.equal(attempts.length, 1);
+  const starts = readFileSync(world.bucketPath('starts'), 'utf8').trim().split('\n');
+  assert.deepEqual(
+    starts.filter((line) => line.startsWith(id)),
+    [`${id} 1`],
+  );
+  t.diagnostic(`takeovers after ${takeovers.map(Math.round).join(', ')} ms`);
+  assert.ok(Math.max(...takeovers) <= maxTakeoverMs);
+});
 
 test('servers are upgraded one after the other, with a migration in between, while a job runs', async (t) => {
   const set = await setUp(t, 'folder');
