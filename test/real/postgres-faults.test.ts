@@ -133,3 +133,41 @@ test('a server waits for a database that restarts, stalls, is read-only or has n
   assert.ok(pid !== undefined && readFileSync(`/proc/${pid}/status`, 'utf8').includes('Name:'));
   assert.doesNotMatch(readFileSync(join(server.home, 'server.log'), 'utf8'), /incident|bug/);
 });
+
+test('a server continues with the standby that took over, and loses nothing', async (t) => {
+  const primary = await startPostgres(t, {});
+  if (primary === undefined) return;
+  const { world, database, proxy, server, start, probe } = await setUp(t, primary);
+  const standby = await startPostgres(t, { standbyOf: primary });
+  assert.ok(standby !== undefined);
+  world.atEnd(() => standby.stop());
+  // Each commit waits for the standby.
+  await primary.query(`alter system set synchronous_standby_names = '*'`);
+  await primary.query('select pg_reload_conf()');
+  const isSynchronous = async () =>
+    (await primary.query(`select 1 from pg_stat_replication where sync_state = 'sync'`)).length === 1;
+  assert.ok(await eventually(isSynchronous));
+  const done = join(world.folder, 'done');
+  const manifest = world.localManifest(`until [ -e ${done} ]; do echo tick; sleep 0.1; done`, {
+    recovery: 'loop: failures',
+  });
+  const [held = ''] = await succeeds(start('create', manifest, '--quiet', '--yes'));
+  const wait = start('wait', held);
+  await wait.waitForOutput('running');
+
+  proxy.lead(socketOf(standby.urlOf(database)));
+  await primary.stop();
+  assert.ok(await eventually(async () => / cannot be written: .* read-only transaction/.test(await probe())));
+  const create = start('create', world.localManifest('true'), '--yes');
+  await create.waitForOutput('Waiting for the server: The database');
+  const [list = ''] = await succeeds(start('list'));
+  assert.match(list, new RegExp(held));
+  await standby.query('select pg_promote()');
+  await succeeds(create, start('run', '--yes', '--', 'touch', done), wait);
+  assert.equal(await probe(), 'ok\n');
+  const { stdout } = await world.runOk(['show', held, '--json'], {
+    env: { JOBMAN_DATABASE: `postgres://postgres@localhost/${database}?host=${proxy.folder}` },
+  });
+  assert.equal((JSON.parse(stdout) as { readonly attempts: readonly unknown[] }).attempts.length, 1);
+  assert.doesNotMatch(readFileSync(join(server.home, 'server.log'), 'utf8'), /incident|bug/);
+});

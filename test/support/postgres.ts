@@ -38,6 +38,8 @@ interface ServerOptions {
   readonly settings?: Readonly<Record<string, string>>;
   /** An existing folder for the data, such as a small disk; the log of changes stays elsewhere. */
   readonly data?: string;
+  /** Its standby, which can only be read until `select pg_promote()`. */
+  readonly standbyOf?: PostgresServer;
 }
 
 /** The rows that the migrations have inserted, apart from the installation id. */
@@ -88,11 +90,15 @@ async function createServer(binaries: string, given: ServerOptions = {}): Promis
   const options = { ...identity, cwd: folder, env: { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8', TZ: 'UTC' } };
   const initdb = ['-D', data, '-U', 'postgres', '--auth=trust', '--encoding=UTF8', '--locale=C.UTF-8', '--no-sync'];
   if (given.data !== undefined) initdb.push('--waldir', join(folder, 'wal'));
-  const made = spawnSync(join(binaries, 'initdb'), initdb, { ...options, encoding: 'utf8' });
-  if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
+  const source =
+    given.standbyOf === undefined ? null : new URL(given.standbyOf.urlOf('postgres')).searchParams.get('host');
+  const copy = ['-h', source ?? '', '-U', 'postgres', '-D', data, '-R', '-c', 'fast', '--no-sync'];
+  const [program, args] = source === null ? ['initdb', initdb] : ['pg_basebackup', copy];
+  const made = spawnSync(join(binaries, program), args, { ...options, encoding: 'utf8' });
+  if (made.status !== 0) throw new Error(`${program} failed: ${made.stderr}`);
   writeFileSync(
     join(data, 'pg_hba.conf'),
-    'local all locked scram-sha-256\nlocal all all trust\nhostssl all locked 127.0.0.1/32 scram-sha-256\n',
+    'local all locked scram-sha-256\nlocal all,replication all trust\nhostssl all locked 127.0.0.1/32 scram-sha-256\n',
   );
   const settings = {
     listen_addresses: '',
@@ -174,7 +180,7 @@ async function createServer(binaries: string, given: ServerOptions = {}): Promis
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
   await start();
-  await query(`create role locked login password 'secret'`);
+  if (source === null) await query(`create role locked login password 'secret'`);
   return {
     urlOf,
     query,
