@@ -910,8 +910,6 @@ export function clientSuite(implementation: OpenClient): void {
     assert.match((await fixture.client.plan(localSpec())).requests.join(), /a slot on this machine$/);
     assert.deepEqual(readdirSync(join(fixture.home, '..')).includes('home'), false, 'not even the home is made');
     const slots = (await fixture.client.hostQueues())[0]?.slots ?? 0;
-    assert.deepEqual((await fixture.client.hosts())[0], { name: 'localhost', ssh: null, slots, gpus: null });
-    assert.deepEqual(await fixture.client.ownPrices(), []);
     for (let job = 0; job <= slots; job += 1) await fixture.create(localSpec());
     assert.match(
       (await fixture.client.plan(localSpec())).requests.join('\n'),
