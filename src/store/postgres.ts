@@ -3,6 +3,7 @@
 // A transaction holds the advisory lock of jobman from its beginning, as a transaction of SQLite holds the write lock:
 // writers of all processes come one after the other. Readers never wait for them.
 
+import { Socket } from 'node:net';
 import pg from 'pg';
 import pgpass from 'pgpass';
 import { createLimiter } from '../app/concurrency.ts';
@@ -48,6 +49,9 @@ const idleInTransactionTimeoutMs = 5 * second;
 /** The server ends a statement at its limit. A server that does not answer then is gone. */
 const answerDelayMs = 10 * second;
 
+/** After it, a connection that is to be closed is cut: the library waits for the server, which one that hangs never answers. */
+const closeTimeoutMs = 3 * second;
+
 /** After a restart of the server every connection may be lost. */
 const maxTries = maxConnections + 1;
 
@@ -68,6 +72,9 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
     }),
   };
   const pool = createPool(config);
+  const used = new Set<pg.PoolClient>();
+  pool.on('connect', (client) => used.add(client));
+  pool.on('remove', (client) => used.delete(client));
   const db = asDatabase(pool, named.name);
   let version: Promise<number> | undefined;
   let writing: Promise<Database> | undefined;
@@ -139,6 +146,8 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
       const [opened] = await Promise.allSettled([empty, writing]);
       if (opened.status === 'fulfilled') opened.value?.close();
       empty = writing = version = undefined;
+      const cut = (): void => used.forEach((client) => client instanceof Client && client.cut());
+      setTimeout(cut, closeTimeoutMs).unref();
       await pool.end();
     },
   };
@@ -164,10 +173,25 @@ function configOf(url: string, busyTimeoutMs: number, skipFsync: boolean): pg.Cl
 
 /** Reads the password from `~/.pgpass` for each connection: the library's own reading of it prints a warning. */
 class Client extends pg.Client {
+  readonly #socket: Socket;
+
   constructor(config?: pg.ClientConfig) {
-    super(config);
+    const socket = new Socket();
+    super({ ...config, stream: () => socket });
+    this.#socket = socket;
     // In the configuration it would lose against the missing password of a URL.
     if (!this.password) Object.assign(this, { password: () => this.#passwordInFile() });
+  }
+
+  cut(): void {
+    this.#socket.destroy();
+  }
+
+  override end(): Promise<void>;
+  override end(callback: (error: Error) => void): void;
+  override end(callback?: (error: Error) => void): Promise<void> | void {
+    setTimeout(() => this.cut(), closeTimeoutMs).unref();
+    return callback === undefined ? super.end() : super.end(callback);
   }
 
   #passwordInFile(): Promise<string | undefined> {

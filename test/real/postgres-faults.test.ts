@@ -131,6 +131,11 @@ test('a server waits for a database that restarts, stalls, is read-only or has n
   assert.deepEqual(readFileSync(ran, 'utf8').trim().split('\n').toSorted(), created.toSorted());
   assert.equal((await world.show(held)).attempts.length, 1);
   assert.ok(pid !== undefined && readFileSync(`/proc/${pid}/status`, 'utf8').includes('Name:'));
+
+  // A service manager waits 30 s for the end of a server, whatever its database does.
+  proxy.cut(true);
+  server.child?.kill('SIGTERM');
+  assert.ok(await eventually(async () => server.child?.exitCode === 0, { withinMs: 30_000 }));
   assert.doesNotMatch(readFileSync(join(server.home, 'server.log'), 'utf8'), /incident|bug/);
 });
 
