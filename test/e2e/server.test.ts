@@ -61,6 +61,12 @@ suite('a server', { timeout: 180_000 }, () => {
     const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
     const status = await jobman(world, ['controller', 'status'], { env: served });
     assert.match(status.stdout, /^The server, which is also the controller, /, 'it replaced the controller');
+    const restart = await jobman(world, ['controller', 'restart'], { env: served });
+    assert.equal(restart.code, 4);
+    assert.match(
+      restart.stderr,
+      /^jobman: The controller is part of a server \(process \d+\), which was not stopped\.$/m,
+    );
     const second = await jobman(world, ['server', '--listen', '127.0.0.1:0'], { env: served });
     assert.deepEqual([second.code, second.stdout], [4, ''], 'no address that ends at once');
     assert.match(second.stderr, /^jobman: A server of \S+ is already running: process \d+, /);

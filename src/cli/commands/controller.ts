@@ -66,6 +66,15 @@ export async function restart(cli: Cli): Promise<number> {
   await (await cli.services.client()).whoAmI();
   await cli.services.settings();
   const controller = await cli.services.controller();
+  const { isServer, pid: server } = await controller.status();
+  if (isServer)
+    throw new JobmanError(
+      `The controller is part of a server (process ${server}), which was not stopped.`,
+      exitCode.conflict,
+      [
+        'Stop it: jobman controller stop. Start it again as before, for example with its service manager or `jobman server`.',
+      ],
+    );
   const { stopped } = await stopAndWait(cli, controller);
   const { pid } = await controller.start();
   cli.printResult(
