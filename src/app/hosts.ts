@@ -7,7 +7,7 @@ import type { Settings } from './settings.ts';
 import { hostNameProblem, ownHost } from '../core/model/spec.ts';
 
 /** As in the image of a server. */
-export const noShell = 'the machine of the controller has no shell (/bin/sh), so it runs no program of a job itself';
+export const noShell = 'the machine of the controller has no shell (/bin/sh), so it cannot run programs of jobs';
 
 const sshAddress = /^(?:[A-Za-z_][\w.-]*@)?(?:[A-Za-z0-9][\w.-]*|\[[\da-fA-F:.]+\])(?::(?<port>[1-9]\d{0,4}))?$/;
 

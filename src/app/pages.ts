@@ -51,7 +51,7 @@ export function spanOf(list: List, { limit, cursor }: Page): Span {
 /** Throws JobmanError (2). */
 export function requireLimit(limit: number, what = 'limit'): void {
   if (!Number.isSafeInteger(limit) || limit < 1)
-    throw usageError(`\`${what}\` must be a whole number from 1 on, and not ${limit}.`);
+    throw usageError(`\`${what}\` must be a whole number of at least 1, not ${limit}.`);
 }
 
 // A cursor is opaque, so that another order can have another cursor.
@@ -70,7 +70,7 @@ export function readCursor(list: List, cursor: string): Key {
   } catch {
     // No cursor of any list.
   }
-  throw usageError('The cursor is not one of this list. Take `next` of the page before.');
+  throw usageError('The cursor does not belong to this list. Use `next` of the previous page.');
 }
 
 /** PostgreSQL has counts of 32 bits, and no text with NUL. */

@@ -23,7 +23,7 @@ export function createServerCluster(api: ClusterClient, at: ClusterContext, stre
     untilAborted(
       read(context, query.namespace ?? namespace, withoutLocal(query)),
       query.signal,
-      // A list without its end is none.
+      // An incomplete list must not be used.
       (signal) => Promise.reject(signal.reason as Error),
     );
   const follow = <T>(
@@ -92,7 +92,7 @@ export function createServerCluster(api: ClusterClient, at: ClusterContext, stre
 }
 
 function interrupted(name: string): CommandStep {
-  const message = `Interrupted while the server works on ${name}. See: jobman why ${name}`;
+  const message = `Interrupted while the server was working on ${name}. See: jobman why ${name}`;
   return { kind: 'result', id: name, ok: false, message, exitCode: exitCode.interrupted };
 }
 
@@ -103,7 +103,7 @@ const serverOnly = (): Promise<never> =>
     ]),
   );
 
-/** The server needs no more of it. */
+/** The part of a query that the server needs. */
 function withoutLocal<Query extends ClusterQuery>(query: Query): Query & ObjectQuery {
   const { namespace: _namespace, signal: _signal, onLost: _lost, onActivity: _activity, ...rest } = query;
   return rest as Query;

@@ -12,13 +12,14 @@ import { submittedMarker } from './paths.ts';
 
 export { loadClusterSettings } from '../app/cluster/settings.ts';
 
-/** Clusters that stay open, by what their kubeconfig says. */
+/** Clusters that stay open, by the contents of their kubeconfig. */
 export type SharedClusters = Map<string, Cluster>;
 
 const maxShared = 100;
 
 /**
- * Without it, each request of a server would log in again. A changed kubeconfig counts at once. Rejects as `openCluster`.
+ * Shares clusters, because otherwise each request of a server would log in again. A changed kubeconfig takes effect at once.
+ * Rejects as `openCluster`.
  */
 export async function openSharedCluster(
   services: Services,
@@ -39,7 +40,7 @@ export async function openSharedCluster(
 function throwForUsers(error: unknown): never {
   if (!(error instanceof JobmanError)) throw error;
   throw new JobmanError(`On the server: ${error.message}`, error.code, [
-    'An admin of the server changes its kubeconfig. For a kubeconfig of your own: --server local',
+    'Ask an admin of the server to correct its kubeconfig. To use your own kubeconfig: --server local',
   ]);
 }
 

@@ -227,7 +227,7 @@ async function serverFacts(services: Services): Promise<ServerFacts> {
 function onlyOneFile({ certificate, key }: Settings['server']['tls']): ServerFacts['certificate'] {
   const path = certificate ?? key;
   const [is, isNot] = key === null ? ['certificate', 'key'] : ['key', 'certificate'];
-  return path === null ? null : { path, problems: [`server.tls.${is} is set, and server.tls.${isNot} is not`] };
+  return path === null ? null : { path, problems: [`server.tls.${is} is set, but server.tls.${isNot} is not`] };
 }
 
 function certificateFacts(
@@ -301,7 +301,7 @@ function diskFacts(home: string): DiskFacts {
   return { folder: home, freeBytes: bavail * bsize, freeFiles: files === 0 ? null : ffree };
 }
 
-/** Writes a small object and removes it, because a login may be able to do one of both only. */
+/** Writes a small object and removes it, because a login may have only one of the two rights. */
 async function dataOutcomes(services: Services): Promise<readonly Outcome[]> {
   const settings = await services.settings();
   const { data: location } = settings.server;

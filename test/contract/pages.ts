@@ -73,7 +73,7 @@ export function pageSuite(openClient: Parameters<typeof contractWorld>[0]): void
       ])
         await assert.rejects(
           read({ cursor }),
-          { code: exitCode.usage, message: /^The cursor is not one of this list/ },
+          { code: exitCode.usage, message: /^The cursor does not belong to this list/ },
           name,
         );
   });

@@ -22,9 +22,9 @@ export function jobSecretsOf({ metadata }: V1Job): JobSecrets | null {
     const { name, variables } = JSON.parse(text) as JobSecrets;
     if (typeof name === 'string' && typeof variables === 'object' && variables !== null) return { name, variables };
   } catch {
-    // A person may have changed it.
+    // Users of the cluster can change annotations.
   }
-  throw new JobmanError(`The annotation ${secretsAnnotation} is not the one of jobman.`, exitCode.conflict);
+  throw new JobmanError(`The annotation ${secretsAnnotation} is not in the format of jobman.`, exitCode.conflict);
 }
 
 /** `own` has the values that are no named secrets, in Base64. Throws JobmanError. */
