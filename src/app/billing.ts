@@ -44,8 +44,8 @@ function groupingsOf(given: readonly BillingGrouping[], hasExport: boolean): rea
 }
 
 /**
- * `since` and `until` are midnights in UTC. A user who may use some projects only gets the charges of these. Throws what
- * `BillingExport.read` throws.
+ * `since` and `until` are midnights in UTC. A user with a limit of projects gets only the charges of these projects.
+ * Throws what `BillingExport.read` throws.
  */
 export async function readBilling(
   parts: {

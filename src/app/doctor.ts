@@ -337,7 +337,7 @@ export interface ServerFacts {
         readonly problems: null;
         readonly names: readonly string[];
         readonly expiresAt: Instant;
-        /** The host of `server.oidc` that is none of the names; null if it is one, or if there is none. */
+        /** The host of `server.oidc` if the certificate does not name it; otherwise null. */
         readonly foreignHost: string | null;
       };
   readonly secretsKey: null | {

@@ -69,7 +69,7 @@ export class JobmanError extends Error {
   readonly reasons: readonly string[];
   /** The owner of the job, if the actor may not do what the owner may; otherwise null. */
   readonly refusedFor: UserName | null;
-  /** In seconds, if a part that is needed does not answer now: the same request may succeed then. Else null. */
+  /** Seconds after which the same request may succeed, if a required part is busy or does not answer now; otherwise null. */
   readonly retryAfter: number | null;
 
   constructor(message: string, code: number, lines: readonly string[] = [], details: ErrorDetails = {}) {

@@ -130,7 +130,7 @@ export function neededClaims(settings: OidcSettings): readonly string[] {
 export interface GroupRole {
   /** The highest role of the person's groups; null without one. */
   readonly role: Role | null;
-  /** For a user whom no group gives a role any more. */
+  /** The role of a user who is no longer in any of the groups, if the groups gave the old role. */
   readonly otherwise: Role;
 }
 

@@ -699,8 +699,8 @@ export interface BucketObject {
 }
 
 /**
- * The objects of a bucket below a prefix. Each object is complete or absent. Rejects with StoreError, with the
- * message of the cloud, after some tries, and then a change may still have been made.
+ * The objects of a bucket below a prefix. Each object is complete or absent. After some tries, methods reject with StoreError
+ * and the message of the cloud; a change may still have been made.
  */
 export interface Bucket {
   /** `gs://bucket/prefix`. */
@@ -714,7 +714,7 @@ export interface Bucket {
   write(name: string, bytes: Uint8Array, generation: string | null): Promise<BucketObject | null>;
   /** False if it was removed meanwhile. */
   setUsed(name: string, at: Instant): Promise<boolean>;
-  /** False if it has another metageneration by then. One that is gone is removed. */
+  /** False if it now has another metageneration. True if it no longer exists. */
   remove(name: string, metageneration?: string): Promise<boolean>;
 }
 

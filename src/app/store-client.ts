@@ -265,7 +265,7 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     await files.refresh(job);
     return job;
   }
-  /** With those that can be read. */
+  /** With the files that can be read. */
   async function findWithAnyFiles(ref: string): Promise<StoredJob> {
     const stored = await findStored(ref);
     await files.refresh(stored.job).catch(() => undefined);
@@ -707,7 +707,7 @@ function mayBeRefusal(answer: unknown): boolean {
 /** The reads that have not begun. */
 const awaitedLists = new WeakMap<ClientParts, Map<string, Promise<JobList>>>();
 
-/** Equal lists of one turn of the event loop are one read, and one object, so that a server under load encodes it once. */
+/** Equal requests in one turn of the event loop share one read and one object, so that a server under load encodes it once. */
 async function listTogether(
   parts: ClientParts,
   query: ListQuery,

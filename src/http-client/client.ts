@@ -253,7 +253,7 @@ function createPatience(onWait: (message: string) => void = () => undefined) {
   };
 }
 
-/** Those of one request since it succeeded last. */
+/** The tries of one request since its last success. */
 interface Tries {
   readonly failures: number;
   readonly since: Duration;
@@ -344,7 +344,7 @@ function encodeArguments(route: Route, values: Values, more: More) {
   return { path: query.size === 0 ? path : `${path}?${query.toString()}`, query, body, type };
 }
 
-/** Other parameters than those of the values. */
+/** Parameters that replace those of the values. */
 type More = Readonly<Record<string, string>>;
 
 /** All rows, or as many as the limit says, page by page. With a limit or a cursor, the last page leads to the next. */

@@ -94,7 +94,7 @@ export function createApp(parts: AppParts): Hono<Env> {
     if (actor === null || token === undefined) throw new NoToken(token !== undefined);
     context.set('actor', actor);
     context.set('token', token);
-    // Without a token it would only show which faults the server may have.
+    // Only for valid tokens: the version shows which known faults the server may have.
     context.header(versionHeader, parts.metrics.version);
     return next();
   };
@@ -289,7 +289,7 @@ function statusOf(error: unknown): number | undefined {
   return error instanceof NoToken ? 401 : error instanceof BodyTooLarge ? 413 : undefined;
 }
 
-/** Done twice, the request has the effect of once. */
+/** True if a repeated request has no further effect. */
 function mayRepeat(operation: ApiOperation, route: Route, [first]: readonly unknown[]): boolean {
   if (!route.changes || route.method !== 'POST') return true;
   return operation === 'create' && (first as CreateRequest).idempotencyKey !== undefined;

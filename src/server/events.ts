@@ -45,7 +45,7 @@ function encode(value: unknown): Uint8Array {
   return bytes;
 }
 
-/** A part of a stream is at most so long, unless one value is longer. */
+/** Maximum size of a part of a stream, unless one value is longer. */
 const partBytes = 64 * 1024;
 
 /**

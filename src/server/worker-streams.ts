@@ -1,5 +1,5 @@
-// Worker streams: WebSockets to the programs and ports of workers and pods. Each opening is checked and recorded, as that of a
-// ticket; the audit log records the worker and the port, or the pod.
+// Worker streams: WebSockets to the programs and ports of workers and pods. Each connection is checked and
+// recorded like a ticket; the audit log records the worker and the port, or the pod.
 
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context, Hono } from 'hono';

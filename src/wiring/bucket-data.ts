@@ -25,7 +25,7 @@ export function openBucketData(
   address: { readonly bucket: string; readonly prefix: string },
 ): BucketData {
   const now = () => io.now();
-  // The bucket of the TPU emulator for who works with its project.
+  // With the project of the TPU emulator, the address of the emulator.
   let found: { readonly at: Instant; readonly url: Promise<string> } | undefined;
   // Finding the emulator takes a request, and a working directory has thousands of files.
   const endpoint = (): Promise<string> => {

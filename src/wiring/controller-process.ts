@@ -184,12 +184,12 @@ function keepSending({ logs }: BucketData, home: string, warn: (line: string) =>
   };
 }
 
-/** Machines whose clocks differ by less need no correction, which would only be as exact as the connection is fast. */
+/** Smaller differences need no correction: it could not be more exact than the time that a request takes. */
 const clockTolerance = 2 * second;
 
 /**
- * The clock of a database on a server, by which all controllers count: with clocks of their own, one that takes over would
- * end a program whose time is not over.
+ * The clock of a database on a server, which all controllers use. With its own clock, a controller that takes over could end
+ * a program too early.
  */
 function createDatabaseClock(now: () => Instant, store: Pick<Store, 'clock'>) {
   let ahead: Duration = 0;

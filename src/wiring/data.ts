@@ -25,7 +25,7 @@ export interface Data {
   readonly prepare: () => void;
 }
 
-/** By process and setting: all parts of a process send and receive the files of a job one after the other. */
+/** One for each process and setting, so that all parts of a process send and receive the files of a job one after the other. */
 const opened = new WeakMap<DataParts['io'], Map<string, Promise<Data>>>();
 
 /** Sends no request yet. */

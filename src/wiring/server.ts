@@ -157,7 +157,7 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
         (await import('./cluster.ts')).openSharedCluster(current, options, shared);
       const clusterSubmissions = async () => {
         const submissions = await current.clusterSubmissions();
-        // Those of another server of the database too.
+        // Jobs of other servers of the database count too.
         hasArchive ||= submissions.isUsed || (await parts.clusters.jobs({})).length > 0;
         return { ...submissions, isUsed: hasArchive };
       };

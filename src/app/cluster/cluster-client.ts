@@ -1,6 +1,6 @@
-// Cluster client: what the commands need from the clusters of a server, so that they work through it. The methods that read
-// are those of `Cluster`; a change is one operation, which the server performs with all of its rules. Arguments and answers
-// are plain data.
+// Cluster client: the operations that commands use on the clusters of a server. The methods that read are those of
+// `Cluster`; a change is one operation, which the server performs with all of its rules. Arguments and answers are plain
+// data.
 
 import type { V1Job } from '@kubernetes/client-node';
 import { checkClusterPermission, permissions, type JobOperation } from '../../core/policy/permissions.ts';
@@ -166,7 +166,7 @@ function objectOf(context: string, namespace: string, name: string): AuditObject
 
 type Gates = ReturnType<typeof createGates>;
 
-/** A name that needs no quotes in a path or a selector: others would mean another object. */
+/** True for a name that needs no quotes in a path or a selector. Any other name could select another object. */
 const isName = (text: string): boolean => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text);
 
 function requireName(what: string, text: string): void {
@@ -195,7 +195,7 @@ function createGates(actor: Actor, { cluster }: Pick<ClusterAccessParts, 'cluste
     check,
     require,
     open,
-    /** The part of the selection that the actor may read. The owner comes first, so that no other label ends it. */
+    /** The part of the selection that the actor may read. The owner comes first, so that no label of the client can cut it off. */
     readable<Query extends ObjectQuery>(query: Query): Query {
       if (readsAll) return query;
       const own = `${clusterLabels.owner} in (${owners.join(',')})`;
@@ -248,7 +248,7 @@ function createReads(actor: Actor, parts: ClusterAccessParts, gates: Gates): Rea
     },
     async settings() {
       const { settings } = await parts.clusterSettings();
-      // A path of the server is for none of its users.
+      // Users must not see paths of the server.
       return { ...settings, kubeConfig: { type: 'cluster', file: null } };
     },
     async context(choice) {
@@ -304,7 +304,7 @@ function createReads(actor: Actor, parts: ClusterAccessParts, gates: Gates): Rea
   };
 }
 
-/** A user who may not use the cluster of the kubeconfig sees none, as for a project. */
+/** False for a user who may not use the cluster of the kubeconfig. */
 async function isConfiguredFor(actor: Actor, parts: ClusterAccessParts): Promise<boolean> {
   if (!(await parts.isClusterConfigured())) return false;
   if (actor.clusters === undefined || actor.clusters === null) return true;
@@ -388,7 +388,7 @@ function requireJob(given: KubernetesObject): V1Job & { readonly metadata: { rea
   throw usageError('The Job must have metadata.name and spec.template.');
 }
 
-/** Of the Job and of its pods, over those that its sender gave. */
+/** Sets labels of the Job and of its pods. They replace labels that the client sent. */
 function withLabels(job: V1Job, labels: Readonly<Record<string, string>>): V1Job {
   const made = structuredClone(job);
   for (const part of [made, made.spec?.template]) {

@@ -176,7 +176,7 @@ export interface Cluster {
   /** Connects to the pod's own loopback address. The problem contains the pod's message. */
   tunnel(pod: string, port: number): Promise<Tunnel>;
   close(): Promise<void>;
-  /** Of the cluster of a server: the server performs these with all of its rules, and no other method changes an object. */
+  /** Only for a cluster of a server, which performs these with all of its rules. No other method then changes an object. */
   readonly server?: {
     /** `data` has the values that are no named secrets, which the server adds. */
     submit(

@@ -122,7 +122,10 @@ async function checkNamespace(cluster: Cluster): Promise<void> {
   for await (const page of cluster.jobs({})) if (page.length > 0) return;
 }
 
-/** A failed request shows the missing right, in the cluster or on the server in use. A review of our rights is one more request, which some clusters refuse. */
+/**
+ * A failed request shows the missing right, in the cluster or on the server in use. A review of our rights would be one more
+ * request, which some clusters refuse.
+ */
 async function resultOrRefusal<T>(request: Promise<T>): Promise<T | JobmanError> {
   try {
     return await request;

@@ -33,7 +33,7 @@ async function create(
   return createWithSecrets(cluster, job, data, options);
 }
 
-/** For every user's `show`. A user without permission to change Jobs has read the text already. */
+/** Lets every user see the text in `show`. Without the permission to change Jobs, only the submitting user has seen it. */
 async function annotateReplaced(cluster: Cluster, made: V1Job, text: string): Promise<void> {
   const annotations = { [replacedResourcesAnnotation]: text };
   try {
