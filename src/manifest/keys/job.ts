@@ -141,7 +141,7 @@ export const job = {
       ),
       workdir: key(
         path(),
-        'Folder on this machine that jobman copies to every worker; the command starts in the copy. Files that git ignores are not copied. `create` takes the copy, and `jobman resume --workdir` takes a new one. At most 50,000 files and 512 MiB, or the setting `workdir.maxMiB`.',
+        'Folder on this machine that jobman copies to every worker; the command starts in the copy. Files that git ignores are not copied. `create` takes the copy, and `jobman resume --workdir` takes a new one. At most 50,000 files and 512 MiB; the setting `workdir.maxMiB` changes the second limit.',
         { jobs: ownJobs, example: '.' },
       ),
       files: key(
