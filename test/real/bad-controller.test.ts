@@ -94,7 +94,11 @@ test('a controller of the same version that knows an older database is replaced,
   const world = openJobWorld(t);
   // As it was before controllers named their database version.
   const older = olderJobman(world, [
-    ['controller/process.ts', '{ pid, version, schema, startedAt, database, isServer }', '{ pid, version, startedAt } as never'],
+    [
+      'controller/process.ts',
+      '{ pid, version, schema, startedAt, database, isServer }',
+      '{ pid, version, startedAt } as never',
+    ],
     ['controller/process.ts', 'formatProgram(options)', 'version'],
   ]);
   const go = join(world.folder, 'go');
