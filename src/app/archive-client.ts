@@ -1,6 +1,6 @@
 // Archive client: the methods of Client about the archive of clusters, over the store and the copies of logs.
 
-import type { JobOperation } from '../core/policy/permissions.ts';
+import type { ActionAnswer, JobOperation } from '../core/policy/permissions.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import type { Client, OnBehalf } from './client.ts';
 import type { ClientParts, RecordChange, WhoAmI } from './store-client.ts';
@@ -23,14 +23,18 @@ export function createArchiveClient(
   record: RecordChange,
 ): Pick<Client, ArchiveMethod> {
   async function check() {
-    const [actor, { checkCopyPermission }, { ownerLabels }] = await Promise.all([
+    const [actor, { checkCopyPermission }, { ownerLabels }, { clusterProblem }] = await Promise.all([
       whoAmI(),
       import('../core/policy/permissions.ts'),
       import('./cluster/job-object.ts'),
+      import('./require-permission.ts'),
     ]);
     const owners = ownerLabels(actor);
-    return ({ job }: ArchivedJob, operation: JobOperation, onBehalfOf?: string) =>
-      checkCopyPermission(job, operation, actor, owners, onBehalfOf);
+    return ({ job, context }: ArchivedJob, operation: JobOperation, onBehalfOf?: string): ActionAnswer => {
+      const problem = clusterProblem(actor, { context, namespace: job.namespace });
+      if (problem !== null) return { answer: 'deny', cause: 'permission', message: problem };
+      return checkCopyPermission(job, operation, actor, owners, onBehalfOf);
+    };
   }
   async function readable(found: readonly ArchivedJob[]): Promise<readonly ArchivedJob[]> {
     if (found.length === 0) return found;

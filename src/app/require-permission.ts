@@ -41,10 +41,16 @@ export function isAllowedProject(projects: readonly string[] | null, project: st
 }
 
 /** For the cluster of a server. `namespace`: null for all. Throws JobmanError (4, `forbidden`). */
-export function requireCluster({ user, clusters = null }: Actor, at: ClusterAt): void {
-  if (isAllowedCluster(clusters, at)) return;
+export function requireCluster(actor: Actor, at: ClusterAt): void {
+  const problem = clusterProblem(actor, at);
+  if (problem !== null) throw forbiddenError(problem);
+}
+
+/** The reason against it; null if the actor may use the cluster. */
+export function clusterProblem({ user, clusters = null }: Actor, at: ClusterAt): string | null {
+  if (isAllowedCluster(clusters, at)) return null;
   const what = `${at.context}${at.namespace === null ? ' in all namespaces' : `/${at.namespace}`}`;
-  throw forbiddenError(`${user} may not use the cluster ${what}: ${formatAllowed(clusters ?? [])}`);
+  return `${user} may not use the cluster ${what}: ${formatAllowed(clusters ?? [])}`;
 }
 
 interface ClusterAt {
@@ -54,7 +60,8 @@ interface ClusterAt {
 
 /** `clusters`: contexts, and namespaces of them as `context/namespace`; null for all. */
 export function isAllowedCluster(clusters: readonly string[] | null, { context, namespace }: ClusterAt): boolean {
-  return clusters === null || clusters.includes(context) || clusters.includes(`${context}/${namespace}`);
+  if (clusters === null || clusters.includes(context)) return true;
+  return namespace !== null && clusters.includes(`${context}/${namespace}`);
 }
 
 /** The message is a sentence without its full stop, as in `ActionAnswer`. */

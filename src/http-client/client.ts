@@ -296,14 +296,17 @@ function waitingForRestarts(
     try {
       for (let failures = 0; ; failures += 1) {
         const reply = await http.request({ ...request, signal: over.signal });
-        const isUnavailable = !(reply instanceof NoReply) && reply.status === 503 && 'retry-after' in reply.headers;
+        const failure = reply instanceof NoReply || reply.status >= 300 ? failureOf(reply, server, parts) : null;
+        // Only the server itself knows that it has done nothing: another program on the way may have passed the request on.
+        const isUnavailable =
+          !(reply instanceof NoReply) &&
+          reply.status === 503 &&
+          'retry-after' in reply.headers &&
+          (mayRepeat || failure?.retryAfter !== null);
         if (!(reply instanceof NoReply) && !isUnavailable) patience.served();
         const isGone = reply instanceof NoReply && downErrors.includes(reply.reason ?? '');
         isDown = isUnavailable || (isGone && mayRepeat && patience.hasServed);
-        if (
-          !isDown ||
-          !(await patience.wait({ failures, since, isRead }, failureOf(reply, server, parts), over.signal))
-        )
+        if (!isDown || failure === null || !(await patience.wait({ failures, since, isRead }, failure, over.signal)))
           return reply;
       }
     } catch (error) {

@@ -149,6 +149,7 @@ export function createApp(parts: AppParts): Hono<Env> {
     if (route.answer === 'chunks') {
       const reading = await startReading(result as AsyncIterable<Uint8Array>);
       const broken = (): void => void context.env.outgoing.destroy();
+      onClosed(context.env.outgoing, streams.add(context, route, async () => broken()).release);
       const expected = (error: unknown): JobmanError => expectedError(error, parts);
       return context.body(byteStream(reading, { broken, expected }), 200, {
         'content-type': answerTypes[route.answer],
@@ -196,11 +197,15 @@ function createStreams(parts: AppParts) {
     /** Until `release` is called. */
     add(context: Context<Env>, route: Pick<Route, 'path'>, leave: Stream['leave']) {
       const id = randomUUID();
-      streams.set(id, { user: context.get('actor').user, route, leave });
+      const begun = context.get('actor');
+      streams.set(id, { user: begun.user, route, leave });
       // A database that does not answer ends no stream.
       const check = setInterval(() => {
         parts.authenticate(context.get('token')).then(
-          (actor) => (actor === null ? leave('the server no longer accepts the token') : undefined),
+          (actor) => {
+            if (actor === null) return leave('the server no longer accepts the token');
+            return hasSameRights(actor, begun) ? undefined : leave('the rights of the user have changed');
+          },
           () => undefined,
         );
       }, parts.heartbeatMs ?? defaultHeartbeatMs);
@@ -218,6 +223,12 @@ function createStreams(parts: AppParts) {
       return new Map([...found].map(([path, open]) => [path, open.length]));
     },
   };
+}
+
+function hasSameRights(one: Actor, other: Actor): boolean {
+  const rightsOf = ({ role, projects, clusters, mayUseServerMachine }: Actor): string =>
+    JSON.stringify([role, projects, clusters, mayUseServerMachine]);
+  return rightsOf(one) === rightsOf(other);
 }
 
 /** Also if it is closed already, because the reader has left while the first value was awaited: nothing reads the body. */

@@ -6,7 +6,7 @@ import type { PendingLogin } from '../app/oidc-logins.ts';
 import type { LogInAnswer, LogInChange, NewPerson } from '../app/ports.ts';
 import { comparisonKey, normalizeName, userNameProblem } from '../app/user-names.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { Role, UserName } from '../core/model/user.ts';
+import { lowerRole, type Role, type UserName } from '../core/model/user.ts';
 import { auditWrites } from './audit.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import type { UserView } from '../app/users.ts';
@@ -68,7 +68,7 @@ async function applyGroups(
 ): Promise<LogInChange & { readonly role: Role }> {
   const { name, role } = user;
   if (groups === null) return { role };
-  const wanted = groups.role ?? (before === role ? groups.otherwise : role);
+  const wanted = groups.role ?? (before === role ? lowerRole(role, groups.otherwise) : role);
   await sql`update account set group_role = ${groups.role} where owner = ${name}`.execute(db);
   if (wanted === role) return { role };
   if (await isLastAdmin(db, user)) return { role, lastAdmin: true };

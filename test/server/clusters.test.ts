@@ -35,6 +35,7 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
   const done: string[] = [];
   const queries: (string | undefined)[] = [];
   const created: V1Job[] = [];
+  const secrets: string[] = [];
   const list = (object: unknown) =>
     async function* read({ labels }: { readonly labels?: string }) {
       queries.push(labels);
@@ -60,7 +61,10 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
       created.push(job);
       return job;
     },
-    createSecret: async (_name: string, _job: V1Job, data: object) => void done.push(JSON.stringify(data)),
+    async createSecret(name: string, _job: V1Job, data: object) {
+      secrets.push(name);
+      done.push(JSON.stringify(data));
+    },
     patch: async (name: string, change: object) => void done.push(`patch ${name} ${JSON.stringify(change)}`),
     exec: (target: object) => {
       done.push(`exec ${JSON.stringify(target)}`);
@@ -69,7 +73,7 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
   });
   const actors: Readonly<Record<string, Actor>> = Object.fromEntries(
     (['viewer', 'member', 'admin'] as const).flatMap((role) =>
-      ['ada', 'eve'].map((user) => [
+      ['ada', 'eve', 'ada_'].map((user) => [
         `${user}-${role}`,
         aMember(user, { ...grants, role, via: 'token', logins: [], token: { id: '1', name: 'laptop' } }),
       ]),
@@ -107,7 +111,7 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
     (await store.access.audit({ actors: null, limit: 50 })).map(
       ({ actor, operation, outcome, object }) => `${actor} ${operation} ${object?.id} ${outcome}`,
     );
-  return { of, done, queries, created, audit, bugs };
+  return { of, done, queries, created, secrets, audit, bugs };
 }
 
 const refused = { errorCode: 'forbidden' };
@@ -137,15 +141,39 @@ test('a cluster of a server answers as one of a kubeconfig, with whole lines of 
 });
 
 test('a new job belongs to the user of the token, whatever it says, and gets the secrets of that user', async (t) => {
-  const { of, done, created } = await openClusters(t);
+  const { of, done, created, secrets } = await openClusters(t);
   const job: V1Job = {
     metadata: {
       name: 'mine',
       labels: { 'jobman/owner': 'ada', team: 'x' },
-      annotations: { 'jobman/secrets': '{"name":"s","variables":{"KEY":"wandb","FILE":null}}' },
+      annotations: { 'jobman/secrets': '{"name":"train","variables":{"KEY":"wandb","FILE":null}}' },
+      finalizers: ['lab/keep'],
+      ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'train', uid: 'u1', controller: true }],
     },
-    spec: { template: { metadata: { labels: { 'jobman/owner': 'ada' } } } },
+    spec: {
+      template: {
+        metadata: { labels: { 'jobman/owner': 'ada' } },
+        spec: {
+          containers: [
+            { name: 'train', env: [{ name: 'KEY', valueFrom: { secretKeyRef: { name: 'train', key: 'KEY' } } }] },
+          ],
+        },
+      },
+    },
   };
+  for (const [who, change] of [
+    ['eve-member', { manualSelector: true }],
+    ['eve-member', { selector: { matchLabels: { 'job-name': 'train' } } }],
+    ['eve-member', { template: { metadata: { labels: { 'batch.kubernetes.io/controller-uid': 'u1' } } } }],
+  ] as const) {
+    const other = { ...job, spec: { ...job.spec, ...change } } as object as KubernetesObject;
+    await assert.rejects(of(who).api.submit('lab', 'vision', { job: other }), { code: 2 });
+  }
+  // Its label would be that of ada.
+  await assert.rejects(
+    of('ada_-member').api.submit('lab', 'vision', { job: job as object as KubernetesObject }),
+    refused,
+  );
   await assert.rejects(
     of('eve-viewer').api.submit('lab', 'vision', { job: job as object as KubernetesObject }),
     refused,
@@ -155,6 +183,14 @@ test('a new job belongs to the user of the token, whatever it says, and gets the
   assert.deepEqual(done, [JSON.stringify({ FILE: 'Zg==', KEY: Buffer.from('of eve').toString('base64') })]);
   const [made] = created;
   assert.equal(created.length, 1);
+  const [secret = ''] = secrets;
+  assert.match(secret, /^mine-[\da-f]{8}$/, 'the client names the Secret of another job');
+  assert.deepEqual(made?.metadata?.annotations, {
+    'jobman/secrets': JSON.stringify({ name: secret, variables: { KEY: 'wandb', FILE: null } }),
+  });
+  const [container] = made.spec?.template.spec?.containers ?? [];
+  assert.deepEqual([container?.name, container?.env?.[0]?.valueFrom?.secretKeyRef?.name], ['train', secret]);
+  assert.deepEqual([made.metadata?.finalizers, made.metadata?.ownerReferences], [undefined, undefined]);
   const labels = { ...made?.metadata?.labels };
   assert.deepEqual([labels['jobman/owner'], labels['team']], ['eve', 'x']);
   assert.equal(made?.spec?.template.metadata?.labels?.['jobman/owner'], 'eve');
@@ -179,6 +215,7 @@ test('commands and programs are for the owner of a job; an admin acts in the nam
   assert.deepEqual([byMember.ok, byMember.mayActForOwner], [false, undefined]);
   const byAdmin = await stop('eve-admin');
   assert.deepEqual([byAdmin.ok, byAdmin.refusedFor, byAdmin.mayActForOwner], [false, 'ada', true]);
+  assert.equal((await stop('ada_-member')).ok, false, 'the name of ada with other characters');
   assert.match((await stop('ada-member', 'cron')).message, /belongs to another tool; only its owner/);
   for (const [who, pod] of [
     ['eve-member', 'train-a'],

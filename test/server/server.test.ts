@@ -1,5 +1,6 @@
 /** The HTTP API as another program sees it: statuses, problem documents, limits and streams. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +13,7 @@ import { defaultLimits } from '../../src/server/limits.ts';
 import { localSpec } from '../support/builders.ts';
 import { eventually } from '../support/eventually.ts';
 import { asAda, open, send, type Answer, type Sent } from './support/send.ts';
+import type { Role } from '../../src/core/model/user.ts';
 import { openServer, token } from './support/server.ts';
 
 const problemOf = ({ text }: Answer) => JSON.parse(text) as Readonly<Record<string, unknown>>;
@@ -353,6 +355,28 @@ suite('a stream', () => {
       for await (const _ of client.changesSince(null)) isRevoked = true;
     };
     await assert.rejects(read, { code: exitCode.conflict, message: /does not accept this token/ });
+  });
+
+  test('ends soon after the rights of its user have changed, also one of bytes', async (t) => {
+    let role: Role = 'member';
+    const quiet = (value: unknown) =>
+      async function* () {
+        yield value;
+        await new Promise(() => undefined);
+      };
+    const { server } = await openServer(t, {
+      client: { changesSince: quiet({ cursor: '1', kind: 'jobs' }), readArchivedLog: quiet(Buffer.from('line\n')) },
+      heartbeatMs: 5,
+      authenticate: async () => ({ user: 'ada', role, via: 'token', logins: [] }),
+    });
+    for (const path of ['/v1/changes', '/v1/archive/u1/log?pod=train-a&container=main']) {
+      role = 'member';
+      const incoming = await open(server.url, path);
+      await once(incoming, 'readable');
+      role = 'viewer';
+      incoming.on('error', () => undefined).resume();
+      await new Promise((resolve) => incoming.once('close', resolve));
+    }
   });
 
   test('of another user cannot be ended', async (t) => {

@@ -125,7 +125,7 @@ test('the files of a server are checked: dates, names, the halves of a key, and 
     await check({ tls: { ...tls, key: other.keyFile } }),
     /^problem: .* it is the key of another certificate/,
   );
-  assert.match(await check({ tls: { certificate: own.certFile } }), /^problem: server\.tls\.certificate is set, and/);
+  assert.match(await check({ tls: { certificate: own.certFile } }), /^problem: server\.tls\.certificate is set, but/);
   writeFileSync(keys, 'short\n');
   chmodSync(keys, 0o600);
   assert.match(await check({ secrets_key: keys }), /^problem: .* key 1 of the file is not 32 bytes/);

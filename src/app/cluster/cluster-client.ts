@@ -2,7 +2,7 @@
 // `Cluster`; a change is one operation, which the server performs with all of its rules. Arguments and answers are plain
 // data.
 
-import type { V1Job } from '@kubernetes/client-node';
+import type { V1Job, V1PodTemplateSpec } from '@kubernetes/client-node';
 import { checkClusterPermission, permissions, type JobOperation } from '../../core/policy/permissions.ts';
 import type { Actor } from '../../core/model/user.ts';
 import { auditEntry, type AuditEntry, type AuditObject } from '../audit.ts';
@@ -30,7 +30,7 @@ import type {
 } from './cluster.ts';
 import type { ClusterParts } from './cluster-record.ts';
 import { clusterLabels, ownerLabels, ownLabels } from './job-object.ts';
-import { jobSecretsOf, namedData, type SecretData } from './job-secrets.ts';
+import { jobSecretsOf, namedData, withOtherSecret, type SecretData } from './job-secrets.ts';
 import type { ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
 import { submitJob } from './submit-job.ts';
 
@@ -198,14 +198,14 @@ function createGates(actor: Actor, { cluster }: Pick<ClusterAccessParts, 'cluste
     /** The part of the selection that the actor may read. The owner comes first, so that no label of the client can cut it off. */
     readable<Query extends ObjectQuery>(query: Query): Query {
       if (readsAll) return query;
-      const own = `${clusterLabels.owner} in (${owners.join(',')})`;
+      const own = ownSelector(owners);
       return { ...query, labels: query.labels === undefined ? own : `${own},${query.labels}` };
     },
 
     /** The names of the objects that the actor may read; null for all. */
     async readableNames(from: Cluster): Promise<ReadonlySet<string> | null> {
       if (readsAll) return null;
-      const query = { labels: `${clusterLabels.owner} in (${owners.join(',')})` };
+      const query = { labels: ownSelector(owners) };
       const [jobs, pods] = await Promise.all([Array.fromAsync(from.jobs(query)), Array.fromAsync(from.pods(query))]);
       return new Set([...jobs.flat(), ...pods.flat()].map(({ name }) => name));
     },
@@ -214,14 +214,23 @@ function createGates(actor: Actor, { cluster }: Pick<ClusterAccessParts, 'cluste
       const pods = isName(name) ? (await Array.fromAsync(from.pods({ fields: `metadata.name=${name}` }))).flat() : [];
       const pod = pods.find((one) => one.name === name);
       const job = pod?.job === undefined || pod.job === null ? null : await from.job(pod.job);
-      // A pod of an earlier Job of the same name may belong to another user.
-      if (pod === undefined || job === null || (pod.jobUid ?? job.uid) !== job.uid)
+      // A pod of an earlier Job of the same name, or of another tool, may belong to another user.
+      if (pod === undefined || job === null || pod.jobUid !== job.uid)
         throw new JobmanError(`There is no pod ${name} of a job.`, exitCode.notFound);
       require(job, operation);
       return job;
     },
   };
 }
+
+/** Selects nothing without owners. */
+function ownSelector(owners: readonly string[]): string {
+  const { owner } = clusterLabels;
+  return owners.length === 0 ? `${owner},!${owner}` : `${owner} in (${owners.join(',')})`;
+}
+
+/** Each is a request to the cluster. A job has a few objects. */
+const maxEventNames = 1000;
 
 type Reads = Omit<ClusterClient, 'submit' | 'perform'>;
 
@@ -281,6 +290,7 @@ function createReads(actor: Actor, parts: ClusterAccessParts, gates: Gates): Rea
     priorityClasses: facts((cluster) => cluster.priorityClasses()),
     queuePriorityClasses: facts((cluster) => cluster.queuePriorityClasses()),
     async events(context, namespace, names) {
+      if (names.length > maxEventNames) throw usageError(`At most ${maxEventNames} names at once.`);
       const cluster = await open(context, namespace);
       const own = await gates.readableNames(cluster);
       return cluster.events({ names: own === null ? names : names.filter((name) => own.has(name)) });
@@ -331,7 +341,11 @@ function createChanges(
       const { name } = job.metadata;
       requireName('job', name);
       const cluster = await gates.open(context, namespace);
-      const [owner = ''] = ownerLabels(actor);
+      const [owner] = ownerLabels(actor);
+      if (owner === undefined)
+        throw forbiddenError(
+          `the name ${actor.user} cannot be the label of an owner, so its user has no jobs in clusters`,
+        );
       gates.require({ name, owner }, 'create');
       await record('submit', objectOf(context, namespace, name));
       const submissions = await parts.clusterSubmissions();
@@ -340,7 +354,7 @@ function createChanges(
         const { installation, isArchived } = await beginArchive(ofActor, submissions, at);
         const made = await submitJob(
           cluster,
-          withLabels(job, ownLabels(name, { owner, installation })),
+          withLabels(withOwnSecret(job), ownLabels(name, { owner, installation })),
           await secretDataOf(ofActor, job, secrets),
         );
         if (isArchived) await reportArchiveStart(submissions.recordSubmitted(at, made));
@@ -378,14 +392,32 @@ function createChanges(
   };
 }
 
-/** The cluster checks the rest. Throws JobmanError (2). */
-function requireJob(given: KubernetesObject): V1Job & { readonly metadata: { readonly name: string } } {
-  const { metadata, spec } = given as { readonly metadata?: KubernetesObject; readonly spec?: KubernetesObject };
+type NamedJob = V1Job & { readonly metadata: { readonly name: string } };
+
+/** Without what would tie the Job to other objects. The cluster checks the rest. Throws JobmanError (2). */
+function requireJob(given: KubernetesObject): NamedJob {
+  const { metadata, spec, ...rest } = given as Partial<Record<'metadata' | 'spec', KubernetesObject>>;
   const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
   const template = isObject(spec) ? spec?.['template'] : undefined;
-  const isWhole = isObject(metadata) && isObject(template) && typeof metadata?.['name'] === 'string';
-  if (isWhole) return given as object as V1Job & { readonly metadata: { readonly name: string } };
-  throw usageError('The Job must have metadata.name and spec.template.');
+  const { name, labels, annotations } = isObject(metadata) ? (metadata ?? {}) : {};
+  if (!isObject(template) || typeof name !== 'string')
+    throw usageError('The Job must have metadata.name and spec.template.');
+  if (spec?.['selector'] !== undefined || spec?.['manualSelector'] !== undefined)
+    throw usageError('The Job must not select pods: the cluster does.');
+  const podLabels = (template as V1PodTemplateSpec).metadata?.labels ?? {};
+  const taken = Object.keys(podLabels).find((label) =>
+    /^(?:job-name|controller-uid|batch\.kubernetes\.io\/.*)$/.test(label),
+  );
+  if (taken !== undefined)
+    throw usageError(`The pods of the Job must not have the label ${taken}: the cluster sets it.`);
+  return { ...rest, spec, metadata: { name, labels, annotations } } as object as NamedJob;
+}
+
+/** With a Secret that no other Job has. The client names one, which might be that of another user. */
+function withOwnSecret(job: NamedJob): V1Job {
+  const secrets = jobSecretsOf(job);
+  if (secrets === null) return job;
+  return withOtherSecret(job, secrets, `${job.metadata.name}-${crypto.randomUUID().slice(0, 8)}`);
 }
 
 /** Sets labels of the Job and of its pods. They replace labels that the client sent. */

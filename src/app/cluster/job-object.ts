@@ -113,9 +113,13 @@ export function ownLabels(
   };
 }
 
-/** The labels `jobman/owner` of the actor's jobs. A new job gets the first. A user name may have no valid character. */
+/**
+ * The labels `jobman/owner` of the actor's jobs. A new job gets the first. A user name may have no valid character. For a
+ * token only a name that is a label as it is counts: on a server, two users must not have the same label.
+ */
 export function ownerLabels(actor: Actor): readonly string[] {
-  return [...new Set(ownNames(actor).map(labelValue))].filter((label) => label !== '');
+  const names = ownNames(actor).filter((name) => actor.via !== 'token' || labelValue(name) === name);
+  return [...new Set(names.map(labelValue))].filter((label) => label !== '');
 }
 
 /** A valid label value: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. */

@@ -80,8 +80,17 @@ export async function dataForRerun(cluster: Cluster, secrets: JobSecrets, named:
 }
 
 /** The same Job with another Secret. */
-export function withOtherSecret(job: V1Job, { name }: JobSecrets, other: SecretName): V1Job {
-  return JSON.parse(JSON.stringify(job).replaceAll(name, other)) as V1Job;
+export function withOtherSecret(job: V1Job, { name, variables }: JobSecrets, other: SecretName): V1Job {
+  const renamed = (key: string, value: unknown): unknown =>
+    key === 'secretKeyRef' && (value as { name?: unknown } | null)?.name === name
+      ? { ...(value as object), name: other }
+      : value;
+  const next = JSON.parse(JSON.stringify(job), renamed) as V1Job;
+  const annotations = {
+    ...next.metadata?.annotations,
+    [secretsAnnotation]: JSON.stringify({ name: other, variables }),
+  };
+  return { ...next, metadata: { ...next.metadata, annotations } };
 }
 
 /** The Job comes first, because its Secret belongs to it; its pods wait for the Secret. Throws JobmanError. */
