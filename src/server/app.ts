@@ -150,10 +150,8 @@ export function createApp(parts: AppParts): Hono<Env> {
       const reading = await startReading(result as AsyncIterable<Uint8Array>);
       const broken = (): void => void context.env.outgoing.destroy();
       onClosed(context.env.outgoing, streams.add(context, route, async () => broken()).release);
-      const expected = (error: unknown): JobmanError => expectedError(error, parts);
-      return context.body(byteStream(reading, { broken, expected }), 200, {
-        'content-type': answerTypes[route.answer],
-      });
+      const body = byteStream(reading, { broken, expected: (error) => expectedError(error, parts) });
+      return context.body(body, 200, { 'content-type': answerTypes[route.answer] });
     }
     return answerValue(await (result as Promise<unknown>), route, context);
   }

@@ -166,7 +166,8 @@ test('a new job belongs to the user of the token, whatever it says, and gets the
     ['eve-member', { selector: { matchLabels: { 'job-name': 'train' } } }],
     ['eve-member', { template: { metadata: { labels: { 'batch.kubernetes.io/controller-uid': 'u1' } } } }],
   ] as const) {
-    const other = { ...job, spec: { ...job.spec, ...change } } as object as KubernetesObject;
+    const other = structuredClone(job) as object as KubernetesObject;
+    Object.assign(other['spec'] as object, change);
     await assert.rejects(of(who).api.submit('lab', 'vision', { job: other }), { code: 2 });
   }
   // Its label would be that of ada.

@@ -86,11 +86,12 @@ export function withOtherSecret(job: V1Job, { name, variables }: JobSecrets, oth
       ? { ...(value as object), name: other }
       : value;
   const next = JSON.parse(JSON.stringify(job), renamed) as V1Job;
-  const annotations = {
-    ...next.metadata?.annotations,
+  next.metadata ??= {};
+  next.metadata.annotations = {
+    ...next.metadata.annotations,
     [secretsAnnotation]: JSON.stringify({ name: other, variables }),
   };
-  return { ...next, metadata: { ...next.metadata, annotations } };
+  return next;
 }
 
 /** The Job comes first, because its Secret belongs to it; its pods wait for the Secret. Throws JobmanError. */
