@@ -233,6 +233,16 @@ suite('an answer', () => {
     return { client, url };
   }
 
+  test('is asked once for a change, even if it asks to try again: it may have passed the request on', async (t) => {
+    let requests = 0;
+    const { client } = await clientOf(t, (to) => {
+      requests += 1;
+      to.writeHead(503, { 'content-type': 'text/html', 'retry-after': '1' }).end('<title>busy</title>');
+    });
+    await assert.rejects(client.sendCommand('1', 'rerun', {}), { code: exitCode.unreachable });
+    assert.equal(requests, 1);
+  });
+
   for (const [what, status, type, body, summary] of [
     ['a proxy', 502, 'text/html', '<html><title>502 Bad Gateway</title></html>', 'status 502, 502 Bad Gateway'],
     ['a login page', 200, 'text/html', '<!doctype html><html><h1>Sign in</h1></html>', 'status 200, Sign in'],

@@ -221,6 +221,17 @@ suite('a person', () => {
       await assert.rejects(given.logIn('eve'), refused(/^No user of this server has the account eve@example\.com/));
     });
 
+  test('gets no higher role by leaving a group', async (t) => {
+    const settings = { roles: { guests: 'viewer' }, new_users: 'member', allowed_domains: ['example.com'] } as const;
+    const given = await openLogin(t, { settings });
+    const inGroups = (groups: readonly string[]) =>
+      given.provider.people.set('grace', { email: 'grace@example.org', email_verified: true, groups });
+    inGroups(['guests']);
+    assert.equal((await given.logIn('grace')).view.role, 'viewer');
+    inGroups([]);
+    assert.equal((await given.logIn('grace')).view.role, 'viewer');
+  });
+
   test('may be known by another claim', async (t) => {
     const given = await openLogin(t, { settings: { user_claim: 'preferred_username' } });
     await assert.rejects(given.logIn(), refused(/has the account ada\.l\.$/));
