@@ -8,8 +8,7 @@
 
 import { closeSync, existsSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { mapConcurrent } from '../app/concurrency.ts';
+import { mapConcurrent, withTimeout } from '../app/concurrency.ts';
 import { messageOf, StoreError } from '../app/errors.ts';
 import type { Bucket, BucketObject, JobFolders, LogFiles } from '../app/ports.ts';
 import type { Job } from '../core/model/job.ts';
@@ -92,9 +91,9 @@ export function createBucketLogs(parts: {
     state.under ??= begin();
     const underway = state.under;
     underway.catch(() => undefined);
-    const late = new StoreError('busy', `${bucket.address} does not answer within ${refreshTimeout / second} s.`);
-    const timeout = sleep(refreshTimeout, undefined, { ref: false }).then(() => Promise.reject(late));
-    await Promise.race([underway, timeout]);
+    await withTimeout(refreshTimeout, underway, () => {
+      throw new StoreError('busy', `${bucket.address} does not answer within ${refreshTimeout / second} s.`);
+    });
   }
 
   return {

@@ -2,7 +2,6 @@
 
 import type { HttpBindings } from '@hono/node-server';
 import { createHash, randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Hono, type Context, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
@@ -10,6 +9,7 @@ import { problemType, toProblem } from '../api/problem.ts';
 import { answerTypes, apiRoutes, type ApiOperation, type Route } from '../api/routes.ts';
 import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, JobView, LogPart } from '../app/client.ts';
+import { withTimeout } from '../app/concurrency.ts';
 import { exitCode, JobmanError, StoreError, usageError } from '../app/errors.ts';
 import { maxPage, type Rows } from '../app/pages.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
@@ -265,7 +265,7 @@ function addHealthRoutes(app: Hono<Env>, parts: AppParts): void {
   app.get('/readyz', async (context) => {
     if (parts.stopping.aborted) throw new JobmanError('The server is stopping.', exitCode.unreachable);
     check ??= parts.ready().finally(() => (check = undefined));
-    await inTime(check);
+    await withTimeout(readyTimeoutMs, check, notInTime);
     return context.text('ok\n');
   });
 }
@@ -273,14 +273,9 @@ function addHealthRoutes(app: Hono<Env>, parts: AppParts): void {
 /** Before probes give up, so that they get the reason. */
 const readyTimeoutMs: Duration = 3 * second;
 
-async function inTime(check: Promise<void>): Promise<void> {
-  const over = new AbortController();
-  const late = sleep(readyTimeoutMs, undefined, { signal: over.signal }).then(() => {
-    throw new JobmanError(`The database has not answered for ${readyTimeoutMs / second} s.`, exitCode.unreachable, [], {
-      retryAfter: 1,
-    });
-  });
-  await Promise.race([check, late]).finally(() => over.abort());
+function notInTime(): never {
+  const message = `The database has not answered for ${readyTimeoutMs / second} s.`;
+  throw new JobmanError(message, exitCode.unreachable, [], { retryAfter: 1 });
 }
 
 class NoToken extends JobmanError {

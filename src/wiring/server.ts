@@ -158,7 +158,7 @@ function createClients(openServices: () => Services, home: string, warn: (line: 
       const clusterSubmissions = async () => {
         const submissions = await current.clusterSubmissions();
         // Jobs of other servers of the database count too.
-        hasArchive ||= submissions.isUsed || (await parts.clusters.jobs({})).length > 0;
+        hasArchive ||= submissions.isUsed || (await parts.clusters.jobs({}, { limit: 1 })).length > 0;
         return { ...submissions, isUsed: hasArchive };
       };
       const own = { client, namedSecret, cluster, clusterSubmissions };

@@ -416,8 +416,7 @@ function requireJob(given: KubernetesObject): NamedJob {
 /** With a Secret that no other Job has. The client names one, which might be that of another user. */
 function withOwnSecret(job: NamedJob): V1Job {
   const secrets = jobSecretsOf(job);
-  if (secrets === null) return job;
-  return withOtherSecret(job, secrets, `${job.metadata.name}-${crypto.randomUUID().slice(0, 8)}`);
+  return secrets === null ? job : withOtherSecret(job, secrets);
 }
 
 /** Sets labels of the Job and of its pods. They replace labels that the client sent. */

@@ -3,7 +3,6 @@
 // owner, so that a later start gets their newest values.
 
 import type { V1Job } from '@kubernetes/client-node';
-import type { SecretName } from '../../core/model/spec.ts';
 import type { JobSecretSource } from '../../manifest/kubernetes.ts';
 import { exitCode, JobmanError, messageOf } from '../errors.ts';
 import { formatList } from '../format.ts';
@@ -79,8 +78,9 @@ export async function dataForRerun(cluster: Cluster, secrets: JobSecrets, named:
   );
 }
 
-/** The same Job with another Secret. */
-export function withOtherSecret(job: V1Job, { name, variables }: JobSecrets, other: SecretName): V1Job {
+/** The same Job with another Secret, which no other Job has. */
+export function withOtherSecret(job: V1Job, { name, variables }: JobSecrets): V1Job {
+  const other = `${job.metadata?.name}-${crypto.randomUUID().slice(0, 8)}`;
   const renamed = (key: string, value: unknown): unknown =>
     key === 'secretKeyRef' && (value as { name?: unknown } | null)?.name === name
       ? { ...(value as object), name: other }

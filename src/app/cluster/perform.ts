@@ -162,8 +162,7 @@ async function* rerun({ parts, submissions }: Target, cluster: Cluster, object: 
       )
         continue;
       const next = rerunObject(object, name, { owner, installation });
-      const other = `${name}-${crypto.randomUUID().slice(0, 8)}`;
-      const asked = secrets === null ? next : withOtherSecret(next, secrets, other);
+      const asked = secrets === null ? next : withOtherSecret(next, secrets);
       const made = await createWithSecrets(cluster, asked, data);
       const where = `${context.context}/${context.namespace}`;
       yield done(name, `Job ${name} runs what ${before} ran, from the beginning, in ${where}.`);
