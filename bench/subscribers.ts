@@ -3,7 +3,7 @@
 // before its commit.
 
 import type { Change } from '../src/app/client.ts';
-import { parseEvents } from '../src/http-client/events.ts';
+import { parseEvents } from '../src/api/events.ts';
 import { quantile } from './start-times.ts';
 
 export interface SubscribersOptions {

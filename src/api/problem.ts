@@ -1,7 +1,6 @@
-// Problem documents (RFC 9457): a JobmanError as the body of an answer, and back.
+// Problem documents (RFC 9457): a JobmanError as the body of an answer. The server writes them: src/server/problem.ts.
 
-import { STATUS_CODES } from 'node:http';
-import { exitCode, JobmanError, type ErrorCode, type ManifestProblem } from '../app/errors.ts';
+import { JobmanError, type ErrorCode, type ManifestProblem } from '../app/errors.ts';
 
 export const problemType = 'application/problem+json';
 
@@ -20,34 +19,6 @@ export interface Problem {
   readonly refusedFor: string | null;
   /** In seconds, if a part that is needed does not answer now: the same request may succeed then. */
   readonly retryAfter: number | null;
-}
-
-const statuses: Readonly<Record<number, number>> = {
-  [exitCode.usage]: 400,
-  [exitCode.notFound]: 404,
-  [exitCode.conflict]: 409,
-  [exitCode.unreachable]: 503,
-};
-
-const codeStatuses: Partial<Readonly<Record<ErrorCode, number>>> = { forbidden: 403, changed: 412 };
-
-/** `status`: instead of the one that follows from the exit code. */
-export function toProblem(error: JobmanError, status?: number): Problem {
-  const { message, code, errorCode, lines, problems, reasons, refusedFor, retryAfter } = error;
-  const ownStatus = status ?? codeStatuses[errorCode] ?? statuses[code] ?? 500;
-  return {
-    type: 'about:blank',
-    title: STATUS_CODES[ownStatus] ?? '',
-    status: ownStatus,
-    detail: message,
-    code: errorCode,
-    exitCode: code,
-    lines,
-    problems,
-    reasons,
-    refusedFor,
-    retryAfter,
-  };
 }
 
 /** The error of a document; undefined if the value is not such a document. */

@@ -45,12 +45,17 @@ function parameterText(value: unknown): string {
 
 /** Each blob is a line with its digest and the number of its bytes, and the bytes. */
 export function encodeBlobs(blobs: readonly Blob[]): Uint8Array {
-  return Buffer.concat(
-    blobs.flatMap(({ digest, content }) => [
-      Buffer.from(`${encodeURIComponent(digest)} ${content.byteLength}\n`),
-      content,
-    ]),
-  );
+  const parts = blobs.flatMap(({ digest, content }) => [
+    new TextEncoder().encode(`${encodeURIComponent(digest)} ${content.byteLength}\n`),
+    content,
+  ]);
+  const body = new Uint8Array(parts.reduce((size, part) => size + part.byteLength, 0));
+  let at = 0;
+  for (const part of parts) {
+    body.set(part, at);
+    at += part.byteLength;
+  }
+  return body;
 }
 
 /** Throws JobmanError (2). */
@@ -104,8 +109,7 @@ export type StreamEnd = 'end' | 'problem';
 /** One server-sent event. Its id is the cursor of a change. Bytes in a value are Base64. */
 export function encodeEvent(value: unknown, end?: StreamEnd): string {
   const { cursor, bytes } = (value ?? {}) as { readonly cursor?: unknown; readonly bytes?: unknown };
-  const sent =
-    bytes instanceof Uint8Array ? { ...(value as object), bytes: Buffer.from(bytes).toString('base64') } : value;
+  const sent = bytes instanceof Uint8Array ? { ...(value as object), bytes: bytes.toBase64() } : value;
   const id = typeof cursor === 'string' ? `id: ${cursor}\n` : '';
   return `${end === undefined ? '' : `event: ${end}\n`}${id}data: ${JSON.stringify(sent ?? null)}\n\n`;
 }
@@ -113,5 +117,7 @@ export function encodeEvent(value: unknown, end?: StreamEnd): string {
 export function decodeEvent(data: string): unknown {
   const value = JSON.parse(data) as unknown;
   const { bytes } = (value ?? {}) as { readonly bytes?: unknown };
-  return typeof bytes === 'string' ? { ...(value as object), bytes: Buffer.from(bytes, 'base64') } : value;
+  return typeof bytes === 'string'
+    ? { ...(value as object), bytes: Uint8Array.from(atob(bytes), (sign) => sign.charCodeAt(0)) }
+    : value;
 }

@@ -5,7 +5,8 @@ import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { StoreError, fileError } from '../app/errors.ts';
+import { StoreError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { fileModeIn, readRegularFile } from '../files/files.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { parseInstant, second, type Instant } from '../core/model/time.ts';
 import type { ArchivedLogQuery, ArchivedLogs, ClusterJob } from '../app/cluster/objects.ts';
 import { lineTime, stripTimestamps } from '../app/cluster/archived-lines.ts';
-import { fileError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { fileModeIn, makeFolder, readFileEnd, readPieces } from './files.ts';
 import { lastLineOf } from '../app/program-output.ts';
 

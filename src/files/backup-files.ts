@@ -18,7 +18,8 @@ import {
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { exitCode, fileError, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { fileModeIn, makeFolder, readPieces, readRegularFile, settingsFile } from './files.ts';
 
 /** The files that people and jobs have stored. The rest of a home belongs to this machine: programs, locks, logs of jobman. */

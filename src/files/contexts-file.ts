@@ -2,7 +2,8 @@
 
 import { closeSync, existsSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileError, JobmanError, exitCode, usageError } from '../app/errors.ts';
+import { JobmanError, exitCode, usageError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { contextNamePattern, thisMachine, type Contexts } from '../app/server-in-use.ts';
 import { formatJsonProblems, readJson } from '../schema/json.ts';
 import { isHttpUrl, objectMap, objectOf, textOrNull, textWhere, type Kind } from '../schema/kinds.ts';

@@ -29,7 +29,8 @@ import {
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { FilePart, FileState } from '../app/ports.ts';
-import { StoreError, fileError, fileStoreError, isFileMissing } from '../app/errors.ts';
+import { StoreError, isFileMissing } from '../app/errors.ts';
+import { fileError, fileStoreError } from '../app/file-errors.ts';
 
 /** Mode of a shared folder: setgid, full access for owner and group, none for others. */
 export const sharedFolderMode = 0o2770;

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { fileError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import type { DraftFiles, JobDraft, JobFolders } from '../app/ports.ts';
 import type { WorkdirDescription } from '../app/workdir.ts';
 import { fileModeIn, makeFolder, makeHome } from './files.ts';

@@ -2,7 +2,8 @@
 
 import { existsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { exitCode, fileError, JobmanError, messageOf } from '../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { keyBytes, toSecretKey, type SecretKey, type SecretKeys } from '../app/sealing.ts';
 import { quote } from '../catalogue/shell.ts';
 import { makeFolder, readRegularFile, writeAtomically } from './files.ts';

@@ -6,7 +6,8 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { exitCode, fileError, isFileMissing, JobmanError, messageOf } from '../app/errors.ts';
+import { exitCode, isFileMissing, JobmanError, messageOf } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { asFileName } from '../app/format.ts';
 import type { SecretRows, SecretStore, StoredSecret } from '../app/ports.ts';
 import {

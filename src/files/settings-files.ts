@@ -1,7 +1,8 @@
 // Settings files: reads the layers of settings from the files of this machine.
 
 import { readFileSync } from 'node:fs';
-import { exitCode, fileError, isFileMissing, JobmanError } from '../app/errors.ts';
+import { exitCode, isFileMissing, JobmanError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import type { SettingsFiles, SettingsLayer } from '../app/settings.ts';
 import { settingsFile } from './files.ts';
 

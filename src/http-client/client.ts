@@ -2,22 +2,13 @@
 
 import { fromProblem, problemType } from '../api/problem.ts';
 import { answerTypes, apiRoutes, type ApiOperation, type Operation, type Route } from '../api/routes.ts';
-import {
-  blobsPerBody,
-  decodeEvent,
-  decodeLogPart,
-  encodeBlobs,
-  encodeParameter,
-  encodeSegment,
-  streamHeader,
-  versionHeader,
-} from '../api/wire.ts';
+import { encodeArguments, readRows, type More, type Values } from '../api/request.ts';
+import { blobsPerBody, decodeEvent, decodeLogPart, encodeSegment, streamHeader, versionHeader } from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
 import type { ClusterClient, PodLogQuery } from '../app/cluster/cluster-client.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { withNext, type Rows } from '../app/pages.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
 import {
@@ -30,7 +21,7 @@ import {
 } from '../http/reply.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseEvents, type ServerEvent } from './events.ts';
+import { parseEvents, type ServerEvent } from '../api/events.ts';
 
 /** Calls back at each signal that asks the process to end, until the returned function is called. */
 type OnSignal = (call: () => void) => () => void;
@@ -96,8 +87,6 @@ function resumptionOf(operation: ApiOperation, values: Values): Resumption | nul
 }
 
 type ReadValues = AsyncGenerator<{ readonly value: unknown; readonly cursor: string | undefined }, void>;
-
-type Values = readonly unknown[];
 
 export interface ServerClient extends Client {
   readonly lab: LabClient;
@@ -318,55 +307,6 @@ function waitingForRestarts(
       clearTimeout(leaving);
     }
   };
-}
-
-// ------------------------------------------------------------------------------------------ requests
-
-function encodeArguments(route: Route, values: Values, more: More) {
-  let { path } = route;
-  const query = new URLSearchParams();
-  const add = (name: string, value: unknown): void => {
-    for (const text of encodeParameter(value)) query.append(name, text);
-  };
-  let body: string | Uint8Array | undefined;
-  let members: Record<string, unknown> | undefined;
-  route.arguments.forEach(([carrier, name], at) => {
-    const value = values[at];
-    if (carrier === 'path') path = path.replace(`{${name}}`, () => encodeSegment(String(value)));
-    else if (carrier === 'query') add(name, value);
-    else if (carrier === 'fields') for (const [field, one] of Object.entries(value ?? {})) add(field, one);
-    else if (carrier === 'body') body = JSON.stringify(value);
-    else if (carrier === 'bytes') body = value as Uint8Array;
-    else if (carrier === 'blobs') body = encodeBlobs(value as readonly Blob[]);
-    else members = { ...members, [name]: value };
-  });
-  if (members !== undefined) body = JSON.stringify(members);
-  for (const [name, text] of Object.entries(more)) query.set(name, text);
-  const type =
-    typeof body === 'string' ? 'application/json' : body === undefined ? undefined : 'application/octet-stream';
-  return { path: query.size === 0 ? path : `${path}?${query.toString()}`, query, body, type };
-}
-
-/** Parameters that replace those of the values. */
-type More = Readonly<Record<string, string>>;
-
-/** All rows, or as many as the limit says, page by page. With a limit or a cursor, the last page leads to the next. */
-async function readRows(
-  readPage: (more: More) => Promise<unknown>,
-  route: Route,
-  values: Values,
-): Promise<Rows<unknown>> {
-  const rows: unknown[] = [];
-  const wanted = encodeArguments(route, values, {}).query.get('limit');
-  let page: { readonly rows: readonly unknown[]; readonly next?: string };
-  let more: More = {};
-  do {
-    page = (await readPage(more)) as typeof page;
-    rows.push(...page.rows);
-    const limit = wanted === null ? {} : { limit: String(Number(wanted) - rows.length) };
-    more = { ...limit, cursor: page.next ?? '' };
-  } while (page.next !== undefined && more['limit'] !== '0');
-  return withNext(rows, page.next);
 }
 
 /** In several bodies, because a body has a limit. */

@@ -1,6 +1,6 @@
 // Streams: the values of an operation as server-sent events, or its bytes, as fast as the reader takes them.
 
-import { toProblem } from '../api/problem.ts';
+import { toProblem } from './problem.ts';
 import { encodeEvent } from '../api/wire.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Duration } from '../core/model/time.ts';

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import type { Context, Hono } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { toProblem } from '../api/problem.ts';
+import { toProblem } from './problem.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import { comparisonCode, pageHeaders, renderPage, type LoginPage } from '../app/login-page.ts';
 import { loginTime, randomSecret, type BrowserLogin, type Logins } from '../app/oidc-logins.ts';

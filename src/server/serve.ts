@@ -13,7 +13,8 @@ import {
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { problemType, toProblem } from '../api/problem.ts';
+import { problemType } from '../api/problem.ts';
+import { toProblem } from './problem.ts';
 import { usageError } from '../app/errors.ts';
 import { second } from '../core/model/time.ts';
 import { offerUpgrade } from './worker-streams.ts';

@@ -2,7 +2,8 @@
 
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { StoreError, messageOf, fileErrorKind, fileStoreError, type FileErrorKind } from '../app/errors.ts';
+import { StoreError, messageOf } from '../app/errors.ts';
+import { fileErrorKind, fileStoreError, type FileErrorKind } from '../app/file-errors.ts';
 import { quote } from '../catalogue/shell.ts';
 import { sqliteErrorKind } from './sqlite.ts';
 

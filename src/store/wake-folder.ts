@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { fileError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { fileModeIn, makeFolder } from '../files/files.ts';
 import type { WakeUp, WakeUpListener } from '../app/ports.ts';
 

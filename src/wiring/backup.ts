@@ -2,7 +2,8 @@
 
 import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { exitCode, fileError, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { formatTimestamp } from '../app/format.ts';
 import type { BackupService, Io } from '../app/services.ts';
 import { takeLock } from '../controller/lock.ts';

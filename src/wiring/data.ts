@@ -3,7 +3,7 @@
 import type { Blobs, JobFolders, LogFiles, Store } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import { parseBucketAddress, resolveSettingPath, type Settings } from '../app/settings.ts';
-import { fileError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { createBlobs } from '../files/blobs.ts';
 import { linkDataFolder } from '../files/data-folder.ts';
 import { createLogFiles } from '../files/log-files.ts';

@@ -18,7 +18,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { exitCode, JobmanError, messageOf, fileError } from '../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { escapeLine } from '../app/format.ts';
 import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../files/job-folder.ts';
 import {

@@ -3,7 +3,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
 import { databaseVariable } from '../app/database-url.ts';
-import { exitCode, fileError, isFileMissing, JobmanError } from '../app/errors.ts';
+import { exitCode, isFileMissing, JobmanError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { isGroupShared, packageFolder, settingsFile } from '../files/files.ts';
 import { localFoldersOf } from '../files/job-folder.ts';
 import type { Io } from '../app/services.ts';

@@ -6,7 +6,8 @@ import { closeSync, fstatSync, openSync, readFileSync, statfsSync } from 'node:f
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { exitCode, fileError, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { fileError } from '../app/file-errors.ts';
 import { fileModeIn, makeFolder } from '../files/files.ts';
 import { serverVariable, thisMachine } from '../app/server-in-use.ts';
 import type { Io } from '../app/services.ts';

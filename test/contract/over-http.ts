@@ -5,7 +5,7 @@ import { after, before } from 'node:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { toProblem } from '../../src/api/problem.ts';
+import { toProblem } from '../../src/server/problem.ts';
 import { answerTypes, apiRoutes, type ApiOperation } from '../../src/api/routes.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { Client } from '../../src/app/client.ts';

@@ -6,7 +6,7 @@ import { suite, test, type TestContext } from 'node:test';
 import type { Change, Client, CreateRequest } from '../../src/app/client.ts';
 import { exitCode } from '../../src/app/errors.ts';
 import { digestOf } from '../../src/catalogue/digest.ts';
-import { parseEvents } from '../../src/http-client/events.ts';
+import { parseEvents } from '../../src/api/events.ts';
 import { createServerClient, type HttpClientParts } from '../../src/http-client/client.ts';
 import { openServer, token } from '../server/support/server.ts';
 import { localSpec } from '../support/builders.ts';
