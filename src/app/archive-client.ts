@@ -17,6 +17,9 @@ type ArchiveMethod =
   | 'hideArchivedJob'
   | 'removeArchivedJob';
 
+/** Rows that are read at once. */
+const blockSize = 250;
+
 export function createArchiveClient(
   whoAmI: WhoAmI,
   { clusters, archivedLogs, now }: Pick<ClientParts, 'clusters' | 'archivedLogs' | 'now'>,
@@ -62,13 +65,23 @@ export function createArchiveClient(
   }
   return {
     async archivedJobs({ limit, cursor, active, ...query }) {
-      const { spanOf, withCursor } = await import('./pages.ts');
-      const found = await clusters.jobs(query, spanOf('archive', omitUndefined({ limit, cursor })));
-      const jobs = await readable(found);
-      if (active === undefined || jobs.length === 0) return withCursor('archive', jobs, found.next);
-      const { mayBeActive } = await import('./cluster/archive.ts');
-      const rows = jobs.filter((one) => !one.hidden && mayBeActive(one));
-      return withCursor('archive', rows, found.next);
+      const [{ firstRows, spanOf, withCursor }, { mayBeActive }] = await Promise.all([
+        import('./pages.ts'),
+        import('./cluster/archive.ts'),
+      ]);
+      const { after: begin } = spanOf('archive', omitUndefined({ limit, cursor }));
+      const block = limit === undefined ? {} : { limit: Math.max(blockSize, limit) };
+      const jobs: ArchivedJob[] = [];
+      // Until one more than the limit is found: a cursor contains the key of a row, which must be one that the actor may read.
+      for (let after = begin; ;) {
+        const found = await clusters.jobs(query, { ...block, ...(after !== undefined && { after }) });
+        const rows = await readable(found);
+        jobs.push(...(active === undefined ? rows : rows.filter((one) => !one.hidden && mayBeActive(one))));
+        after = found.next;
+        if (after === undefined || jobs.length > (limit ?? Infinity)) break;
+      }
+      const rows = firstRows(jobs, limit, ({ job }) => [job.createdAt, job.uid]);
+      return withCursor('archive', rows, rows.next);
     },
     archivedJob: find,
     async archivedEvents(uid, page = {}) {
