@@ -3,7 +3,7 @@
 import { digestOf } from '../catalogue/digest.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
-import type { JobSpec } from '../core/model/spec.ts';
+import { ownHost, programHostsOf, type JobSpec } from '../core/model/spec.ts';
 import { nameInHistory, ownNames, type Actor } from '../core/model/user.ts';
 import { auditEntry } from './audit.ts';
 import { loginEffects } from './controller-login.ts';
@@ -12,6 +12,7 @@ import { specProblems } from '../manifest/spec-problems.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
 import { endRequests, reportEnds } from './commit-command.ts';
 import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
+import { noShell } from './hosts.ts';
 import { channelsOf } from './notifications/recipients.ts';
 import { pluralize } from './format.ts';
 import { describeEvent } from './history.ts';
@@ -133,14 +134,21 @@ async function findRepeated({ store, now }: ClientParts, key: CreationKey): Prom
   return { kind: 'created', id, row: jobRow(stored.job, now()), warnings: [] };
 }
 
-/** Throws JobmanError (2) with every problem of a spec that no manifest could have given. */
+/**
+ * Throws JobmanError (2) with every problem of a spec that no manifest could have given, and for one that the machine of the
+ * controller cannot run.
+ */
 export async function requireValidSpec(
-  { pools, channels }: Pick<ClientParts, 'pools' | 'channels'>,
+  { pools, channels, hasShell }: Pick<ClientParts, 'pools' | 'channels' | 'hasShell'>,
   spec: JobSpec,
 ): Promise<void> {
   const { version }: { readonly version: number } = spec;
   // A program of a later version may be the client of this one.
   if (version !== 2) throw usageError(`This jobman creates jobs from specs of version 2, and not ${version}.`);
+  if (hasShell?.() === false && programHostsOf(spec).includes(ownHost))
+    throw usageError(`Nothing was created: ${noShell}.`, [
+      'Use a TPU, a cluster, or another machine: jobman hosts add NAME --ssh ADDRESS',
+    ]);
   const hosts = (await pools()).map(({ name }) => name);
   const known = spec.notify?.to === undefined ? undefined : channelsOf((await channels()).settings);
   const problems = specProblems(spec, hosts, known);

@@ -6,7 +6,7 @@ import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { Ref } from './client.ts';
-import { exitCode, JobmanError } from './errors.ts';
+import { exitCode, JobmanError, usageError } from './errors.ts';
 import { formatAge, pluralize } from './format.ts';
 import type { JobFilter, Store, StoredJob } from './ports.ts';
 
@@ -18,6 +18,12 @@ export function isIdRef(ref: Ref): boolean {
   return /^\d{1,6}$/.test(ref);
 }
 
+/** The six digits of an id. Throws JobmanError (2) for a name. */
+export function idOfRef(ref: Ref): string {
+  if (isIdRef(ref)) return ref.padStart(6, '0');
+  throw usageError(`${JSON.stringify(ref)} is not the id of a job.`);
+}
+
 /** By id or name; `owners` as in `resolveName`. Throws JobmanError (3, 4). */
 export async function resolve(
   store: Store,
@@ -26,7 +32,7 @@ export async function resolve(
   now: Instant,
   purpose: RefPurpose,
 ): Promise<StoredJob> {
-  const id = isIdRef(ref) ? ref.padStart(6, '0') : await resolveName(store, ref, owners, now, purpose);
+  const id = isIdRef(ref) ? idOfRef(ref) : await resolveName(store, ref, owners, now, purpose);
   const stored = await store.load(id);
   if (stored === undefined) {
     throw new JobmanError(`There is no job ${id}. List all jobs: jobman list --all`, exitCode.notFound);

@@ -34,7 +34,7 @@ import type {
   UserStore,
 } from './ports.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
-import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
+import { idOfRef, nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 import type { WorkerRoutes } from './worker-access.ts';
 import type { WorkerMeter } from './worker-figures.ts';
@@ -65,7 +65,9 @@ export interface ClientParts {
   readonly isChange: (operation: string) => Promise<boolean>;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   readonly grants: () => Promise<readonly Grant[]>;
-  /** Starts what a new job needs on this machine: the TPU emulator. Throws JobmanError if this machine cannot run it. */
+  /** True if the machine of the controller can run programs of jobs. Absent: true. */
+  readonly hasShell?: () => boolean;
+  /** Starts what a new job needs on this machine: the TPU emulator. */
   readonly prepareCloud?: (spec: JobSpec) => Promise<void>;
   /** A message for the user about the programs that were started since the last call; null: none was. */
   readonly startNotice?: () => string | null;
@@ -387,8 +389,9 @@ function createReports(
       return activeJobs(parts, await whoAmI());
     },
 
-    changesSince: (cursor, ids) =>
+    changesSince: (cursor, refs) =>
       untilLeft(async function* (signal) {
+        const ids = refs?.map(idOfRef);
         const [actor, { changesSince }, { requirePermission }, { permissionOf }] = await Promise.all([
           whoAmI(),
           import('./changes.ts'),

@@ -1,11 +1,11 @@
 // The Client of this machine's store, for the terminal.
 
 import { formatOtherDatabase, otherDatabaseRemedy } from '../app/database-url.ts';
-import { hostsOf, noShell } from '../app/hosts.ts';
+import { hostsOf } from '../app/hosts.ts';
 import { existsSync, statSync } from 'node:fs';
 import { isSharedLogin, mayBe, resolveActor, userEnvVariable } from '../app/actor.ts';
 import type { CommandResult, Client } from '../app/client.ts';
-import { JobmanError, usageError } from '../app/errors.ts';
+import { JobmanError } from '../app/errors.ts';
 import { formatSilence } from '../app/format.ts';
 import { clientFor, type ClientParts } from '../app/store-client.ts';
 import type { LogFiles } from '../app/ports.ts';
@@ -14,7 +14,7 @@ import type { WorkerRoutes } from '../app/worker-access.ts';
 import type { WorkerMeter } from '../app/worker-figures.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Job } from '../core/model/job.ts';
-import { ownHost, programHostsOf, type JobSpec } from '../core/model/spec.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 import type { Actor, User, UserName } from '../core/model/user.ts';
 import { createJobFiles } from '../files/job-files.ts';
 import { localFolders } from '../files/local-folders.ts';
@@ -97,11 +97,8 @@ export function createClientParts(services: Services): {
         },
       };
     },
+    hasShell: () => existsSync('/bin/sh'),
     async prepareCloud(spec) {
-      if (programHostsOf(spec).includes(ownHost) && !existsSync('/bin/sh'))
-        throw usageError(`Nothing was created: ${noShell}.`, [
-          'Use a TPU, a cluster, or another machine: jobman hosts add NAME --ssh ADDRESS',
-        ]);
       if (spec.capacity.kind !== 'tpu') return;
       const { ensureEmulator, isServedByEmulator, formatEmulatorStarted } = await import('./emulator-service.ts');
       if (!isServedByEmulator(await services.settings(), spec.capacity.project)) return;

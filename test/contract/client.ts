@@ -715,7 +715,7 @@ export function clientSuite(implementation: OpenClient): void {
       const print = (text: string) => logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, Buffer.from(text));
       fixture.clock = Date.now() - hour;
       const seen: Change[] = [];
-      for await (const change of fixture.client.changesSince(null, [id])) {
+      for await (const change of fixture.client.changesSince(null, [`${Number(id)}`])) {
         seen.push(change);
         if (seen.length === 1) await print('step 1\n');
         if (seen.length === 2) await fixture.client.sendCommand(id, 'stop', {});
@@ -735,6 +735,8 @@ export function clientSuite(implementation: OpenClient): void {
       assert.deepEqual(described(later), ['command_received', 'jobs', 'attempt_1/command_worker_0 14']);
       const first = fixture.client.changesSince('x')[Symbol.asyncIterator]();
       assert.match((await refusal(first.next())).message, /is not a cursor/);
+      const named = fixture.client.changesSince(null, [job.spec.name])[Symbol.asyncIterator]();
+      assert.match((await refusal(named.next())).message, /is not the id of a job/);
     },
   );
 
@@ -915,6 +917,17 @@ export function clientSuite(implementation: OpenClient): void {
       (await fixture.client.plan(localSpec())).requests.join('\n'),
       new RegExp(`\na wait on this machine: 0 of ${slots} slots? used, ${slots + 1} jobs before this one$`),
     );
+  });
+
+  test('a machine of the controller without a shell refuses a job and its plan', async (t) => {
+    const { client } = openFixture(t, { hasShell: () => false });
+    const [created, planned] = [client.create({ spec: localSpec(), manifest: '' }), client.plan(localSpec())];
+    for (const asking of [created, planned]) {
+      const { code, message } = await refusal(asking);
+      assert.equal(code, exitCode.usage);
+      assert.match(message, /^Nothing was created: the machine of the controller has no shell/);
+    }
+    assert.equal((await client.plan(tpuSpec())).name, 'vit');
   });
 
   test('reading an empty home finds no jobs and creates no file', async (t) => {
