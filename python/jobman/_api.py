@@ -4944,13 +4944,15 @@ class Operations(Connection):
         self,
         ref: Ref,
         *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
         worker: Optional[WorkerId] = None,
         step: Optional[str] = None,
         attempt: Optional[float] = None,
         all: Optional[Literal[True]] = None,
-    ) -> List[LogRef]:
+    ) -> Rows[LogRef]:
         """In the order of workers; without a number, those of the newest attempt that has started."""
-        return self._json('GET', f'/v1/jobs/{self._segment(ref)}/logs', query={'worker': worker, 'step': step, 'attempt': attempt, 'all': all})
+        return self._rows('GET', f'/v1/jobs/{self._segment(ref)}/logs', query={'limit': limit, 'cursor': cursor, 'worker': worker, 'step': step, 'attempt': attempt, 'all': all})
 
     def read_log(
         self,
@@ -4999,9 +5001,12 @@ class Operations(Connection):
 
     def list_cleanable(
         self,
-    ) -> List[JobRow]:
-        """The actor's own jobs whose files `clean` would remove."""
-        return self._json('GET', '/v1/cleanable-jobs')
+        *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
+    ) -> Rows[JobRow]:
+        """The actor's own jobs whose files `clean` would remove, newest first."""
+        return self._rows('GET', '/v1/cleanable-jobs', query={'limit': limit, 'cursor': cursor})
 
     def secrets(
         self,
@@ -5489,9 +5494,11 @@ class Operations(Connection):
         self,
         *,
         user: Optional[str] = None,
-    ) -> List[LabJob]:
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
+    ) -> Rows[LabJob]:
         """Of one user, or all."""
-        return self._json('GET', '/v1/lab/jobs', query={'user': user})
+        return self._rows('GET', '/v1/lab/jobs', query={'user': user, 'limit': limit, 'cursor': cursor})
 
     def lab_tag_job(
         self,
@@ -5503,8 +5510,11 @@ class Operations(Connection):
     def lab_windows(
         self,
         query: WindowQuery,
-    ) -> List[WindowWithJob]:
-        return self._json('POST', '/v1/lab/windows/search', json=query)
+        *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
+    ) -> Rows[WindowWithJob]:
+        return self._rows('POST', '/v1/lab/windows/search', query={'limit': limit, 'cursor': cursor}, json=query)
 
     def lab_open_window(
         self,
@@ -5546,9 +5556,12 @@ class Operations(Connection):
         self,
         user: str,
         after: float,
-    ) -> List[NewsEvent]:
+        *,
+        limit: Optional[float] = None,
+        cursor: Optional[str] = None,
+    ) -> Rows[NewsEvent]:
         """Events of the user's jobs after the given number (0: all), oldest first."""
-        return self._json('GET', f'/v1/lab/users/{self._segment(user)}/news', query={'after': after})
+        return self._rows('GET', f'/v1/lab/users/{self._segment(user)}/news', query={'after': after, 'limit': limit, 'cursor': cursor})
 
     def lab_check_now(
         self,

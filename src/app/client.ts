@@ -365,12 +365,12 @@ export interface CommandResult {
   readonly confirmation?: ConfirmationNeeded;
 }
 
-export interface LogQuery {
+export interface LogQuery extends Page {
   readonly worker?: WorkerId;
   /** The log of a setup step instead of the command's; `job` and `tpu` are the job's own logs. */
   readonly step?: string;
   readonly attempt?: number;
-  /** Every log of the job, with the copies of reported metrics. The rest of the query is ignored. */
+  /** Every log of the job, with the copies of reported metrics. `worker`, `step` and `attempt` are ignored. */
   readonly all?: true;
 }
 
@@ -875,7 +875,7 @@ export interface Client {
    */
   runStep(ref: Ref, step: string, options?: StepRunOptions): AsyncIterable<StepProgress>;
   /** In the order of workers; without a number, those of the newest attempt that has started. */
-  logs(ref: Ref, query: LogQuery): Promise<readonly LogRef[]>;
+  logs(ref: Ref, query: LogQuery): Promise<Rows<LogRef>>;
   /**
    * The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB. Empty after its end. Throws JobmanError
    * (3) for an unknown log or one whose file was removed.
@@ -887,8 +887,8 @@ export interface Client {
   metricPoints(ref: Ref, query: MetricsQuery): AsyncIterable<MetricPointView>;
   /** Removes the files of a finished job. */
   clean(ref: Ref, options?: OnBehalf): Promise<CommandResult>;
-  /** The actor's own jobs whose files `clean` would remove. */
-  listCleanable(): Promise<readonly JobRow[]>;
+  /** The actor's own jobs whose files `clean` would remove, newest first. */
+  listCleanable(page?: Page): Promise<Rows<JobRow>>;
   /** The actor's own named secrets, by name. */
   secrets(): Promise<readonly SecretView[]>;
   /**

@@ -10,6 +10,7 @@ import type { LogPart, LogQuery, LogRef, WorkerView } from './client.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
 import { outputLog, type EndReader } from './file-ends.ts';
 import { asFileName, pluralize } from './format.ts';
+import { pageOf, type Key, type Page, type Rows } from './pages.ts';
 import type { FilePart, FileState, JobFile, JobFiles, OutputFile } from './ports.ts';
 import { lastLineOf, lastOutputBytes, lastOutputLines } from './program-output.ts';
 import { addressOf, workersOf } from './views.ts';
@@ -25,6 +26,20 @@ export function logsOf(files: JobFiles, job: Job, query: LogQuery, now: Instant)
     const state = files.stateOf(job, log);
     return state === undefined ? [] : [logRef(job, log, state, now)];
   });
+}
+
+/** The page that the query asks for. Throws JobmanError (2). */
+export function logPage(job: Job, logs: readonly LogRef[], page: Page): Rows<LogRef> {
+  return pageOf('logs', logs, page, ({ id }) => keyOfLog(job, parseLogId(job, id)));
+}
+
+/** In the order of `logsOf`. */
+function keyOfLog({ spec }: Job, log: JobLog | undefined): Key {
+  if (log === undefined || log.kind === 'note') return [0, 0, log?.log === 'tpu' ? 1 : 0];
+  const worker = log.worker === 'controller' ? 0 : log.worker + 1;
+  return log.kind === 'step'
+    ? [0, 1 + spec.steps.findIndex(({ name }) => name === log.step), worker]
+    : [log.attempt, outputFiles.indexOf(log.file), worker];
 }
 
 function wantedLogs(files: JobFiles, job: Job, query: LogQuery): readonly JobLog[] {

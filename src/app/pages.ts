@@ -32,6 +32,11 @@ const kinds = {
   audit: ['count'],
   archive: ['time', 'text'],
   'archived-events': ['time', 'count', 'text'],
+  cleanable: ['count'],
+  logs: ['count', 'count', 'count'],
+  'lab-jobs': ['count'],
+  windows: ['count', 'text', 'time', 'count', 'count'],
+  news: ['count'],
 } as const;
 
 type List = keyof typeof kinds;
@@ -87,6 +92,24 @@ export function firstRows<Row>(
 ): Rows<Row, Key> {
   const last = limit === undefined || rows.length <= limit ? undefined : rows[limit - 1];
   return last === undefined ? rows.slice(0, limit) : withNext(rows.slice(0, limit), keyOf(last));
+}
+
+/** The page of a list that is in memory. Without a page its order stays. Throws JobmanError (2). */
+export function pageOf<Row>(list: List, rows: readonly Row[], page: Page, keyOf: (row: Row) => Key): Rows<Row> {
+  const { after, limit } = spanOf(list, page);
+  if (after === undefined && limit === undefined) return rows;
+  const rest = after === undefined ? rows : rows.filter((row) => compareKeys(keyOf(row), after) > 0);
+  const found = firstRows(
+    rest.toSorted((one, other) => compareKeys(keyOf(one), keyOf(other))),
+    limit,
+    keyOf,
+  );
+  return withCursor(list, found, found.next);
+}
+
+function compareKeys(one: Key, other: Key): number {
+  const at = one.findIndex((part, index) => part !== other[index]);
+  return at === -1 ? 0 : (one[at] ?? 0) < (other[at] ?? 0) ? -1 : 1;
 }
 
 export function withNext<Row, Next>(rows: readonly Row[], next: Next | undefined): Rows<Row, Next> {

@@ -337,8 +337,8 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
     },
 
     async logs(ref, query) {
-      const [job, { logsOf }] = await Promise.all([findWithFiles(ref), import('./logs.ts')]);
-      return logsOf(files, job, query, now());
+      const [job, { logPage, logsOf }] = await Promise.all([findWithFiles(ref), import('./logs.ts')]);
+      return logPage(job, logsOf(files, job, query, now()), query);
     },
 
     async readLog(ref, id, from, maxBytes) {
@@ -507,13 +507,19 @@ function createCommands(
       return cleanFiles(await jobFolders(), parts.workerRoutes, job, await whoAmI(), options, note);
     },
 
-    async listCleanable() {
-      const [actor, { isCleanable }, folders] = await Promise.all([whoAmI(), import('./clean.ts'), jobFolders()]);
+    async listCleanable(page = {}) {
+      const [actor, { isCleanable }, { pageOf }, folders] = await Promise.all([
+        whoAmI(),
+        import('./clean.ts'),
+        import('./pages.ts'),
+        jobFolders(),
+      ]);
       const { jobs } = await store.list({ owners: ownNames(actor), maxFinished: null, includeRemoved: true });
       const cleanable = await Array.fromAsync(jobs, async (job) =>
         (await isCleanable(folders, job, actor)) ? [job] : [],
       );
-      return cleanable.flat().map((job) => jobRow(job, now()));
+      const rows = newestFirst(cleanable.flat().map((job) => jobRow(job, now())));
+      return pageOf('cleanable', rows, page, ({ id }) => [-Number(id)]);
     },
   };
 }

@@ -8,6 +8,7 @@ import { recordRequestEnd } from '../app/audit-refusals.ts';
 import type { Client } from '../app/client.ts';
 import { JobmanError, exitCode, usageError } from '../app/errors.ts';
 import type { LabJob } from '../app/lab-job.ts';
+import { pageOf, type Key, type Page, type Rows } from '../app/pages.ts';
 import { forbiddenError, requireGeneral, requireProject } from '../app/require-permission.ts';
 import { withRefusalsRecorded, type ClientParts } from '../app/store-client.ts';
 import { formProblem, nameRefusal, userNameProblem } from '../app/user-names.ts';
@@ -73,9 +74,9 @@ export interface LabClient {
   endPrograms(name: string, programs: EndRequest): Promise<EndResult>;
 
   /** Of one user, or all. */
-  jobs(user?: string): Promise<readonly LabJob[]>;
+  jobs(user?: string, page?: Page): Promise<Rows<LabJob>>;
   tagJob(job: string, tag: string): Promise<void>;
-  windows(query: WindowQuery): Promise<readonly WindowWithJob[]>;
+  windows(query: WindowQuery, page?: Page): Promise<Rows<WindowWithJob>>;
   /** The attempt's window, or a new one with the user's next number. */
   openWindow(job: string, attempt: number): Promise<WindowWithJob & { readonly session: string }>;
   clearWindows(windows: readonly { readonly job: string; readonly attempt: number }[]): Promise<void>;
@@ -86,7 +87,7 @@ export interface LabClient {
   /** The rows of `tpu check`. */
   checkRows(user: string): Promise<readonly CheckRow[]>;
   /** Events of the user's jobs after the given number (0: all), oldest first. */
-  news(user: string, after: number): Promise<readonly NewsEvent[]>;
+  news(user: string, after: number, page?: Page): Promise<Rows<NewsEvent>>;
   /** Lets the controller check the jobs now. Returns a message for the user, or null. */
   checkNow(jobs: readonly string[]): Promise<string | null>;
 
@@ -345,13 +346,13 @@ function createJobs(client: Calls, lab: Lab, now: () => Instant, { member, reade
   }
 
   return {
-    jobs: (user) => store.jobs(user),
+    jobs: async (user, page = {}) => pageOf('lab-jobs', await store.jobs(user), page, ({ job }) => [Number(job)]),
     async tagJob(job, tag) {
       await member();
       requireName('tag', tag, formProblem);
       await store.tagJob(job, tag);
     },
-    windows: (query) => store.windows(query),
+    windows: async (query, page = {}) => pageOf('windows', await store.windows(query), page, keyOfWindow),
     async openWindow(job, attempt) {
       await member();
       return store.openWindow(job, attempt, now());
@@ -371,15 +372,20 @@ function createJobs(client: Calls, lab: Lab, now: () => Instant, { member, reade
       return windows.tmux !== null && windows.close({ session: name, window });
     },
     checkRows: async (user) => lab.checkRows(await reader(user), now()),
-    async news(user, after) {
+    async news(user, after, page = {}) {
       await reader(user);
-      return store.eventsSince(user, after, newsEventKinds);
+      return pageOf('news', await store.eventsSince(user, after, newsEventKinds), page, ({ number }) => [number]);
     },
     async checkNow(jobs) {
       await member();
       return lab.checkNow(jobs, client);
     },
   };
+}
+
+/** In the order of the store. */
+function keyOfWindow({ window: { window, user, openedAt, job, attempt } }: WindowWithJob): Key {
+  return [window, user, openedAt, Number(job), attempt];
 }
 
 type OfBookings = 'bookings' | 'changeBooking' | 'observeBooking' | 'deliverBookings';

@@ -4,12 +4,15 @@ import { test } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
 import { exitCode } from '../../src/app/errors.ts';
 import type { cursorOf, Page, Rows } from '../../src/app/pages.ts';
-import { contractWorld, other, running, uidOf } from './permissions.ts';
+import { contractWorld, failed, other, running, uidOf } from './permissions.ts';
 import { aMember } from '../support/builders.ts';
 
-type Lists = Readonly<Record<Parameters<typeof cursorOf>[0], (page: Page) => Promise<Rows<unknown>>>>;
+/** Those of the lab: `test/lab/lab-client.test.ts`. */
+type List = Exclude<Parameters<typeof cursorOf>[0], 'lab-jobs' | 'windows' | 'news'>;
+type Lists = Readonly<Record<List, (page: Page) => Promise<Rows<unknown>>>>;
 
-const listsOf = (client: Client, ref: string): Lists => ({
+/** `owner`: the client of the owner of the jobs. */
+const listsOf = (client: Client, ref: string, owner = client): Lists => ({
   async jobs(page) {
     const { rows, next } = await client.list({ ...page, limit: page.limit ?? 1000 });
     return next === undefined ? rows : Object.assign([...rows], { next });
@@ -21,6 +24,8 @@ const listsOf = (client: Client, ref: string): Lists => ({
   audit: (page) => client.audit({ job: ref, ...page }),
   archive: (page) => client.archivedJobs(page),
   'archived-events': (page) => client.archivedEvents(uidOf(ref), page),
+  cleanable: (page) => owner.listCleanable(page),
+  logs: (page) => client.logs(ref, { all: true, ...page }),
 });
 
 export function pageSuite(openClient: Parameters<typeof contractWorld>[0]): void {
@@ -29,13 +34,17 @@ export function pageSuite(openClient: Parameters<typeof contractWorld>[0]): void
     const client = await world.open(aMember('root', { role: 'admin' }));
     const refs: string[] = [];
     for (let count = 0; count < 4; count += 1) refs.push(await world.add(other, running));
+    for (let count = 0; count < 3; count += 1) await world.add(other, failed);
     const [ref = ''] = refs;
     for (const verb of ['stop', 'start', 'cancel'] as const)
       await client.sendCommand(ref, verb, { onBehalfOf: 'ada', force: true });
     for (let count = 0; count < 3; count += 1) await client.recordClusterDeletion(uidOf(ref));
-    for (const [name, read] of Object.entries(listsOf(client, ref))) {
+    for (const [name, read] of Object.entries(listsOf(client, ref, await world.open(aMember('ada'))))) {
       const whole = [...(await read({}))];
-      assert.ok(whole.length >= (name === 'archived-events' ? 2 : 3), `${name} has ${whole.length} rows`);
+      assert.ok(
+        whole.length >= (name === 'archived-events' || name === 'logs' ? 2 : 3),
+        `${name} has ${whole.length} rows`,
+      );
       for (const limit of [1, 2, whole.length, 1000]) {
         const rows: unknown[] = [];
         let cursor: string | undefined;
@@ -69,6 +78,7 @@ export function pageSuite(openClient: Parameters<typeof contractWorld>[0]): void
         forged(name, 'a\u0000', 1),
         forged(name, 1, 'a\u0000'),
         forged(name, 'ada', 1, 'a\u0000'),
+        forged(name, 1, 'a\u0000', 1, 1, 1),
         forged('other', 1),
       ])
         await assert.rejects(

@@ -91,6 +91,7 @@ const finished =
       finish: { at: noon + hour, verdict, reason },
     };
   };
+export const failed = finished('failed', gone);
 const exited: Life = (job) =>
   withAttempts(job, [readyAllocation], [{ ...runningAttempt, exitSeen: { at: noon, worker: 0, exitCode: 1 } }]);
 

@@ -2,14 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Page, Rows } from '../../src/app/pages.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { labClientFor, type LabClient } from '../../src/lab/lab-client.ts';
 import type { TpuOperations } from '../../src/lab/tpu-operations.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aLab, unavailable } from '../cli/tpu/lab-world.ts';
 import { clientParts } from '../support/client-parts.ts';
-import { aMember } from '../support/builders.ts';
-import { aTpu, aUser, noon } from '../support/lab-builders.ts';
+import { aMember, localSpec } from '../support/builders.ts';
+import { aLabJob, aTpu, aUser, noon } from '../support/lab-builders.ts';
 
 type Call = (lab: LabClient) => Promise<unknown>;
 
@@ -98,4 +99,26 @@ test('names that a line of tpu refuses are refused here too', async () => {
     (lab) => lab.addUser({ ...aUser('../x'), id: null, timeZone: 'local' }),
   ];
   for (const call of calls) await assert.rejects(call(of('admin')), { code: 2 }, String(call));
+});
+
+test('the lists of a lab that grow have pages', async () => {
+  const { store, of } = await openLabOf();
+  for (const count of [1, 2, 3]) {
+    const { job } = await store.insert({ owner: 'ada', spec: localSpec(), manifest: '', at: noon + count });
+    await store.lab.addJob(aLabJob(job.id, 'ada'));
+    await store.lab.openWindow(job.id, 1, noon + count);
+  }
+  const ada = of('member');
+  const lists: Readonly<Record<string, (page?: Page) => Promise<Rows<unknown>>>> = {
+    jobs: (page) => ada.jobs('ada', page),
+    windows: (page) => ada.windows({ cleared: true }, page),
+    news: (page) => ada.news('ada', 0, page),
+  };
+  for (const [name, read] of Object.entries(lists)) {
+    const whole = await read();
+    const first = await read({ limit: 2 });
+    const last = await read({ limit: 2, cursor: first.next ?? '' });
+    assert.deepEqual([[...first, ...last], first.length, last.next], [[...whole], 2, undefined], name);
+    assert.equal(whole.length, 3, name);
+  }
 });
