@@ -2,7 +2,14 @@
 
 import type { V1Job } from '@kubernetes/client-node';
 import { second } from '../core/model/time.ts';
-import type { Cluster, ClusterChange, ClusterContext, ClusterLogQuery, ClusterQuery } from '../app/cluster/cluster.ts';
+import type {
+  Cluster,
+  ClusterChange,
+  ClusterContext,
+  ClusterLogQuery,
+  ClusterQuery,
+  JobIdentity,
+} from '../app/cluster/cluster.ts';
 import type { ClusterClient, KubernetesObject, ObjectQuery } from '../app/cluster/cluster-client.ts';
 import { pause } from '../app/concurrency.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
@@ -31,7 +38,7 @@ export function createServerCluster(api: ClusterClient, at: ClusterContext, stre
     { signal }: { readonly signal?: AbortSignal | undefined },
   ): AsyncIterable<T> => untilAborted(values, signal, () => Promise.resolve());
   async function* perform(
-    { name, uid }: Pick<ClusterJob, 'name' | 'uid'>,
+    { name, uid }: JobIdentity,
     command: PerformedCommand,
     { onBehalfOf, budgetUsd, signal }: PerformOptions,
   ): AsyncGenerator<CommandStep> {
@@ -67,9 +74,8 @@ export function createServerCluster(api: ClusterClient, at: ClusterContext, stre
     configMap: (name, other = namespace, signal?) => unlessAborted(api.configMap(context, other, name), signal),
     create: serverOnly,
     patch: serverOnly,
-    async remove(name, { signal } = {}) {
-      const job = await api.job(context, namespace, name);
-      if (job === null) return 'absent';
+    async remove(job, { signal } = {}) {
+      if ((await api.job(context, namespace, job.name)) === null) return 'absent';
       for await (const step of perform(job, 'delete', signal === undefined ? {} : { signal }))
         if (step.kind === 'result' && !step.ok) throw new JobmanError(step.message, step.exitCode);
       return 'gone';

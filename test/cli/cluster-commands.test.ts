@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Cluster } from '../../src/app/cluster/cluster.ts';
+import { replacedError, type Cluster, type JobIdentity } from '../../src/app/cluster/cluster.ts';
 import type { ClusterJob, ClusterPod } from '../../src/app/cluster/objects.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { fakeCluster, jobman, noSubmissions, createCliHarness } from './support/harness.ts';
@@ -29,7 +29,7 @@ function cluster(job: ClusterJob, ...pods: readonly (readonly ClusterPod[] | 're
           },
         },
       },
-      metadata: { annotations: { team: 'vision' } },
+      metadata: { uid: job.uid, annotations: { team: 'vision' } },
     }),
     async *pods() {
       asked.push('pods');
@@ -97,6 +97,43 @@ suite('start', () => {
   });
 });
 
+suite('a job that was deleted and created again meanwhile', () => {
+  const other = { ...stopped, uid: 'another' };
+
+  test('is neither started nor run again', async () => {
+    for (const command of ['start', 'rerun']) {
+      const { run, asked, set } = cluster(other, []);
+      set(stopped);
+      const { code, err } = await run(command, 'train');
+      assert.equal(code, exitCode.notFound);
+      assert.match(
+        err,
+        /^jobman: Job train was deleted meanwhile, and another job has its name\. That job did not change\.$/m,
+      );
+      assert.deepEqual(asked, command === 'start' ? ['pods'] : []);
+    }
+  });
+
+  test('is named by its uid in each change', async () => {
+    const named: JobIdentity[] = [];
+    const refuse = async (job: JobIdentity): Promise<never> => {
+      named.push(job);
+      throw replacedError(job.name);
+    };
+    const fake = fakeCluster({ job: async () => running, async *pods() {}, patch: refuse, remove: refuse });
+    for (const command of ['stop', 'cancel', 'delete']) {
+      const { code } = await jobman([command, 'train'], {
+        services: { cluster: async () => fake, isClusterConfigured: async () => true },
+      });
+      assert.equal(code, exitCode.notFound, command);
+    }
+    assert.deepEqual(
+      named.map(({ name, uid }) => `${name} ${uid}`),
+      Array(3).fill('train u1'),
+    );
+  });
+});
+
 suite('details', () => {
   test('show what runs, its limits and annotations, and a pod that is terminating', async () => {
     const { out } = await cluster(running, [ending]).run('details', 'train');
@@ -120,7 +157,7 @@ function neverDeleting(all: readonly ClusterJob[], begun: (name: string) => void
     },
     async *pods() {},
     job: async (name: string) => all.find((job) => job.name === name) ?? null,
-    remove: (name: string, { signal }: { readonly signal: AbortSignal }) =>
+    remove: ({ name }: JobIdentity, { signal }: { readonly signal: AbortSignal }) =>
       new Promise<never>((_, reject) => {
         signal.addEventListener('abort', () => reject(signal.reason as Error));
         begun(name);
@@ -186,7 +223,7 @@ test('of several deletions the worst exit code counts, even if others end after 
       yield jobs.slice(1, 4);
     },
     async *pods() {},
-    async remove(name: string) {
+    async remove({ name }: JobIdentity) {
       if (name === 'train-2') throw new JobmanError('The cluster does not answer.', exitCode.unreachable);
       await sleep(5);
       return 'gone';

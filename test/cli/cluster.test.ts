@@ -54,7 +54,7 @@ function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly fake: Cluster
     },
     async *pods() {},
     events: async () => [],
-    async remove(name: string) {
+    async remove({ name }: ClusterJob) {
       asked.push(`remove ${name}`);
       return 'gone' as const;
     },

@@ -46,7 +46,7 @@ async function session({ job, pods, end, attach, remove }: FakeSession, leaveAt?
         resize: () => undefined,
       };
     },
-    async remove(name: string, { signal }: { readonly signal: AbortSignal }) {
+    async remove({ name }: ClusterJob, { signal }: { readonly signal: AbortSignal }) {
       removed.push(name);
       return remove === undefined ? 'gone' : remove(signal);
     },
@@ -65,7 +65,7 @@ async function session({ job, pods, end, attach, remove }: FakeSession, leaveAt?
   const left = new AbortController();
   leaveAt?.(() => world.signal());
   try {
-    code = await runInteractive(cli, cluster, 'train', {
+    code = await runInteractive(cli, cluster, train, {
       jobs: jobsOf(services, cluster),
       leave: { signal: left.signal, release: () => undefined },
       remove: true,
@@ -203,7 +203,7 @@ suite('a session without a terminal', () => {
     } as object as Parameters<typeof runInteractive>[0];
     const leave = { signal: new AbortController().signal, release: () => undefined };
     const jobs = jobsOf(world.services, cluster);
-    const code = await runInteractive(cli, cluster, 'train', { jobs, leave, remove: true, isTerminal: false });
+    const code = await runInteractive(cli, cluster, train, { jobs, leave, remove: true, isTerminal: false });
     return { code, out: world.out(), err: world.err() };
   }
 

@@ -2,6 +2,7 @@
 import { loadClusterSettings } from '../support/settings.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import type { ErrorOutput } from '../../src/cli/outputs.ts';
+import type { JobIdentity } from '../../src/app/cluster/cluster.ts';
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -424,7 +425,7 @@ test('replaced resources are shown next to the requested ones', async () => {
       if (resources !== undefined) resources.requests = { cpu: '1', memory: '2G' };
       return made;
     },
-    patch: async (name: string, change: object) => void patched.push([name, change]),
+    patch: async ({ name }: JobIdentity, change: object) => void patched.push([name, change]),
   });
   const patched: unknown[] = [];
   const { code, out, err } = await jobman(['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'], {

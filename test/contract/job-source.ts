@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
+import type { JobIdentity } from '../../src/app/cluster/cluster.ts';
 import type { JobLog } from '../../src/app/job-source.ts';
 import { foundJob, openJobs } from '../../src/app/jobs.ts';
 import { throughJson } from './over-json.ts';
@@ -36,14 +37,14 @@ function openSources(client: Client) {
       yield [inCluster];
     },
     job: async (name: string) => (name === inCluster.name ? inCluster : null),
-    raw: async () => ({ metadata: { name: inCluster.name } }),
+    raw: async () => ({ metadata: { name: inCluster.name, uid: inCluster.uid } }),
     async *pods() {
       yield [aClusterPod({ name: 'train-0', jobUid: inCluster.uid })];
     },
     async *logs() {
       yield Buffer.from(printed);
     },
-    patch: async (name: string) => void commands.push(`patch ${name}`),
+    patch: async ({ name }: JobIdentity) => void commands.push(`patch ${name}`),
   });
   const archive = {
     archivedJobs: async ({ name = archived.job.name }) => (name === archived.job.name ? [archived] : []),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { clusterAccessFor, type ClusterClient, type KubernetesObject } from '../../src/app/cluster/cluster-client.ts';
-import type { Cluster } from '../../src/app/cluster/cluster.ts';
+import type { Cluster, JobIdentity } from '../../src/app/cluster/cluster.ts';
 import type { Client } from '../../src/app/client.ts';
 import type { CommandStep } from '../../src/app/command-steps.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
@@ -65,7 +65,7 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
       secrets.push(name);
       done.push(JSON.stringify(data));
     },
-    patch: async (name: string, change: object) => void done.push(`patch ${name} ${JSON.stringify(change)}`),
+    patch: async ({ name }: JobIdentity, change: object) => void done.push(`patch ${name} ${JSON.stringify(change)}`),
     exec: (target: object) => {
       done.push(`exec ${JSON.stringify(target)}`);
       return ended;

@@ -6,7 +6,7 @@
 
 import type { V1Job } from '@kubernetes/client-node';
 import type { CopyEnd, CopyRequest, Session, SessionRequest, TerminalSize, Tunnel } from '../worker-access.ts';
-import { JobmanError } from '../errors.ts';
+import { exitCode, JobmanError } from '../errors.ts';
 import type { CommandStep, PerformedCommand, PerformOptions } from '../command-steps.ts';
 import type { ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
 import type { Instant } from '../../core/model/time.ts';
@@ -104,6 +104,26 @@ export class LogLineTooLong extends JobmanError {}
 /** Reported once the resource is gone; `absent` if it did not exist. */
 export type ClusterRemoval = 'gone' | 'absent';
 
+/** A Job that was read. Another Job may have its name later, and never its uid. */
+export type JobIdentity = Pick<ClusterJob, 'name' | 'uid'>;
+
+/** Of a Job that a cluster has returned. */
+export function identityOf({ metadata }: V1Job): JobIdentity {
+  return { name: metadata?.name ?? '', uid: metadata?.uid ?? '' };
+}
+
+/** A merge patch of a Job. */
+export interface JobChange {
+  readonly metadata?: { readonly annotations: Readonly<Record<string, string>> };
+  readonly spec?: { readonly suspend: boolean };
+}
+
+/** The error of a change or deletion that would have met another Job. */
+export function replacedError(name: string): JobmanError {
+  const message = `Job ${name} was deleted meanwhile, and another job has its name. That job did not change.`;
+  return new JobmanError(message, exitCode.notFound);
+}
+
 export interface ClusterTarget {
   readonly pod: string;
   readonly container: string;
@@ -145,9 +165,10 @@ export interface Cluster {
   quotas(): Promise<readonly ClusterQuota[] | null>;
   /** Returns the Job as the cluster completed it. `dryRun`: the cluster checks the Job and stores nothing. */
   create(job: V1Job, options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal }): Promise<V1Job>;
-  patch(name: string, change: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Throws `replacedError` for another Job of that name, as the next method does. */
+  patch(job: JobIdentity, change: JobChange): Promise<void>;
   /** Returns when the Job and its pods are observed gone. */
-  remove(name: string, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
+  remove(job: JobIdentity, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
   /** Yields the existing objects, then each change, until the signal aborts. Reopens connections that end. */
   watchJobs(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterJob>>;
   watchPods(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterPod>>;
@@ -161,8 +182,8 @@ export interface Cluster {
   secret(name: string): Promise<Readonly<Record<string, string>> | null>;
   /** Creates a Secret that the cluster deletes with the Job. Its name is new. */
   createSecret(name: string, job: V1Job, data: Readonly<Record<string, string>>): Promise<void>;
-  /** Replaces these values. */
-  patchSecret(name: string, data: Readonly<Record<string, string>>): Promise<void>;
+  /** Replaces these values in the Secret of that Job. Throws `replacedError` for the Secret of another Job. */
+  patchSecret(name: string, job: JobIdentity, data: Readonly<Record<string, string>>): Promise<void>;
   /**
    * A lost connection is not the end of the program: jobman ends the processes that it can still reach. Needs the right to
    * `create` (before 1.35 to `get`) `pods/exec`.
@@ -185,10 +206,6 @@ export interface Cluster {
       options: { readonly signal?: AbortSignal },
     ): Promise<V1Job>;
     /** Also for a job of which only the archive has a copy. */
-    perform(
-      job: Pick<ClusterJob, 'name' | 'uid'>,
-      command: PerformedCommand,
-      options: PerformOptions,
-    ): AsyncIterable<CommandStep>;
+    perform(job: JobIdentity, command: PerformedCommand, options: PerformOptions): AsyncIterable<CommandStep>;
   };
 }

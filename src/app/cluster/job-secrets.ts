@@ -8,7 +8,7 @@ import { exitCode, JobmanError, messageOf } from '../errors.ts';
 import { formatList } from '../format.ts';
 import { checkedValue } from '../secrets.ts';
 import type { Services } from '../services.ts';
-import type { Cluster } from './cluster.ts';
+import { identityOf, type Cluster } from './cluster.ts';
 import { secretsAnnotation, type JobSecrets } from './job-object.ts';
 
 /** Values by variable, in Base64, as a Secret has them. */
@@ -108,15 +108,15 @@ export async function createWithSecrets(
     await cluster.createSecret(secrets.name, made, data);
     return made;
   } catch (error) {
-    const name = made.metadata?.name ?? '';
-    const isRemoved = await cluster.remove(name).then(
+    const job = identityOf(made);
+    const isRemoved = await cluster.remove(job).then(
       () => true,
       () => false,
     );
     throw new JobmanError(
       `The Secret for job.secrets was not created: ${messageOf(error)}`,
       error instanceof JobmanError ? error.code : exitCode.failed,
-      [isRemoved ? 'Nothing was submitted.' : `Job ${name} waits without its secrets: jobman delete ${name}`],
+      [isRemoved ? 'Nothing was submitted.' : `Job ${job.name} waits without its secrets: jobman delete ${job.name}`],
     );
   }
 }

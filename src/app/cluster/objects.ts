@@ -72,7 +72,7 @@ export interface ClusterContainer {
 export interface ClusterPod {
   readonly name: string;
   readonly namespace: string;
-  /** The Job of the pod, by the label `batch.kubernetes.io/job-name`; null without one. */
+  /** The Job that owns the pod, or without an owner that of the label `batch.kubernetes.io/job-name`; null without one. */
   readonly job: string | null;
   /** That Job's uid: another Job may have had the same name. Null if the cluster does not report it. */
   readonly jobUid?: string | null;

@@ -30,7 +30,7 @@ export function chooseContainer(
 /** Oldest first, without pods of an earlier Job of the same name, which may still be ending. */
 export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
   const all = (await Array.fromAsync(cluster.pods({ job: name }))).flat();
-  const own = all.filter(({ jobUid }) => (jobUid ?? uid) === uid);
+  const own = all.filter(({ job, jobUid }) => job === name && (jobUid ?? uid) === uid);
   return own.toSorted((one, other) => one.createdAt - other.createdAt || (one.index ?? 0) - (other.index ?? 0));
 }
 

@@ -11,7 +11,7 @@ import { capitalize } from '../format.ts';
 import type { CommandStep, PerformedCommand, PerformOptions } from '../command-steps.ts';
 import type { Client } from '../client.ts';
 import { cleanProblem } from './archive.ts';
-import type { Cluster, ClusterRemoval } from './cluster.ts';
+import { replacedError, type Cluster, type ClusterRemoval, type JobIdentity } from './cluster.ts';
 import {
   checkClusterCommand,
   type ClusterSubmissions,
@@ -60,30 +60,34 @@ export async function* performOnCluster(
   if (check.kind === 'already_done') return yield done(name, check.message);
   switch (command) {
     case 'stop':
-      await cluster.patch(name, { spec: { suspend: true } });
+      await cluster.patch(job, { spec: { suspend: true } });
       yield* wakeForArchive(target);
       return yield done(name, formatStopped(record));
     case 'start':
     case 'resume': {
       const end = yield* waitForStoppedPods(target, cluster);
       if (end !== null) return yield end;
-      const secrets = jobSecretsOf((await cluster.raw(name)) ?? {});
+      const secrets = jobSecretsOf(await objectOf(cluster, job));
       if (secrets !== null) {
         const named = await namedData(parts, secrets, await isOwn(parts, job.owner));
-        if (Object.keys(named).length > 0) await cluster.patchSecret(secrets.name, named);
+        if (Object.keys(named).length > 0) await cluster.patchSecret(secrets.name, job, named);
       }
-      await cluster.patch(name, { spec: { suspend: false } });
+      await cluster.patch(job, { spec: { suspend: false } });
       yield* wakeForArchive(target);
       return yield done(name, `Job ${name} is started with new pods; its program finds its own checkpoint.`);
     }
     case 'cancel':
       return yield* removeJob(target, cluster, command);
-    default: {
-      const object = await cluster.raw(job.name);
-      if (object === null) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.notFound);
-      return yield* rerun(target, cluster, object);
-    }
+    default:
+      return yield* rerun(target, cluster, await objectOf(cluster, job));
   }
+}
+
+async function objectOf(cluster: Cluster, { name, uid }: JobIdentity): Promise<V1Job> {
+  const object = await cluster.raw(name);
+  if (object === null) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.notFound);
+  if (object.metadata?.uid !== uid) throw replacedError(name);
+  return object;
 }
 
 async function isOwn(parts: Pick<ClusterParts, 'client'>, owner: string | null): Promise<boolean> {
@@ -191,7 +195,7 @@ async function* removeJob(target: Target, cluster: Cluster, verb: 'cancel' | 'de
   if (active > 0) yield progress(`${name}: its pods are ending; this may take half a minute.`);
   let removal: ClusterRemoval;
   try {
-    removal = await cluster.remove(name, signal === undefined ? {} : { signal });
+    removal = await cluster.remove(record.job, signal === undefined ? {} : { signal });
   } catch (error) {
     if (!hasLeft(signal)) throw error;
     const next = `See: jobman why ${name}`;

@@ -2,7 +2,7 @@
 
 import type { V1Job } from '@kubernetes/client-node';
 import { JobmanError } from '../errors.ts';
-import type { Cluster } from './cluster.ts';
+import { identityOf, type Cluster } from './cluster.ts';
 import { replacedResources } from './job-object.ts';
 import type { SecretData } from './job-secrets.ts';
 import { replacedResourcesAnnotation } from './job-view.ts';
@@ -37,7 +37,7 @@ async function create(
 async function annotateReplaced(cluster: Cluster, made: V1Job, text: string): Promise<void> {
   const annotations = { [replacedResourcesAnnotation]: text };
   try {
-    await cluster.patch(made.metadata?.name ?? '', { metadata: { annotations } });
+    await cluster.patch(identityOf(made), { metadata: { annotations } });
     if (made.metadata !== undefined) made.metadata.annotations = { ...made.metadata.annotations, ...annotations };
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;

@@ -1,12 +1,14 @@
 // Implements app/cluster/cluster.ts over an API server. A lost reply does not create a second Job, and a removal is reported
 // only after it is confirmed.
 
-import type {
-  Cluster,
-  ClusterContext,
-  PriorityClass,
-  ClusterRemoval,
-  ClusterQuery,
+import {
+  replacedError,
+  type Cluster,
+  type ClusterContext,
+  type PriorityClass,
+  type ClusterRemoval,
+  type ClusterQuery,
+  type JobIdentity,
 } from '../../app/cluster/cluster.ts';
 import type { ClusterEvent } from '../../app/cluster/objects.ts';
 import type { RequestLimits, RetryPolicy } from '../../http/client.ts';
@@ -225,12 +227,33 @@ function secretRequests({
       }
     },
 
-    async patchSecret(name, data) {
-      const purpose = `change the Secret ${name} ${where}`;
-      const type = 'application/merge-patch+json';
-      await api.fetchObject({ method: 'PATCH', path: pathOfSecret(name), body: { data }, type, purpose });
+    async patchSecret(name, job, data) {
+      const changes = Object.entries(data).map(([key, value]) => ({ op: 'add', path: `/data/${key}`, value }));
+      await unlessReplaced(job, ownerUid, () =>
+        api.fetchObject({
+          method: 'PATCH',
+          path: pathOfSecret(name),
+          // `createSecret` has written this reference. Its check needs no right to read Secrets.
+          body: [{ op: 'test', path: ownerUid, value: job.uid }, ...changes],
+          type: 'application/json-patch+json',
+          purpose: `change the Secret ${name} ${where}`,
+        }),
+      );
     },
   };
+}
+
+const ownerUid = '/metadata/ownerReferences/0/uid';
+
+/** `condition` is in the cause that the cluster gives for a patch of another object. */
+async function unlessReplaced(job: JobIdentity, condition: string, change: () => Promise<object>): Promise<void> {
+  try {
+    await change();
+  } catch (error) {
+    const causes = (error instanceof ClusterRefusal && error.status.code === 422 && error.status.details?.causes) || [];
+    const isOther = causes.some(({ field, message }) => field === condition || message?.includes(condition) === true);
+    throw isOther ? replacedError(job.name) : error;
+  }
 }
 
 const group = '/apis/batch/v1';
@@ -268,17 +291,20 @@ function jobRequests(
 
     create: (job, options) => createJob(scope, job, options),
 
-    async patch(name, change) {
-      await api.fetchObject({
-        method: 'PATCH',
-        path: jobPath(scope, name),
-        body: change,
-        type: 'application/merge-patch+json',
-        purpose: `change the job ${name}`,
-      });
+    async patch(job, change) {
+      await unlessReplaced(job, 'metadata.uid', () =>
+        api.fetchObject({
+          method: 'PATCH',
+          path: jobPath(scope, job.name),
+          // The cluster refuses another uid, because it never changes.
+          body: { ...change, metadata: { ...change.metadata, uid: job.uid } },
+          type: 'application/merge-patch+json',
+          purpose: `change the job ${job.name}`,
+        }),
+      );
     },
 
-    remove: (name, { signal } = {}) => removeJob(scope, name, signal),
+    remove: (job, { signal } = {}) => removeJob(scope, job, signal),
 
     watchJobs: (query) =>
       watchAll(api, {
@@ -390,20 +416,28 @@ const removalChecks: { readonly initialDelay: Duration; readonly maxDelay: Durat
   maxDelay: second,
 };
 
-async function removeJob(scope: RequestScope, name: string, signal: AbortSignal | undefined): Promise<ClusterRemoval> {
+async function removeJob(
+  scope: RequestScope,
+  { name, uid }: JobIdentity,
+  signal: AbortSignal | undefined,
+): Promise<ClusterRemoval> {
   const { api, clusterContext } = scope;
   const existing = await findJob(scope, name, signal);
   if (existing === null) return 'absent';
-  const uid = existing.metadata?.uid ?? '';
+  if (existing.metadata?.uid !== uid) throw replacedError(name);
   const purpose = `delete the job ${name}`;
-  await api.findObject({
-    method: 'DELETE',
-    path: jobPath(scope, name),
-    // Delete only the Job that was read above, not a later one with the same name.
-    body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background', preconditions: { uid } },
-    signal,
-    purpose,
-  });
+  try {
+    await api.findObject({
+      method: 'DELETE',
+      path: jobPath(scope, name),
+      body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background', preconditions: { uid } },
+      signal,
+      purpose,
+    });
+  } catch (error) {
+    // The only condition of the request is the uid.
+    throw error instanceof ClusterRefusal && error.status.code === 409 ? replacedError(name) : error;
+  }
   let wait = removalChecks.initialDelay;
   const waitUntil = async (isGone: () => Promise<boolean>): Promise<void> => {
     while (!(await isGone())) {

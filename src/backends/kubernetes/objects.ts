@@ -117,8 +117,8 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
     );
   return {
     name: optionalText(metadata.name) ?? '',
-    ...readPodOwner({ metadata }),
-    jobUid: firstLabel(metadata, jobUidLabels),
+    namespace: optionalText(metadata.namespace) ?? '',
+    ...jobOfPod(metadata),
     uid: optionalText(metadata.uid) ?? '',
     phase: optionalText(status.phase) ?? 'Unknown',
     reason: optionalText(status.reason) ?? null,
@@ -140,7 +140,18 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
 
 /** The namespace and the job of a pod; the metadata of the pod is enough. */
 export function readPodOwner({ metadata = {} }: Pick<RawPod, 'metadata'>): Pick<ClusterPod, 'namespace' | 'job'> {
-  return { namespace: optionalText(metadata.namespace) ?? '', job: firstLabel(metadata, jobNameLabels) };
+  return { namespace: optionalText(metadata.namespace) ?? '', job: jobOfPod(metadata).job };
+}
+
+/** By the reference that the Job controller sets. Labels count only without owners, because every client may set them. */
+function jobOfPod(metadata: RawMeta): { readonly job: string | null; readonly jobUid: string | null } {
+  const owners = metadata.ownerReferences ?? [];
+  if (owners.length === 0)
+    return { job: firstLabel(metadata, jobNameLabels), jobUid: firstLabel(metadata, jobUidLabels) };
+  const owner = owners.find(
+    ({ apiVersion, kind, controller }) => controller === true && kind === 'Job' && apiVersion?.startsWith('batch/'),
+  );
+  return { job: optionalText(owner?.name) ?? null, jobUid: optionalText(owner?.uid) ?? null };
 }
 
 function firstLabel({ labels = {} }: RawMeta, names: readonly string[]): string | null {

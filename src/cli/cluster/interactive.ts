@@ -1,6 +1,6 @@
 // Attaches this terminal or this input to the pod of a new job; exits with the program's exit code.
 
-import type { Cluster, ClusterTarget, ClusterAttachRequest } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterTarget, ClusterAttachRequest, JobIdentity } from '../../app/cluster/cluster.ts';
 import type { ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/objects.ts';
 import type { Session } from '../../app/worker-access.ts';
 import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
@@ -24,7 +24,7 @@ const removalTimeout: Duration = 40 * second;
 export async function runInteractive(
   cli: Cli,
   cluster: Cluster,
-  name: string,
+  created: JobIdentity,
   {
     jobs,
     leave,
@@ -38,31 +38,37 @@ export async function runInteractive(
     readonly isTerminal: boolean;
   },
 ): Promise<number> {
+  const { name } = created;
   let code: number = exitCode.failed;
   let isRemoved = true;
   try {
     code = isTerminal
-      ? await runAttached(cli, cluster, name, leave)
-      : await runWithInput(cli, jobs, cluster, name, leave.signal);
+      ? await runAttached(cli, cluster, created, leave)
+      : await runWithInput(cli, jobs, cluster, created, leave.signal);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     code = reportError(error, cli);
   } finally {
     leave.release();
     // Also after a bug in jobman: the Job was for this terminal only.
-    if (remove) isRemoved = await untilInterrupted(cli, (signal) => removeJob(cli, cluster, name, signal));
+    if (remove) isRemoved = await untilInterrupted(cli, (signal) => removeJob(cli, cluster, created, signal));
   }
   if (!remove) cli.note(`Job ${name} stays in the cluster: jobman logs ${name}, jobman delete ${name}`);
   return isRemoved ? code : Math.max(code, exitCode.unreachable);
 }
 
 /** False, with a message, if the Job was not deleted in time. Ctrl-C ends the wait, not the deletion. */
-async function removeJob(cli: Cli, cluster: Cluster, name: string, signal: AbortSignal): Promise<boolean> {
+async function removeJob(cli: Cli, cluster: Cluster, job: JobIdentity, signal: AbortSignal): Promise<boolean> {
+  const { name } = job;
   try {
-    await cluster.remove(name, { signal: AbortSignal.any([signal, AbortSignal.timeout(removalTimeout)]) });
+    await cluster.remove(job, { signal: AbortSignal.any([signal, AbortSignal.timeout(removalTimeout)]) });
     cli.note(`Job ${name} is deleted.`);
     return true;
   } catch (error) {
+    if (error instanceof JobmanError && error.code === exitCode.notFound) {
+      cli.note(error.message);
+      return true;
+    }
     const why = signal.aborted ? 'you left' : error instanceof Error ? error.message : String(error);
     printError(cli, `Job ${name} may still be in the cluster (${why}): jobman delete ${name}`);
     return false;
@@ -72,14 +78,13 @@ async function removeJob(cli: Cli, cluster: Cluster, name: string, signal: Abort
 async function runAttached(
   cli: Cli,
   cluster: Cluster,
-  name: string,
+  created: JobIdentity,
   { signal, release }: { readonly signal: AbortSignal; readonly release: () => void },
 ): Promise<number> {
   let lastNote = '';
   for (;;) {
     if (signal.aborted) return exitCode.interrupted;
-    const job = await cluster.job(name);
-    if (job === null) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.failed);
+    const job = await readJob(cluster, created);
     const { pod, container } = await newestPod(cluster, job);
     if (pod !== undefined && container?.state === 'running') {
       // From now on Ctrl-C is a key of the program.
@@ -107,11 +112,23 @@ async function runAttached(
   }
 }
 
-/** Prints the log: it also has the output from before the input was connected. */
-async function runWithInput(cli: Cli, jobs: Jobs, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
-  const found = await jobs.find({ text: name, isName: true }, 'read');
+async function readJob(cluster: Cluster, { name, uid }: JobIdentity): Promise<ClusterJob> {
   const job = await cluster.job(name);
-  if (job === null) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.failed);
+  if (job?.uid !== uid) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.failed);
+  return job;
+}
+
+/** Prints the log: it also has the output from before the input was connected. */
+async function runWithInput(
+  cli: Cli,
+  jobs: Jobs,
+  cluster: Cluster,
+  created: JobIdentity,
+  leave: AbortSignal,
+): Promise<number> {
+  const { name } = created;
+  const found = await jobs.find({ text: name, isName: true }, 'read');
+  const job = await readJob(cluster, created);
   const [over, broken] = [new AbortController(), new AbortController()];
   let failed: unknown;
   const input = forwardInput(cli, cluster, job, AbortSignal.any([leave, over.signal])).catch((error: unknown) => {

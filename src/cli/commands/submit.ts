@@ -17,7 +17,7 @@ import {
 } from '../../app/cluster/job-object.ts';
 import type { ClusterSubmissions } from '../../app/cluster/commands.ts';
 import { submitJob } from '../../app/cluster/submit-job.ts';
-import type { ClusterContext } from '../../app/cluster/cluster.ts';
+import { identityOf, type ClusterContext } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {
   parseAnnotations,
@@ -362,7 +362,7 @@ async function create(
     if (mode.tty === true || mode.stdin === true) {
       const { runInteractive } = await import('../cluster/interactive.ts');
       const sessionOptions = { jobs, leave, remove: mode.rm === true, isTerminal: mode.tty === true };
-      return await runInteractive(cli, cluster, request.name, sessionOptions);
+      return await runInteractive(cli, cluster, identityOf(made), sessionOptions);
     }
     const { followToVerdict } = await import('../follow/follow.ts');
     const found = await jobs.find({ text: request.name, isName: true }, 'read');

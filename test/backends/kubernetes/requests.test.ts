@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
-import { JobmanError } from '../../../src/app/errors.ts';
+import { exitCode, JobmanError } from '../../../src/app/errors.ts';
+import { podsOf } from '../../../src/app/cluster/observe-job.ts';
+import { aClusterJob } from '../../support/cluster-builders.ts';
 import { failure, openServer, status, type RecordedRequest, type Reply } from './support/server.ts';
 
 const labels = { 'jobman/owner': 'ada', 'jobman/installation': 'abc', 'jobman/job': 'train' };
@@ -14,6 +16,7 @@ const there = (more: object = {}): object => ({
   spec: wanted.spec,
   metadata: { name: 'train', uid: 'u1', labels, creationTimestamp: '2026-11-22T01:00:00Z', ...more },
 });
+const train = { name: 'train', uid: 'u1' };
 const job = (name: string): object => ({ metadata: { name, namespace: 'vision', uid: name } });
 
 async function names(pages: AsyncIterable<readonly { readonly name: string }[]>): Promise<readonly string[]> {
@@ -230,7 +233,7 @@ suite('a deletion', () => {
       if (path.endsWith('/pods')) return { json: { items: (checks += 1) < 3 ? [{}] : [] } };
       return isDeleted && method === 'GET' ? status(404, 'NotFound', 'gone') : { json: there() };
     });
-    assert.equal(await server.cluster().remove('train'), 'gone');
+    assert.equal(await server.cluster().remove(train), 'gone');
     const deletion = server.requests.find(({ method }) => method === 'DELETE');
     assert.match(deletion?.body ?? '', /"propagationPolicy":"Background","preconditions":\{"uid":"u1"\}/);
     // Without its length the body would be read as the next request on that connection.
@@ -240,19 +243,98 @@ suite('a deletion', () => {
 
   test('of a missing Job sends no delete', async (t) => {
     const server = await openServer(t, () => status(404, 'NotFound', 'no'));
-    assert.equal(await server.cluster().remove('train'), 'absent');
+    assert.equal(await server.cluster().remove(train), 'absent');
     assert.equal(server.requests.length, 1);
   });
 
-  test('another Job of the name counts as gone', async (t) => {
+  test('another Job of the name counts as gone after it', async (t) => {
     let isDeleted = false;
     const server = await openServer(t, ({ method, path }) => {
       if (method === 'DELETE') isDeleted = true;
       if (path.endsWith('/pods')) return { json: { items: [] } };
       return { json: there({ uid: isDeleted ? 'u2' : 'u1' }) };
     });
-    assert.equal(await server.cluster().remove('train'), 'gone');
+    assert.equal(await server.cluster().remove(train), 'gone');
   });
+});
+
+suite('a Job that was deleted and created again under its name', () => {
+  const replaced = {
+    code: exitCode.notFound,
+    message: 'Job train was deleted meanwhile, and another job has its name. That job did not change.',
+  };
+
+  test('is not deleted, whether the deletion or the cluster notices it', async (t) => {
+    for (const uid of ['u2', 'u1']) {
+      const server = await openServer(t, ({ method }) =>
+        method === 'DELETE'
+          ? status(409, 'Conflict', 'Precondition failed: UID in precondition: u1, UID in object meta: u2')
+          : { json: there({ uid }) },
+      );
+      await assert.rejects(server.cluster().remove(train), replaced);
+      assert.equal(
+        server.requests.some(({ method }) => method === 'DELETE'),
+        uid === 'u1',
+      );
+    }
+  });
+
+  test('is not changed', async (t) => {
+    const causes = [{ reason: 'FieldValueInvalid', message: 'field is immutable', field: 'metadata.uid' }];
+    const server = await openServer(t, () => status(422, 'Invalid', 'Job.batch "train" is invalid', { causes }));
+    const change = { metadata: { annotations: { a: 'b' } }, spec: { suspend: true } };
+    await assert.rejects(server.cluster().patch(train, change), replaced);
+    assert.deepEqual(JSON.parse(server.requests[0]?.body ?? ''), {
+      metadata: { annotations: { a: 'b' }, uid: 'u1' },
+      spec: { suspend: true },
+    });
+  });
+
+  test('keeps the values of its Secret', async (t) => {
+    const causes = [
+      {
+        reason: 'UnexpectedServerResponse',
+        message: 'testing value /metadata/ownerReferences/0/uid failed: test failed',
+      },
+    ];
+    const server = await openServer(t, () => status(422, 'Invalid', 'the server rejected our request', { causes }));
+    await assert.rejects(server.cluster().patchSecret('train-1', train, { KEY: 'dmFsdWU=' }), replaced);
+    assert.deepEqual(JSON.parse(server.requests[0]?.body ?? ''), [
+      { op: 'test', path: '/metadata/ownerReferences/0/uid', value: 'u1' },
+      { op: 'add', path: '/data/KEY', value: 'dmFsdWU=' },
+    ]);
+  });
+});
+
+test('a pod belongs to the Job that owns it, whatever its labels say', async (t) => {
+  const labels = { 'job-name': 'train', 'controller-uid': 'u1' };
+  const owner = { apiVersion: 'batch/v1', kind: 'Job', name: 'other', uid: 'u2', controller: true };
+  const pods = [
+    { metadata: { name: 'own', labels, ownerReferences: [{ ...owner, name: 'train', uid: 'u1' }] } },
+    { metadata: { name: 'of-another-job', labels, ownerReferences: [owner] } },
+    { metadata: { name: 'of-a-set', labels, ownerReferences: [{ ...owner, kind: 'ReplicaSet' }] } },
+    { metadata: { name: 'of-volcano', labels, ownerReferences: [{ ...owner, apiVersion: 'batch.volcano.sh/v1' }] } },
+    { metadata: { name: 'referring', labels, ownerReferences: [{ ...owner, controller: false }] } },
+    { metadata: { name: 'without-owner', labels } },
+  ];
+  const server = await openServer(t, () => ({ json: { items: pods } }));
+  const found = (await Array.fromAsync(server.cluster().pods({ job: 'train' }))).flat();
+  assert.deepEqual(
+    found.map(({ name, job, jobUid }) => `${name} ${job} ${jobUid}`),
+    [
+      'own train u1',
+      'of-another-job other u2',
+      'of-a-set null null',
+      'of-volcano null null',
+      'referring null null',
+      'without-owner train u1',
+    ],
+  );
+  const own = await podsOf(server.cluster(), aClusterJob());
+  assert.deepEqual(
+    own.map(({ name }) => name),
+    ['own', 'without-owner'],
+  );
 });
 
 test('what we may not see is none or null, and no failure', async (t) => {
