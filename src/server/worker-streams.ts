@@ -1,5 +1,5 @@
 // Worker streams: WebSockets to the programs and ports of workers and pods. Each connection is checked and
-// recorded like a ticket; the audit log records the worker and the port, or the pod.
+// recorded like a ticket; the audit log records the worker or the pod, and the port.
 
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context, Hono } from 'hono';
@@ -85,22 +85,25 @@ export function mountWorkerStreams(app: Hono<Env>, parts: AppParts, open: OpenSt
     }),
   );
   app.get(at(podPath), async (context) =>
-    answer(context, podPath, async () => {
-      const target = await findPod(await parts.clustersOf(context.get('actor')), context);
-      return async () => target;
-    }),
+    answer(context, podPath, async () => findPod(await parts.clustersOf(context.get('actor')), context)),
   );
 }
 
 /** Throws JobmanError if the user may not use that pod. */
-async function findPod(clusters: ClusterAccess, { req }: Context<Env>): Promise<StreamTarget> {
+async function findPod(
+  clusters: ClusterAccess,
+  { req }: Context<Env>,
+): Promise<(port: number | null) => Promise<StreamTarget>> {
   const [context, namespace, pod] = ['context', 'namespace', 'pod'].map((name) => decodeSegment(req.param(name) ?? ''));
   const target = { pod: pod ?? '', container: req.query('container') ?? '' };
-  const access = await clusters.openPod(context ?? '', namespace ?? '', target.pod);
-  return {
-    start: ({ terminal = null, ...request }) => access.exec(target, { ...request, terminal }),
-    attach: (request) => access.attach(target, request),
-    tunnel: (port) => access.tunnel(target.pod, port),
+  const open = await clusters.openPod(context ?? '', namespace ?? '', target.pod);
+  return async (wanted) => {
+    const access = await open(wanted);
+    return {
+      start: ({ terminal = null, ...request }) => access.exec(target, { ...request, terminal }),
+      attach: (request) => access.attach(target, request),
+      tunnel: (port) => access.tunnel(target.pod, port),
+    };
   };
 }
 

@@ -70,6 +70,7 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
       done.push(`exec ${JSON.stringify(target)}`);
       return ended;
     },
+    tunnel: async () => ({ problem: 'nothing listens', isReached: true }),
   });
   const actors: Readonly<Record<string, Actor>> = Object.fromEntries(
     (['viewer', 'member', 'admin'] as const).flatMap((role) =>
@@ -108,8 +109,8 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
     return { api: client.cluster, cluster };
   };
   const audit = async () =>
-    (await store.access.audit({ actors: null, limit: 50 })).map(
-      ({ actor, operation, outcome, object }) => `${actor} ${operation} ${object?.id} ${outcome}`,
+    (await store.access.audit({ actors: null, limit: 50 })).map(({ actor, operation, outcome, object, detail }) =>
+      [actor, operation, object?.id, outcome, ...Object.values(detail)].join(' '),
     );
   return { of, done, queries, created, secrets, audit, bugs };
 }
@@ -142,17 +143,23 @@ test('a cluster of a server answers as one of a kubeconfig, with whole lines of 
 
 test('a new job belongs to the user of the token, whatever it says, and gets the secrets of that user', async (t) => {
   const { of, done, created, secrets } = await openClusters(t);
+  const kept = { 'jobman/flavor': 'small', 'jobman/notify': '{"on":["failed"]}', 'kueue.x-k8s.io/x': 'y' };
   const job: V1Job = {
     metadata: {
       name: 'mine',
-      labels: { 'jobman/owner': 'ada', team: 'x' },
-      annotations: { 'jobman/secrets': '{"name":"train","variables":{"KEY":"wandb","FILE":null}}' },
+      labels: { 'jobman/owner': 'ada', 'jobman/uncounted': 'true', 'jobman/installation': 'other', team: 'x' },
+      annotations: {
+        'jobman/secrets': '{"name":"train","variables":{"KEY":"wandb","FILE":null}}',
+        'jobman/rerun-of': 'train',
+        'jobman/replaced-resources': 'none',
+        ...kept,
+      },
       finalizers: ['lab/keep'],
       ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'train', uid: 'u1', controller: true }],
     },
     spec: {
       template: {
-        metadata: { labels: { 'jobman/owner': 'ada' } },
+        metadata: { labels: { 'jobman/owner': 'ada', 'jobman/uncounted': 'true' } },
         spec: {
           containers: [
             { name: 'train', env: [{ name: 'KEY', valueFrom: { secretKeyRef: { name: 'train', key: 'KEY' } } }] },
@@ -188,13 +195,17 @@ test('a new job belongs to the user of the token, whatever it says, and gets the
   assert.match(secret, /^mine-[\da-f]{8}$/, 'the client names the Secret of another job');
   assert.deepEqual(made?.metadata?.annotations, {
     'jobman/secrets': JSON.stringify({ name: secret, variables: { KEY: 'wandb', FILE: null } }),
+    ...kept,
   });
   const [container] = made.spec?.template.spec?.containers ?? [];
   assert.deepEqual([container?.name, container?.env?.[0]?.valueFrom?.secretKeyRef?.name], ['train', secret]);
   assert.deepEqual([made.metadata?.finalizers, made.metadata?.ownerReferences], [undefined, undefined]);
-  const labels = { ...made?.metadata?.labels };
-  assert.deepEqual([labels['jobman/owner'], labels['team']], ['eve', 'x']);
-  assert.equal(made?.spec?.template.metadata?.labels?.['jobman/owner'], 'eve');
+  const own = { 'app.kubernetes.io/managed-by': 'jobman', 'jobman/owner': 'eve', 'jobman/job': 'mine' };
+  const { 'jobman/installation': installation, ...labels } = { ...made?.metadata?.labels };
+  assert.notEqual(installation, 'other');
+  assert.deepEqual(labels, { ...own, team: 'x' });
+  const { 'jobman/installation': _ofPods, ...ofPods } = { ...made?.spec?.template.metadata?.labels };
+  assert.deepEqual(ofPods, own);
 });
 
 test('commands and programs are for the owner of a job; an admin acts in the name of the owner', async (t) => {
@@ -230,6 +241,10 @@ test('commands and programs are for the owner of a job; an admin acts in the nam
   assert.equal((await stop('ada-member')).ok, true);
   assert.equal((await stop('eve-admin', 'train', { onBehalfOf: 'ada' })).ok, true);
   assert.deepEqual(await exec('ada-member', 'train-a'), { kind: 'ended', exitCode: 7, signal: null });
+  assert.deepEqual(await of('ada-member').cluster.tunnel('train-a', 8888), {
+    problem: 'nothing listens',
+    isReached: true,
+  });
   assert.deepEqual(done, [
     ...Array.from({ length: 2 }, () => 'patch train {"spec":{"suspend":true}}'),
     'exec {"pod":"train-a","container":"main"}',
@@ -239,7 +254,8 @@ test('commands and programs are for the owner of a job; an admin acts in the nam
     'eve stop lab/vision/train denied',
     'eve workers lab/vision/train-a denied',
     'ada stop lab/vision/train allowed',
-    'ada workers lab/vision/train allowed',
+    'ada workers lab/vision/train allowed train-a',
+    'ada workers lab/vision/train allowed train-a 8888',
   ])
     assert.ok(rows.includes(row), `${row}\n${rows.join('\n')}`);
 });

@@ -29,9 +29,17 @@ import type {
   PriorityClass,
 } from './cluster.ts';
 import type { ClusterParts } from './cluster-record.ts';
-import { clusterLabels, ownerLabels, ownLabels } from './job-object.ts';
+import {
+  clusterLabels,
+  isOwnLabel,
+  notifyAnnotation,
+  ownerLabels,
+  ownLabels,
+  secretsAnnotation,
+} from './job-object.ts';
 import { jobSecretsOf, namedData, withOtherSecret, type SecretData } from './job-secrets.ts';
 import type { ClusterEvent, ClusterJob, ClusterPod } from './objects.ts';
+import type { ClusterSettings } from './settings.ts';
 import { submitJob } from './submit-job.ts';
 
 interface ClusterSite {
@@ -121,10 +129,13 @@ export interface ClusterClient {
 /** The programs and ports of a pod. */
 export type PodAccess = Pick<Cluster, 'exec' | 'attach' | 'tunnel'>;
 
+/** Records the use of a port, or with null of a program, and returns the pod. */
+type OpenPod = (port: number | null) => Promise<PodAccess>;
+
 export interface ClusterAccess {
   readonly client: ClusterClient;
-  /** Throws JobmanError (4) if the actor may not use the pod. Records the use. */
-  openPod(context: string, namespace: string, pod: string): Promise<PodAccess>;
+  /** Throws JobmanError (4) if the actor may not use the pod. */
+  openPod(context: string, namespace: string, pod: string): Promise<OpenPod>;
 }
 
 export interface ClusterAccessParts extends Omit<ClusterParts, 'client'>, Pick<Services, 'isClusterConfigured'> {
@@ -137,16 +148,19 @@ type Recorder = Pick<ClientParts, 'access' | 'now' | 'isChange'>;
 /** The clusters of a server for the owner of a token. `parts.cluster` stays open. */
 export function clusterAccessFor(actor: Actor, parts: ClusterAccessParts, recorder: Recorder): ClusterAccess {
   const gates = createGates(actor, parts);
-  const record = (operation: string, object: AuditObject, outcome: AuditEntry['outcome'] = 'allowed') =>
-    recorder.access.record(auditEntry(actor, recorder.now(), operation, object, { outcome }));
+  const record: RecordUse = (operation, object, more) =>
+    recorder.access.record(auditEntry(actor, recorder.now(), operation, object, more));
   const access = {
     ...createReads(actor, parts, gates),
     ...createChanges(actor, parts, gates, record),
-    async openPod(context: string, namespace: string, pod: string): Promise<PodAccess> {
+    async openPod(context: string, namespace: string, pod: string): Promise<OpenPod> {
       const cluster = await gates.open(context, namespace);
-      const job = await gates.jobOfPod(cluster, pod, 'workers');
-      await record('workers', objectOf(context, namespace, job.name));
-      return cluster;
+      const { name } = await gates.jobOfPod(cluster, pod, 'workers');
+      return async (port) => {
+        const detail = { pod, ...(port !== null && { port }) };
+        await record('workers', objectOf(context, namespace, name), { detail });
+        return cluster;
+      };
     },
   };
   const recorded = withRefusalsRecorded(access, async (method, args, end) => {
@@ -326,7 +340,11 @@ async function isConfiguredFor(actor: Actor, parts: ClusterAccessParts): Promise
   }
 }
 
-type RecordUse = (operation: string, object: AuditObject, outcome?: AuditEntry['outcome']) => Promise<void>;
+type RecordUse = (
+  operation: string,
+  object: AuditObject,
+  more?: Partial<Pick<AuditEntry, 'outcome' | 'detail'>>,
+) => Promise<void>;
 
 function createChanges(
   actor: Actor,
@@ -352,9 +370,11 @@ function createChanges(
       try {
         const at = cluster.context();
         const { installation, isArchived } = await beginArchive(ofActor, submissions, at);
+        const { settings } = await parts.clusterSettings();
+        const asked = withAnnotationsOfClients(withOwnSecret(job), settings.job);
         const made = await submitJob(
           cluster,
-          withLabels(withOwnSecret(job), ownLabels(name, { owner, installation })),
+          withLabels(asked, ownLabels(name, { owner, installation })),
           await secretDataOf(ofActor, job, secrets),
         );
         if (isArchived) await reportArchiveStart(submissions.recordSubmitted(at, made));
@@ -377,7 +397,9 @@ function createChanges(
         const checked = gates.check(job, command, onBehalfOf);
         // A question whether to act for the owner is no refusal.
         if (checked.answer !== 'confirm')
-          await record(command, objectOf(context, namespace, name), checked.answer === 'allow' ? 'allowed' : 'denied');
+          await record(command, objectOf(context, namespace, name), {
+            outcome: checked.answer === 'allow' ? 'allowed' : 'denied',
+          });
         if (checked.answer === 'allow') return yield* source.perform(found, command, { ...options, signal });
         yield {
           kind: 'result',
@@ -419,13 +441,23 @@ function withOwnSecret(job: NamedJob): V1Job {
   return secrets === null ? job : withOtherSecret(job, secrets);
 }
 
-/** Sets labels of the Job and of its pods. They replace labels that the client sent. */
+/** Without the annotations that only jobman itself writes later. */
+function withAnnotationsOfClients(job: V1Job, { annotations, resources }: ClusterSettings['job']): V1Job {
+  const sent = [secretsAnnotation, notifyAnnotation, resources.label, ...annotations.map(({ key }) => key)];
+  const kept = Object.entries(job.metadata?.annotations ?? {}).filter(
+    ([key]) => sent.includes(key) || !isOwnLabel(key),
+  );
+  return { ...job, metadata: { ...job.metadata, annotations: Object.fromEntries(kept) } };
+}
+
+/** Sets the labels of jobman, on the Job and on its pods. They replace all that the client sent. */
 function withLabels(job: V1Job, labels: Readonly<Record<string, string>>): V1Job {
   const made = structuredClone(job);
   for (const part of [made, made.spec?.template]) {
     if (part === undefined) continue;
     part.metadata ??= {};
-    part.metadata.labels = { ...part.metadata.labels, ...labels };
+    const ofClient = Object.entries(part.metadata.labels ?? {}).filter(([key]) => !isOwnLabel(key));
+    part.metadata.labels = { ...Object.fromEntries(ofClient), ...labels };
   }
   return made;
 }
