@@ -12,7 +12,7 @@ import { submittedMarker } from './paths.ts';
 
 export { loadClusterSettings } from '../app/cluster/settings.ts';
 
-/** Clusters that stay open, by the contents of their kubeconfig. */
+/** Clusters that stay open, by the contents of their kubeconfig, the last used at the end. */
 export type SharedClusters = Map<string, Cluster>;
 
 const maxShared = 100;
@@ -30,8 +30,10 @@ export async function openSharedCluster(
   const found = await readContext(services, options).catch(throwForUsers);
   const key = JSON.stringify([settings.job.resources.label, found]);
   const cluster = shared.get(key) ?? (await openCluster(services, { ...options, quiet: true }));
+  shared.delete(key);
   shared.set(key, cluster);
-  // The names of namespaces come from requests.
+  // The names of namespaces come from requests. A request may still use a cluster that leaves the map. Its connections end
+  // when they are idle.
   for (const oldest of shared.keys()) if (shared.size > maxShared) shared.delete(oldest);
   return { ...cluster, close: () => Promise.resolve() };
 }
