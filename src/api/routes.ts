@@ -240,6 +240,9 @@ function withPrefix(prefix: string, table: Readonly<Record<string, Route>>): Rea
 
 export type ApiOperation = Operation | `lab.${keyof LabClient}` | `cluster.${keyof ClusterClient}`;
 
+/** The position of the argument with an idempotency key: a repeated request has no further effect. */
+export const keyedArguments: Partial<Readonly<Record<ApiOperation, number>>> = { create: 0, 'cluster.submit': 2 };
+
 /** All tables by the names of the document. */
 export const apiRoutes = Object.entries({
   ...routes,

@@ -112,12 +112,17 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   return { kind: 'created', id: job.id, row: jobRow(job, now()), warnings };
 }
 
+/** Throws JobmanError (2) for a text that cannot be an idempotency key. */
+export function requireIdempotencyKey(key: string): void {
+  if (!/^[\u0021-\u007e]{1,255}$/.test(key))
+    throw usageError('An idempotency key has 1 to 255 characters of ASCII, without spaces.');
+}
+
 /** Throws JobmanError (2) for a key that cannot be one. */
 function creationKeyOf({ user: actor }: Actor, request: CreateRequest): CreationKey | null {
   const { idempotencyKey: key, spec, manifest, onBehalfOf, replaces, workdir, secrets = {}, lab } = request;
   if (key === undefined) return null;
-  if (!/^[\u0021-\u007e]{1,255}$/.test(key))
-    throw usageError('An idempotency key has 1 to 255 characters of ASCII, without spaces.');
+  requireIdempotencyKey(key);
   const parts = [spec, manifest, onBehalfOf, replaces, workdir?.tree, Object.keys(secrets), lab];
   return { actor, key, digest: digestOf(Buffer.from(JSON.stringify(parts))) };
 }

@@ -1,7 +1,14 @@
 // HTTP client: the Client of a jobman server. Each method is its row in the table of routes.
 
 import { fromProblem, problemType } from '../api/problem.ts';
-import { answerTypes, apiRoutes, type ApiOperation, type Operation, type Route } from '../api/routes.ts';
+import {
+  answerTypes,
+  apiRoutes,
+  keyedArguments,
+  type ApiOperation,
+  type Operation,
+  type Route,
+} from '../api/routes.ts';
 import { encodeArguments, readRows, type More, type Values } from '../api/request.ts';
 import { blobsPerBody, decodeEvent, decodeLogPart, encodeSegment, streamHeader, versionHeader } from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
@@ -164,12 +171,11 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     throw new Error('the event of the end is missing');
   }
 
-  /** Repeated after a broken connection: a key lets the server create the job once. */
-  async function create(route: Route, request: CreateRequest): Promise<unknown> {
-    const keyed: CreateRequest = { ...request, idempotencyKey: request.idempotencyKey ?? randomUUID() };
+  /** Repeated after a broken connection: the key in the values lets the server create the job once. */
+  async function create(route: Route, values: Values): Promise<unknown> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await call(route, [keyed], true);
+        return await call(route, values, true);
       } catch (error) {
         const { cause } = error as JobmanError;
         if (!(cause instanceof NoReply && cause.wasSent) || attempt >= retry.maxTriesIfBroken) throw error;
@@ -191,7 +197,8 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
           ),
         );
       if (route.answer === 'rows') return readRows((more) => call(route, values, true, more), route, values);
-      if (operation === 'create') return create(route, values[0] as CreateRequest);
+      const keyed = keyedArguments[operation];
+      if (keyed !== undefined) return create(route, withKey(values, keyed));
       return operation === 'putBlobs'
         ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
         : call(route, values);
@@ -213,6 +220,12 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     cluster: of('cluster') as ClusterClient,
     close: async () => http.close(),
   };
+}
+
+/** With an idempotency key in the argument at that position. */
+function withKey(values: Values, position: number): Values {
+  const request = values[position] as Pick<CreateRequest, 'idempotencyKey'>;
+  return values.with(position, { ...request, idempotencyKey: request.idempotencyKey ?? randomUUID() });
 }
 
 /** The waits of requests for one server. */

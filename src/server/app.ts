@@ -7,7 +7,7 @@ import { routePath } from 'hono/route';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { problemType } from '../api/problem.ts';
 import { toProblem } from './problem.ts';
-import { answerTypes, apiRoutes, type ApiOperation, type Route } from '../api/routes.ts';
+import { answerTypes, apiRoutes, keyedArguments, type ApiOperation, type Route } from '../api/routes.ts';
 import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, JobView, LogPart } from '../app/client.ts';
 import { withTimeout } from '../app/concurrency.ts';
@@ -128,7 +128,8 @@ export function createApp(parts: AppParts): Hono<Env> {
       body: () => readBody(context.env.incoming, limitOf(route), held.grow),
     });
     const key = context.req.header('idempotency-key');
-    if (operation === 'create' && key !== undefined) addKey(values, key);
+    const keyed = keyedRequest(operation, values);
+    if (keyed !== null && key !== undefined) addKey(keyed, key);
     const match = context.req.header('if-match');
     if (match !== undefined && route.changes) addRevision(operation, values, match);
     const [name, family] = operation.split('.').toReversed();
@@ -295,9 +296,16 @@ function statusOf(error: unknown): number | undefined {
 }
 
 /** True if a repeated request has no further effect. */
-function mayRepeat(operation: ApiOperation, route: Route, [first]: readonly unknown[]): boolean {
+function mayRepeat(operation: ApiOperation, route: Route, values: readonly unknown[]): boolean {
   if (!route.changes || route.method !== 'POST') return true;
-  return operation === 'create' && (first as CreateRequest).idempotencyKey !== undefined;
+  return keyedRequest(operation, values)?.idempotencyKey !== undefined;
+}
+
+type KeyedRequest = Pick<CreateRequest, 'idempotencyKey'>;
+
+function keyedRequest(operation: ApiOperation, values: readonly unknown[]): KeyedRequest | null {
+  const position = keyedArguments[operation];
+  return position === undefined ? null : (values[position] as KeyedRequest);
 }
 
 /** The operation may have done a part of its work, so a client must not repeat it by itself. */
@@ -404,11 +412,11 @@ function addRevision(operation: ApiOperation, [, , options]: readonly unknown[],
 }
 
 /** The header of a draft of the IETF, whose value is a quoted string, is the same as the field of the request. */
-function addKey([request]: readonly unknown[], header: string): void {
+function addKey(request: KeyedRequest, header: string): void {
   const idempotencyKey = header.replace(/^"(.*)"$/, '$1');
-  const { idempotencyKey: own = idempotencyKey } = request as CreateRequest;
+  const { idempotencyKey: own = idempotencyKey } = request;
   if (own !== idempotencyKey) throw usageError('The header and the body have different idempotency keys.');
-  Object.assign(request as object, { idempotencyKey });
+  Object.assign(request, { idempotencyKey });
 }
 
 /** A reader that reconnects names its last event in a header, as the standard says. */

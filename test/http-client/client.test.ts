@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
+import type { ClusterAccess, JobSubmission } from '../../src/app/cluster/cluster-client.ts';
 import type { Change, Client, CreateRequest } from '../../src/app/client.ts';
 import { exitCode } from '../../src/app/errors.ts';
 import { digestOf } from '../../src/catalogue/digest.ts';
@@ -124,20 +125,30 @@ suite('a connection that breaks', () => {
   });
 });
 
-test('a job is created once although the answer to its creation was lost', async (t) => {
+test('a job is created once although the answer to its creation was lost, also in a cluster', async (t) => {
   const keys: (string | undefined)[] = [];
-  const create = async ({ idempotencyKey }: CreateRequest) => {
+  const answerSecond = <T>({ idempotencyKey }: { readonly idempotencyKey?: string }, answer: T): T => {
     keys.push(idempotencyKey);
-    if (keys.length === 1) cut();
-    return { kind: 'created', id: '000001', row: {}, warnings: [] };
+    if (keys.length % 2 === 1) cut();
+    return answer;
   };
-  const { server } = await openServer(t, { client: { create } });
+  const created = { kind: 'created', id: '000001', row: {}, warnings: [] };
+  const create = async (request: CreateRequest) => answerSecond(request, created);
+  const submit = async (_context: string, _namespace: string, submission: JobSubmission) =>
+    answerSecond(submission, submission.job);
+  const { server } = await openServer(t, {
+    client: { create },
+    clustersOf: () => ({ client: { submit } }) as object as ClusterAccess,
+  });
   const { url, cut } = await openProxy(t, server.url);
   const client = createServerClient({ server: url, token, env: {} });
   const request: CreateRequest = { spec: localSpec(), manifest: '' };
   assert.equal((await client.create(request)).kind, 'created');
+  assert.deepEqual(await client.cluster.submit('lab', 'vision', { job: { a: 1 } }), { a: 1 });
   await client.close();
-  assert.ok(keys.length === 2 && keys[0] !== undefined && keys[0] === keys[1], String(keys));
+  const [first, second, third, fourth, ...more] = keys;
+  assert.ok(first !== undefined && third !== undefined && first !== third, String(keys));
+  assert.deepEqual([second, fourth, more], [first, third, []]);
 });
 
 test('a read and an upload wait for a server that has answered before and restarts', async (t) => {

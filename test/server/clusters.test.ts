@@ -58,8 +58,10 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
       yield* ['one\ntw', 'o\nthree'].map((text) => Buffer.from(text));
     },
     async create(job: V1Job) {
-      created.push(job);
-      return job;
+      const requestOf = ({ metadata }: V1Job): unknown => metadata?.annotations?.['jobman/request'];
+      const existing = created.find((one) => requestOf(one) === requestOf(job));
+      if (existing === undefined) created.push(job);
+      return existing ?? job;
     },
     async createSecret(name: string, _job: V1Job, data: object) {
       secrets.push(name);
@@ -195,6 +197,7 @@ test('a new job belongs to the user of the token, whatever it says, and gets the
   assert.match(secret, /^mine-[\da-f]{8}$/, 'the client names the Secret of another job');
   assert.deepEqual(made?.metadata?.annotations, {
     'jobman/secrets': JSON.stringify({ name: secret, variables: { KEY: 'wandb', FILE: null } }),
+    'jobman/request': made?.metadata?.annotations?.['jobman/request'],
     ...kept,
   });
   const [container] = made.spec?.template.spec?.containers ?? [];
@@ -206,6 +209,24 @@ test('a new job belongs to the user of the token, whatever it says, and gets the
   assert.deepEqual(labels, { ...own, team: 'x' });
   const { 'jobman/installation': _ofPods, ...ofPods } = { ...made?.spec?.template.metadata?.labels };
   assert.deepEqual(ofPods, own);
+});
+
+test('a submission that is repeated with its key creates one Job and one Secret', async (t) => {
+  const { of, created, secrets } = await openClusters(t);
+  const submit = (who: string, name: string, key: object = {}) => {
+    const annotations = { 'jobman/secrets': `{"name":"${name}","variables":{"KEY":"wandb"}}` };
+    const job = { metadata: { name, annotations }, spec: { template: {} } };
+    return of(who).api.submit('lab', 'vision', { job, ...key });
+  };
+  await assert.rejects(submit('eve-member', 'other', { idempotencyKey: 'with space' }), { code: 2 });
+  const key = { idempotencyKey: 'a' };
+  assert.deepEqual(await submit('eve-member', 'other', key), await submit('eve-member', 'other', key));
+  assert.deepEqual([created.length, secrets.length, new Set(secrets).size], [1, 2, 1]);
+  await submit('eve-member', 'third', key);
+  await submit('ada-member', 'other', key);
+  await submit('eve-member', 'other', { idempotencyKey: 'b' });
+  for (let without = 0; without < 2; without += 1) await submit('eve-member', 'other');
+  assert.equal(created.length, 6, 'one for each user, Job and key');
 });
 
 test('commands and programs are for the owner of a job; an admin acts in the name of the owner', async (t) => {

@@ -3,12 +3,15 @@
 // data.
 
 import type { V1Job, V1PodTemplateSpec } from '@kubernetes/client-node';
+import { randomUUID } from 'node:crypto';
 import { checkClusterPermission, permissions, type JobOperation } from '../../core/policy/permissions.ts';
 import type { Actor } from '../../core/model/user.ts';
+import { digestOf } from '../../catalogue/digest.ts';
 import { auditEntry, type AuditEntry, type AuditObject } from '../audit.ts';
 import { recordRequestEnd } from '../audit-refusals.ts';
 import type { Client, CommandOptions } from '../client.ts';
 import { untilLeft } from '../concurrency.ts';
+import { requireIdempotencyKey } from '../create.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
 import { capitalize } from '../format.ts';
 import type { CommandStep, PerformedCommand } from '../command-steps.ts';
@@ -35,6 +38,7 @@ import {
   notifyAnnotation,
   ownerLabels,
   ownLabels,
+  requestAnnotation,
   secretsAnnotation,
 } from './job-object.ts';
 import { jobSecretsOf, namedData, withOtherSecret, type SecretData } from './job-secrets.ts';
@@ -68,11 +72,16 @@ export interface PodLogQuery extends Pick<ClusterLogQuery, 'follow' | 'previous'
 /** An object of Kubernetes. */
 export type KubernetesObject = Readonly<Record<string, unknown>>;
 
-interface JobSubmission {
+export interface JobSubmission {
   /** The Job. The server sets its owner. */
   readonly job: KubernetesObject;
   /** The values of its secrets that are no named secrets, by variable, in Base64. */
   readonly secrets?: Readonly<Record<string, string>>;
+  /**
+   * 1 to 255 characters without spaces, another one for each new job. The same submission with it returns the Job that the
+   * first has created, as long as the cluster has it. Otherwise the name of the Job is taken.
+   */
+  readonly idempotencyKey?: string;
 }
 
 type ClusterCommandOptions = Pick<CommandOptions, 'onBehalfOf' | 'budgetUsd'>;
@@ -354,7 +363,8 @@ function createChanges(
 ): Pick<ClusterClient, 'submit' | 'perform'> {
   const ofActor: ClusterParts = { ...parts, client: async () => parts.client };
   return {
-    async submit(context, namespace, { job: given, secrets }) {
+    async submit(context, namespace, { job: given, secrets, idempotencyKey: key = randomUUID() }) {
+      requireIdempotencyKey(key);
       const job = requireJob(given);
       const { name } = job.metadata;
       requireName('job', name);
@@ -371,10 +381,13 @@ function createChanges(
         const at = cluster.context();
         const { installation, isArchived } = await beginArchive(ofActor, submissions, at);
         const { settings } = await parts.clusterSettings();
-        const asked = withAnnotationsOfClients(withOwnSecret(job), settings.job);
+        const request = digestOf(Buffer.from(JSON.stringify([actor.user, key, given])));
         const made = await submitJob(
           cluster,
-          withLabels(asked, ownLabels(name, { owner, installation })),
+          withOwnKeys(withOwnSecret(job), settings.job, {
+            labels: ownLabels(name, { owner, installation }),
+            annotations: { [requestAnnotation]: request },
+          }),
           await secretDataOf(ofActor, job, secrets),
         );
         if (isArchived) await reportArchiveStart(submissions.recordSubmitted(at, made));
@@ -441,25 +454,24 @@ function withOwnSecret(job: NamedJob): V1Job {
   return secrets === null ? job : withOtherSecret(job, secrets);
 }
 
-/** Without the annotations that only jobman itself writes later. */
-function withAnnotationsOfClients(job: V1Job, { annotations, resources }: ClusterSettings['job']): V1Job {
+/** With these labels of the Job and its pods, and these annotations. Of the other keys of jobman, a client sets some annotations. */
+function withOwnKeys(
+  given: V1Job,
+  { annotations, resources }: ClusterSettings['job'],
+  own: Readonly<Record<'labels' | 'annotations', Readonly<Record<string, string>>>>,
+): V1Job {
+  const job = structuredClone(given);
   const sent = [secretsAnnotation, notifyAnnotation, resources.label, ...annotations.map(({ key }) => key)];
-  const kept = Object.entries(job.metadata?.annotations ?? {}).filter(
-    ([key]) => sent.includes(key) || !isOwnLabel(key),
-  );
-  return { ...job, metadata: { ...job.metadata, annotations: Object.fromEntries(kept) } };
-}
-
-/** Sets the labels of jobman, on the Job and on its pods. They replace all that the client sent. */
-function withLabels(job: V1Job, labels: Readonly<Record<string, string>>): V1Job {
-  const made = structuredClone(job);
-  for (const part of [made, made.spec?.template]) {
+  const ofClient = (entries = {}, kept: readonly string[] = []): Record<string, string> =>
+    Object.fromEntries(Object.entries<string>(entries).filter(([key]) => kept.includes(key) || !isOwnLabel(key)));
+  job.metadata ??= {};
+  job.metadata.annotations = { ...ofClient(job.metadata.annotations, sent), ...own.annotations };
+  for (const part of [job, job.spec?.template]) {
     if (part === undefined) continue;
     part.metadata ??= {};
-    const ofClient = Object.entries(part.metadata.labels ?? {}).filter(([key]) => !isOwnLabel(key));
-    part.metadata.labels = { ...Object.fromEntries(ofClient), ...labels };
+    part.metadata.labels = { ...ofClient(part.metadata.labels), ...own.labels };
   }
-  return made;
+  return job;
 }
 
 /** The given values, and those of the actor's named secrets. Null for a job without secrets. */

@@ -113,7 +113,7 @@ export function identityOf({ metadata }: V1Job): JobIdentity {
 }
 
 /** A merge patch of a Job. */
-export interface JobChange {
+interface JobChange {
   readonly metadata?: { readonly annotations: Readonly<Record<string, string>> };
   readonly spec?: { readonly suspend: boolean };
 }
@@ -163,7 +163,10 @@ export interface Cluster {
   events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[] | null>;
   /** The namespace's quotas, without those for some pods only; null if we may not list quotas. */
   quotas(): Promise<readonly ClusterQuota[] | null>;
-  /** Returns the Job as the cluster completed it. `dryRun`: the cluster checks the Job and stores nothing. */
+  /**
+   * Returns the Job as the cluster completed it. `dryRun`: the cluster checks the Job and stores nothing. With an annotation
+   * `jobman/request`, a Job of that name and request is returned and not created again.
+   */
   create(job: V1Job, options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal }): Promise<V1Job>;
   /** Throws `replacedError` for another Job of that name, as the next method does. */
   patch(job: JobIdentity, change: JobChange): Promise<void>;

@@ -38,12 +38,16 @@ export function isOwnLabel(key: string): boolean {
   return key.startsWith('jobman/') || key === clusterLabels.managedBy;
 }
 
-/** Removes the keys that a cluster adds to a Job by itself and refuses or misreads on another Job. */
+/** Removes the keys of one Job: those that its cluster adds, and refuses or misreads on another Job, and its request. */
 export function withoutClusterKeys(entries: Readonly<Record<string, string>> = {}): Record<string, string> {
   const isOfCluster = (key: string): boolean =>
+    key === requestAnnotation ||
     /^(?:batch\.kubernetes\.io\/|kubectl\.kubernetes\.io\/|(?:controller-uid|job-name)$)/.test(key);
   return Object.fromEntries(Object.entries(entries).filter(([key]) => !isOfCluster(key)));
 }
+
+/** On the Job: the request that has created it. A request that is repeated after a lost answer finds its Job by it. */
+export const requestAnnotation = 'jobman/request';
 
 /** The Secret of a job, and the named secret of its owner behind each variable; null for the value of a file or shell. */
 export interface JobSecrets {

@@ -102,7 +102,8 @@ export async function createWithSecrets(
   options: { readonly signal?: AbortSignal } = {},
 ): Promise<V1Job> {
   const made = await cluster.create(job, options);
-  const secrets = jobSecretsOf(job);
+  // Of the first try, if the request is repeated.
+  const secrets = jobSecretsOf(made);
   if (secrets === null || data === null) return made;
   try {
     await cluster.createSecret(secrets.name, made, data);

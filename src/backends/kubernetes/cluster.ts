@@ -31,7 +31,7 @@ import { ClusterRefusal, isForbidden } from './status.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { watchAll } from './watch.ts';
-import { clusterLabels } from '../../app/cluster/job-object.ts';
+import { requestAnnotation } from '../../app/cluster/job-object.ts';
 import { formatAge } from '../../app/format.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
 import { NoReply } from '../../http/reply.ts';
@@ -328,16 +328,18 @@ async function expectNamespace(
 }
 
 const maxCreateTries = 3;
-/** The cluster's clock may be slightly behind ours. */
-const maxClockSkew: Duration = 10 * second;
 
 async function createJob(
   scope: RequestScope,
-  job: V1Job,
+  asked: V1Job,
   { dryRun = false, signal }: { readonly dryRun?: boolean; readonly signal?: AbortSignal } = {},
 ): Promise<V1Job> {
-  const name = job.metadata?.name ?? '';
-  const startedAt = scope.now();
+  const job = structuredClone(asked);
+  const { name = '', annotations = {} } = (job.metadata ??= {});
+  const request = (annotations[requestAnnotation] ??= crypto.randomUUID());
+  job.metadata.annotations = annotations;
+  const isOwn = (found: RawJob | null): found is RawJob =>
+    found?.metadata?.annotations?.[requestAnnotation] === request;
   for (let tries = 1; ; tries += 1) {
     try {
       return await scope.api.fetchObject<V1Job>({
@@ -349,44 +351,36 @@ async function createJob(
         purpose: `create the job ${name}`,
       });
     } catch (error) {
-      if (!(error instanceof JobmanError) || dryRun) throw error;
+      if (!(error instanceof JobmanError)) throw error;
       const status = error instanceof ClusterRefusal ? error.status : undefined;
-      if (status?.reason === 'AlreadyExists') throw await nameTakenError(scope, name, error as ClusterRefusal);
+      if (status?.reason === 'AlreadyExists') {
+        const existing = await findJob(scope, name, signal);
+        if (isOwn(existing) && !dryRun) return existing as object as V1Job;
+        throw await nameTakenError(scope, name, existing, error);
+      }
+      if (dryRun) throw error;
       if (status !== undefined && status.code < 500) throw error;
       if (error.cause instanceof NoReply && !error.cause.wasSent) throw notSubmittedError(error);
       // The cluster may have created the Job although the reply was lost. Repeat the request only after a read that
       // finds no Job.
       const existing = await findJob(scope, name, signal).catch(() => undefined);
       if (existing === undefined) throw error;
-      if (existing !== null && isOwnJob(scope, existing, startedAt, job)) return existing as object as V1Job;
+      if (isOwn(existing)) return existing as object as V1Job;
       if (existing !== null || tries >= maxCreateTries) throw error;
     }
   }
-}
-
-function isOwnJob({ flavorKey }: RequestScope, existing: RawJob, startedAt: Instant, requested: V1Job): boolean {
-  const created = existing as object as V1Job;
-  const ours = [clusterLabels.owner, clusterLabels.installation, clusterLabels.job];
-  const hasOurs = ours.every((label) => created.metadata?.labels?.[label] === requested.metadata?.labels?.[label]);
-  const programText = (job: V1Job): string => {
-    const [container] = job.spec?.template.spec?.containers ?? [];
-    return JSON.stringify([container?.image, container?.command, container?.args]);
-  };
-  const isNew = readJob(existing, flavorKey).createdAt >= startedAt - maxClockSkew;
-  return (
-    created.metadata?.name === requested.metadata?.name &&
-    hasOurs &&
-    isNew &&
-    programText(created) === programText(requested)
-  );
 }
 
 function notSubmittedError(error: JobmanError): JobmanError {
   return new JobmanError(error.message, error.code, [...error.lines, 'Nothing was submitted.'], { cause: error.cause });
 }
 
-async function nameTakenError(scope: RequestScope, name: string, refusal: ClusterRefusal): Promise<JobmanError> {
-  const existing = await findJob(scope, name);
+async function nameTakenError(
+  scope: RequestScope,
+  name: string,
+  existing: RawJob | null,
+  refusal: JobmanError,
+): Promise<JobmanError> {
   if (existing === null) return refusal;
   const { createdAt, deleting, owner } = readJob(existing, scope.flavorKey);
   const where = `${scope.clusterContext.context}/${scope.clusterContext.namespace}`;

@@ -1,6 +1,7 @@
 // A job in a cluster, for `show` and `report`.
 
 import { replacedResourcesAnnotation, type ClusterJobView } from '../../app/cluster/job-view.ts';
+import { withoutClusterKeys } from '../../app/cluster/job-object.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from '../../app/cluster/objects.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
@@ -70,7 +71,7 @@ function objectRows(object: V1Job | null): readonly (readonly [string, string])[
       ...(limits === '' ? [] : [['limits', named(name, limits)] as const]),
     ];
   });
-  const all = Object.entries(object?.metadata?.annotations ?? {});
+  const all = Object.entries(withoutClusterKeys(object?.metadata?.annotations));
   const notes = all.filter(([key]) => key !== replacedResourcesAnnotation).map(([key, value]) => `${key}=${value}`);
   return [...rows, ...(notes.length === 0 ? [] : [['notes', notes.join(', ')] as const])];
 }

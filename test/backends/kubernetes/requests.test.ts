@@ -16,6 +16,12 @@ const there = (more: object = {}): object => ({
   spec: wanted.spec,
   metadata: { name: 'train', uid: 'u1', labels, creationTimestamp: '2026-11-22T01:00:00Z', ...more },
 });
+/** The Job that the request creates. */
+const createdBy = (request: RecordedRequest | undefined): object => {
+  const job = JSON.parse(request?.body ?? '') as V1Job;
+  Object.assign(job.metadata ?? {}, { uid: 'u1' });
+  return job;
+};
 const train = { name: 'train', uid: 'u1' };
 const job = (name: string): object => ({ metadata: { name, namespace: 'vision', uid: name } });
 
@@ -94,7 +100,9 @@ test('a request is made again so often and no more', async (t) => {
 
 suite('a creation whose reply is lost', () => {
   test('is found, and not asked for again', async (t) => {
-    const server = await openServer(t, ({ method }) => (method === 'POST' ? { drop: true } : { json: there() }));
+    const server = await openServer(t, ({ method }) =>
+      method === 'POST' ? { drop: true } : { json: createdBy(server.requests[0]) },
+    );
     assert.equal((await server.cluster().create(wanted)).metadata?.uid, 'u1');
     assert.deepEqual(
       server.requestLines().map((line) => line.split(' ')[0]),
@@ -114,14 +122,27 @@ suite('a creation whose reply is lost', () => {
     );
   });
 
-  test('and an existing Job that is older or runs another program is not taken for it', async (t) => {
-    for (const other of [
-      there({ creationTimestamp: '2026-11-21T01:00:00Z' }),
-      { ...there(), spec: { template: {} } },
-    ]) {
-      const server = await openServer(t, ({ method }) => (method === 'POST' ? { drop: true } : { json: other }));
+  test('and the Job of another request is not taken for it', async (t) => {
+    for (const annotations of [undefined, { 'jobman/request': 'another' }]) {
+      const server = await openServer(t, ({ method }) =>
+        method === 'POST' ? { drop: true } : { json: there({ annotations }) },
+      );
       assert.equal((await failure(server.cluster().create(wanted))).code, 5);
     }
+  });
+
+  test('is the Job of the first try if its request has come twice, and of none without the same key', async (t) => {
+    const server = await openServer(t, ({ method }) =>
+      method === 'POST'
+        ? status(409, 'AlreadyExists', 'jobs.batch "train" already exists')
+        : { json: there({ annotations: { 'jobman/request': 'a' } }) },
+    );
+    const requested = (key: string): V1Job => ({
+      metadata: { name: 'train', labels, annotations: { 'jobman/request': key } },
+    });
+    assert.equal((await server.cluster().create(requested('a'))).metadata?.uid, 'u1');
+    assert.equal((await failure(server.cluster().create(requested('b')))).code, 4);
+    assert.equal((await failure(server.cluster().create(requested('a'), { dryRun: true }))).code, 4);
   });
 
   test('is not searched for when it was never sent', async (t) => {
