@@ -4911,7 +4911,7 @@ class Operations(Connection):
         verb: Verb,
         options: CommandOptions,
     ) -> CommandResult:
-        """Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted. Status 409 for a revision that has passed."""
+        """An answer without `ok` says why the command was not accepted. Status 409 for a revision that has passed."""
         return self._json('POST', f'/v1/jobs/{self._segment(ref)}/commands/{self._segment(verb)}', json=options)
 
     def worker_ticket(
@@ -5475,8 +5475,9 @@ class Operations(Connection):
         self,
         name: str,
         script: WorkerScript,
-    ) -> List[WorkerAnswer]:
-        return self._json('POST', f'/v1/lab/tpus/{self._segment(name)}/scripts', json=script)
+    ) -> Iterator[WorkerAnswer]:
+        """Leaving the iteration ends the script."""
+        return self._events('POST', f'/v1/lab/tpus/{self._segment(name)}/scripts', json=script)
 
     def lab_holders(
         self,
@@ -5630,7 +5631,7 @@ class Operations(Connection):
         name: Optional[str] = None,
         fields: Optional[str] = None,
     ) -> Iterator[List[ClusterJob]]:
-        """In pages. Every role may read what a list shows; of other jobs than these, the methods below answer only to those who may read them."""
+        """In pages. Every role may read what a list shows."""
         return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
 
     def cluster_submit(

@@ -177,7 +177,7 @@ const labRoutes: { readonly [Method in keyof LabClient]: Route } = {
   setTpuAlias: json('change PUT /v1/lab/tpu-aliases/{alias}', 'path alias', 'member name'),
   describeTpu: json('GET /v1/lab/tpus/{name}/state', 'path name'),
   holders: json('GET /v1/lab/tpus/{name}/holders', 'path name'),
-  runOnWorkers: json('change POST /v1/lab/tpus/{name}/scripts', 'path name', 'body script'),
+  runOnWorkers: events('change POST /v1/lab/tpus/{name}/scripts', 'path name', 'body script'),
   endPrograms: json('change POST /v1/lab/tpus/{name}/ends', 'path name', 'body programs'),
 
   jobs: rows('GET /v1/lab/jobs', 'query user', 'fields page'),

@@ -790,8 +790,8 @@ interface BucketAnswer {
 }
 
 /**
- * The operations of one actor. `Rows` are a page if one is asked for, and otherwise all. Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs,
- * and 4 with the code `forbidden` for what the actor may not do. Reads write nothing.
+ * The operations of one actor. `Rows` are a page if one is asked for, and otherwise all. Every method throws JobmanError: 3 for
+ * an absent job, 4 for a name that matches two jobs, and 4 (`forbidden`) for what the actor may not do.
  */
 export interface Client {
   /** The user of the request. Throws StoreError for a database that cannot be read. */
@@ -863,7 +863,7 @@ export interface Client {
   putBlobs(blobs: readonly Blob[]): Promise<void>;
   /** The stored ones, which stay for at least a day. `sizes`: without those that have another size, because they are damaged. */
   hasBlobs(digests: readonly Digest[], sizes?: readonly number[]): Promise<readonly Digest[]>;
-  /** Gives a command, such as `stop` or `resume`. An answer without `ok` says why it was not accepted. Throws JobmanError (4) for a revision that has passed. */
+  /** An answer without `ok` says why the command was not accepted. Throws JobmanError (4) for a revision that has passed. */
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
   /** Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now. */
   workerTicket(ref: Ref, options?: TicketOptions): Promise<WorkerTicket>;

@@ -124,3 +124,45 @@ export function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, vo
     },
   };
 }
+
+/** Leaves at the signal, and ends as `atEnd` does. */
+export async function* untilAborted<T>(
+  values: AsyncIterable<T>,
+  signal: AbortSignal | undefined,
+  atEnd: (signal: AbortSignal) => Promise<void>,
+): AsyncGenerator<T, void> {
+  const reading = values[Symbol.asyncIterator]();
+  const leave = (): void => void reading.return?.().catch(() => undefined);
+  signal?.addEventListener('abort', leave, { once: true });
+  try {
+    while (signal?.aborted !== true) {
+      const { done, value } = await reading.next();
+      if (done === true) break;
+      yield value;
+    }
+  } catch (error) {
+    if (signal?.aborted !== true) throw error;
+  } finally {
+    signal?.removeEventListener('abort', leave);
+    leave();
+  }
+  if (signal?.aborted === true) await atEnd(signal);
+}
+
+/** Rejects at the signal with its reason, or with that error. The work continues. */
+export async function unlessAborted<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  error: (signal: AbortSignal) => Error = ({ reason }) => reason as Error,
+): Promise<T> {
+  if (signal === undefined) return work;
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(error(signal));
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

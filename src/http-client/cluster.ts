@@ -11,7 +11,7 @@ import type {
   JobIdentity,
 } from '../app/cluster/cluster.ts';
 import type { ClusterClient, KubernetesObject, ObjectQuery } from '../app/cluster/cluster-client.ts';
-import { pause } from '../app/concurrency.ts';
+import { pause, unlessAborted, untilAborted } from '../app/concurrency.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { ClusterJob } from '../app/cluster/objects.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
@@ -125,30 +125,6 @@ function logQueryOf({
   return { ...query, ...(resumeAfter && { resumeAfter: Buffer.from(resumeAfter).toString('base64') }) };
 }
 
-/** Leaves at the signal, and ends as `atEnd` does. */
-async function* untilAborted<T>(
-  values: AsyncIterable<T>,
-  signal: AbortSignal | undefined,
-  atEnd: (signal: AbortSignal) => Promise<void>,
-): AsyncGenerator<T, void> {
-  const reading = values[Symbol.asyncIterator]();
-  const leave = (): void => void reading.return?.().catch(() => undefined);
-  signal?.addEventListener('abort', leave, { once: true });
-  try {
-    while (signal?.aborted !== true) {
-      const { done, value } = await reading.next();
-      if (done === true) break;
-      yield value;
-    }
-  } catch (error) {
-    if (signal?.aborted !== true) throw error;
-  } finally {
-    signal?.removeEventListener('abort', leave);
-    leave();
-  }
-  if (signal?.aborted === true) await atEnd(signal);
-}
-
 const maxReopenings = 10;
 
 /** Continues when the server has restarted. Objects that are gone since are reported before the next `synced`. */
@@ -183,15 +159,6 @@ async function* reopened(
       await pause(2 * second, signal);
     }
   }
-}
-
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = (): void => aborted.reject(signal.reason as Error);
-  if (signal.aborted) onAbort();
-  signal.addEventListener('abort', onAbort, { once: true });
-  return Promise.race([work, aborted.promise]).finally(() => signal.removeEventListener('abort', onAbort));
 }
 
 const lineEnd = 0x0a;

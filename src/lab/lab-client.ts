@@ -4,6 +4,7 @@
 import { isAbsolute } from 'node:path';
 import type { AuditObject } from '../app/audit.ts';
 import { auditEntry } from '../app/audit.ts';
+import { untilLeft } from '../app/concurrency.ts';
 import { recordRequestEnd } from '../app/audit-refusals.ts';
 import type { Client } from '../app/client.ts';
 import { JobmanError, exitCode, usageError } from '../app/errors.ts';
@@ -68,7 +69,8 @@ export interface LabClient {
   setTpuAlias(alias: string, name: string | null): Promise<void>;
   /** The state of a TPU of the lab in the cloud. */
   describeTpu(name: string): Promise<TpuState>;
-  runOnWorkers(name: string, script: WorkerScript): Promise<readonly WorkerAnswer[]>;
+  /** Leaving the iteration ends the script. */
+  runOnWorkers(name: string, script: WorkerScript): AsyncIterable<WorkerAnswer>;
   /** Programs that hold the chips of a TPU. */
   holders(name: string): Promise<HolderScan>;
   endPrograms(name: string, programs: EndRequest): Promise<EndResult>;
@@ -310,11 +312,12 @@ function createTpus(client: Calls, lab: Lab, { member }: Gates): Pick<LabClient,
     },
     describeTpu: (name) => withTpus(name, (tpus, tpu) => tpus.describe(tpu)),
     runOnWorkers: (name, { script, ...options }) =>
-      onWorkers(name, (tpus, tpu) => {
+      untilLeft(async function* (left) {
         const timeoutMs = Math.min(options.timeoutMs, maxScriptMs);
         for (const variable of Object.keys(options.secrets ?? {}))
           if (!/^[A-Z_][A-Z0-9_]*$/.test(variable)) throw usageError(`${JSON.stringify(variable)} is no variable.`);
-        return tpus.onWorkers(tpu, script, { ...options, timeoutMs, signal: AbortSignal.timeout(maxScriptMs) });
+        const signal = AbortSignal.any([left, AbortSignal.timeout(maxScriptMs)]);
+        yield* await onWorkers(name, (tpus, tpu) => tpus.onWorkers(tpu, script, { ...options, timeoutMs, signal }));
       }),
     holders: (name) => onWorkers(name, (tpus, tpu) => tpus.holders(tpu, AbortSignal.timeout(maxScriptMs))),
     endPrograms: (name, programs) =>

@@ -98,6 +98,26 @@ export interface LabStore extends TpuCommands, UserCommands {
   applyChanges(changes: readonly LabChange[]): Promise<readonly (string | null)[]>;
 }
 
+/** The part for commands on any machine; the rest needs the machine of the database. */
+export type SharedLabStore = Pick<
+  LabStore,
+  | 'users'
+  | 'addUser'
+  | 'changeUser'
+  | 'removeUser'
+  | 'tpus'
+  | 'tpuAliases'
+  | 'changeTpu'
+  | 'removeTpu'
+  | 'setTpuAlias'
+  | 'jobs'
+  | 'tagJob'
+  | 'windows'
+  | 'openWindow'
+  | 'setWindowState'
+  | 'eventsSince'
+>;
+
 export interface LabWindow {
   readonly user: string;
   /** Unique among the user's uncleared windows. Not reused while a listed window refers to it. */

@@ -6,7 +6,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { OldJobFolder } from './import-job-folders.ts';
 import type { CheckRow } from './check-rows.ts';
-import type { LabStore } from './lab-store.ts';
+import type { LabStore, SharedLabStore } from './lab-store.ts';
 import type { Site } from './site.ts';
 import type { TpuOperations } from './tpu-operations.ts';
 import type { BookingSheet } from './bookings.ts';
@@ -15,7 +15,9 @@ import type { LabUser } from './users.ts';
 export interface Lab {
   /** True if the lab is that of a server: its folders and windows are not on this machine. */
   readonly isOnServer: boolean;
-  readonly store: LabStore;
+  readonly store: SharedLabStore;
+  /** All tables. Throws an Error for the lab of a server. */
+  localStore(): LabStore;
   /** Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
   /** The Google Cloud project of its TPUs; null if the settings name none. */

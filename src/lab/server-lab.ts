@@ -1,18 +1,17 @@
 // The lab of a server, over its API: the parts that the commands of `tpu` use on any machine. A command that needs the
 // login machine is refused before it gets here.
 
+import { unlessAborted, untilAborted } from '../app/concurrency.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Lab } from './lab.ts';
 import type { LabClient } from './lab-client.ts';
-import type { LabStore } from './lab-store.ts';
+import type { SharedLabStore } from './lab-store.ts';
 import type { TpuOperations } from './tpu-operations.ts';
 
 export function createServerLab(api: LabClient): Lab {
-  const nothing = (what: string) => (): Promise<never> =>
-    Promise.reject(new Error(`the lab of a server has no ${what}`));
   let read: ReturnType<LabClient['site']> | undefined;
   const site = () => (read ??= api.site());
-  const store: LabStore = {
+  const store: SharedLabStore = {
     users: () => api.users(),
     addUser: (user) => api.addUser({ ...pick(user, userKeys), timeZone: user.settings.time_zone }),
     changeUser: (name, change) => api.changeUser(name, change),
@@ -28,25 +27,14 @@ export function createServerLab(api: LabClient): Lab {
     openWindow: (job, attempt) => api.openWindow(job, attempt),
     setWindowState: (windows) => api.clearWindows(windows.map((one) => pick(one, ['job', 'attempt']))),
     // The kinds of news are the only ones that a command reads.
-    eventsSince: ((user, after) => api.news(user, after)) as LabStore['eventsSince'],
-    addJob: nothing('addJob'),
-    job: nothing('job'),
-    jobStates: nothing('jobStates'),
-    similarJobs: nothing('similarJobs'),
-    findWindow: nothing('findWindow'),
-    reportWindow: nothing('reportWindow'),
-    finishWindow: nothing('finishWindow'),
-    bookings: nothing('bookings'),
-    changeBooking: nothing('changeBooking'),
-    sheetChanges: nothing('sheetChanges'),
-    addSheetChange: nothing('addSheetChange'),
-    claimSheetChange: nothing('claimSheetChange'),
-    endSheetChange: nothing('endSheetChange'),
-    applyChanges: nothing('applyChanges'),
+    eventsSince: ((user, after) => api.news(user, after)) as SharedLabStore['eventsSince'],
   };
   return {
     isOnServer: true,
     store,
+    localStore() {
+      throw new Error('the tables of the lab are on the server');
+    },
     site,
     project: async () => (await site()).project,
     checkFolder: (path) => api.checkFolder(path),
@@ -76,7 +64,7 @@ export function createServerLab(api: LabClient): Lab {
       tmux: { path: 'tmux', version: '' },
       list: (session) => api.tmuxWindows(session),
       close: ({ session, window }) => api.closeTmuxWindow(session, window),
-      open: nothing('terminal'),
+      open: () => Promise.reject(new Error('the terminal of a user is not on the server')),
       viewerCommand: () => [],
     }),
     checkNow: (jobs) => api.checkNow(jobs),
@@ -97,25 +85,22 @@ function pick<T, Key extends keyof T>(from: T, keys: readonly Key[]): Pick<T, Ke
 function createServerTpus(api: LabClient): TpuOperations {
   return {
     describe: ({ name }) => api.describeTpu(name),
-    onWorkers: ({ name }, script, { signal, ...options }) =>
-      untilAborted(api.runOnWorkers(name, { ...options, script }), signal),
-    holders: ({ name }, signal) => untilAborted(api.holders(name), signal),
-    endPrograms: ({ name }, { pids, ...what }, signal) =>
-      untilAborted(api.endPrograms(name, { ...what, pids: pids.map((one) => pick(one, ['worker', 'pid'])) }), signal),
+    onWorkers: ({ name }, script, { signal, ...options }) => {
+      const answers = api.runOnWorkers(name, { ...options, script });
+      const message = `Interrupted while working on ${name}.`;
+      const interrupted = () => Promise.reject(new JobmanError(message, exitCode.interrupted));
+      return Array.fromAsync(untilAborted(answers, signal, interrupted));
+    },
+    holders: ({ name }, signal) => unlessAborted(api.holders(name), signal, leftError),
+    endPrograms: ({ name }, { pids, ...what }, signal) => {
+      const programs = { ...what, pids: pids.map((one) => pick(one, ['worker', 'pid'])) };
+      return unlessAborted(api.endPrograms(name, programs), signal, leftError);
+    },
     close: () => undefined,
   };
 }
 
-/** The server finishes the request without its caller. */
-async function untilAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = Promise.withResolvers<never>();
-  const abort = (): void =>
-    aborted.reject(new JobmanError('Interrupted. A script that has begun continues.', exitCode.interrupted));
-  signal.addEventListener('abort', abort, { once: true });
-  if (signal.aborted) abort();
-  try {
-    return await Promise.race([answer, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
+/** The server finishes these requests without their caller. */
+function leftError(): JobmanError {
+  return new JobmanError('Interrupted. A script that has begun continues.', exitCode.interrupted);
 }

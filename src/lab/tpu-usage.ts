@@ -7,7 +7,7 @@ import { JobmanError } from '../app/errors.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import { newestWindows } from './lineage.ts';
 import type { LabUser } from './users.ts';
-import type { LabJob, LabStore } from './lab-store.ts';
+import type { LabJob, SharedLabStore } from './lab-store.ts';
 import type { DeviceHolder } from '../app/lab-job.ts';
 import type { TpuOperations } from './tpu-operations.ts';
 import { type LabTpu } from './tpus.ts';
@@ -31,7 +31,7 @@ export interface JobsByTpu {
   on(tpu: string, without?: string): Pick<TpuUsage, 'jobs' | 'otherJobs'>;
 }
 
-export async function readJobsByTpu(client: Pick<Client, 'list' | 'show'>, store: LabStore): Promise<JobsByTpu> {
+export async function readJobsByTpu(client: Pick<Client, 'list' | 'show'>, store: SharedLabStore): Promise<JobsByTpu> {
   const [{ rows }, jobs] = await Promise.all([client.list({}), store.jobs()]);
   const ofLab = new Set(jobs.map(({ job }) => job));
   const live = new Map(rows.filter(({ phase }) => !isFinishedPhase(phase)).map((row) => [row.id, row]));

@@ -27,6 +27,7 @@ export function openLab(services: Services, opened?: ReturnType<typeof openLabSt
   return {
     isOnServer: false,
     store,
+    localStore: () => store,
     site,
     project: async () => (await services.settings()).tpu.project,
     checkFolder: async (path) => (await directories()).checkFolder(path),

@@ -2,19 +2,25 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pause } from '../../src/app/concurrency.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Page, Rows } from '../../src/app/pages.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { labClientFor, type LabClient } from '../../src/lab/lab-client.ts';
+import { createServerLab } from '../../src/lab/server-lab.ts';
 import type { TpuOperations } from '../../src/lab/tpu-operations.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aLab, unavailable } from '../cli/tpu/lab-world.ts';
+import { serveLab } from '../cli/tpu/serve-lab.ts';
+import { eventually } from '../support/eventually.ts';
+import type { Scope } from '../support/world.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { aMember, localSpec } from '../support/builders.ts';
 import { aLabJob, aTpu, aUser, noon } from '../support/lab-builders.ts';
 
 type Call = (lab: LabClient) => Promise<unknown>;
 
-async function openLabOf(job: string | null = null) {
+async function openLabOf(job: string | null = null, operations: Partial<TpuOperations> = {}) {
   const store = openStore({ file: ':memory:' });
   await store.lab.addUser(aUser('ada'));
   await store.lab.changeTpu('kmh-v2-8-1', { kind: 'add', tpu: aTpu('kmh-v2-8-1') });
@@ -24,6 +30,7 @@ async function openLabOf(job: string | null = null) {
     describe: async () => ({ kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 1, found }),
     holders: async () => ({ holders: [], unreachable: [] }),
     close: () => undefined,
+    ...operations,
   };
   const lab = aLab(store.lab, {
     project: async () => 'lab',
@@ -34,7 +41,7 @@ async function openLabOf(job: string | null = null) {
     const actor = aMember(user, { ...grants, role, via: 'token', logins: [], token: { id: '1', name: 'laptop' } });
     return labClientFor({ whoAmI: async () => actor, wake: async () => null }, lab, parts);
   };
-  return { store, of };
+  return { store, of, serve: (scope: Scope) => serveLab(scope, parts, () => lab) };
 }
 
 const forMembers: readonly Call[] = [
@@ -83,9 +90,33 @@ test('a user sees and uses only TPUs of their projects, and folders of the serve
 
 test('a script runs on no TPU that belongs to a job', async () => {
   const { of } = await openLabOf('000007');
-  await assert.rejects(of('admin').runOnWorkers('kmh-v2-8-1', { script: 'id', timeoutMs: 1 }), {
+  await assert.rejects(Array.fromAsync(of('admin').runOnWorkers('kmh-v2-8-1', { script: 'id', timeoutMs: 1 })), {
     message: /belongs to job 000007; it is not a TPU of the lab/,
   });
+});
+
+test('a script through a server ends when its caller leaves', async (t) => {
+  const begun = Promise.withResolvers<void>();
+  let hasEnded = false;
+  const { serve } = await openLabOf(null, {
+    async onWorkers(_tpu, script, { signal }) {
+      if (script === 'true') return [{ kind: 'ended', worker: 0, code: 0, output: 'done' }];
+      begun.resolve();
+      await pause(60_000, signal);
+      hasEnded = signal.aborted;
+      throw new JobmanError('Interrupted.', exitCode.interrupted);
+    },
+  });
+  const open = await serve(t);
+  const tpus = await createServerLab(open(aMember('ada')).lab).tpus();
+  const leave = new AbortController();
+  const run = (script: string) => tpus.onWorkers(aTpu('kmh-v2-8-1'), script, { timeoutMs: 1e6, signal: leave.signal });
+  assert.deepEqual(await run('true'), [{ kind: 'ended', worker: 0, code: 0, output: 'done' }]);
+  const running = run('sleep 1000');
+  await begun.promise;
+  leave.abort();
+  await assert.rejects(running, { code: exitCode.interrupted, message: 'Interrupted while working on kmh-v2-8-1.' });
+  assert.ok(await eventually(() => hasEnded, { withinMs: 10_000, everyMs: 20 }));
 });
 
 test('names that a line of tpu refuses are refused here too', async () => {

@@ -86,14 +86,17 @@ export interface JobSubmission {
 
 type ClusterCommandOptions = Pick<CommandOptions, 'onBehalfOf' | 'budgetUsd'>;
 
-/** Every method but the first two throws JobmanError (4) for a cluster that the actor may not use, and as `Cluster` does. */
+/**
+ * Every method but the first two throws JobmanError (4) for a cluster that the actor may not use, and as `Cluster` does. The
+ * methods about one job answer only to those who may read it.
+ */
 export interface ClusterClient {
   site(): Promise<ClusterSite>;
   /** The settings of Kubernetes jobs. */
   settings(): Promise<KubernetesObject>;
   /** The cluster and namespace of that choice. Sends no request to the cluster. */
   context(choice: ClusterChoice): Promise<ClusterContext>;
-  /** In pages. Every role may read what a list shows; of other jobs than these, the methods below answer only to those who may read them. */
+  /** In pages. Every role may read what a list shows. */
   jobs(context: string, namespace: string, query: ObjectQuery): AsyncIterable<readonly ClusterJob[]>;
   job(context: string, namespace: string, name: string): Promise<ClusterJob | null>;
   /** The whole Job. */

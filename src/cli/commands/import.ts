@@ -50,7 +50,7 @@ async function applyImport(cli: Cli, root: string, plan: JobsImportPlan): Promis
       await services.client(),
       plan.imports.flatMap(({ contents }) => contents),
     );
-    const ids = await lab.store.applyChanges(plan.imports.map(({ job }) => ({ kind: 'add_job', job })));
+    const ids = await lab.localStore().applyChanges(plan.imports.map(({ job }) => ({ kind: 'add_job', job })));
     const home = await services.labHome();
     const lines: ImportLine[] = [];
     const copy = async (job: JobFilesTarget, from: OldJobFolder, what: string): Promise<void> => {

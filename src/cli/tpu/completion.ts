@@ -4,7 +4,7 @@ import { exitCode } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabUser } from '../../lab/users.ts';
 import { type LabTpu, findTpuBySuffix } from '../../lab/tpus.ts';
-import type { LabStore } from '../../lab/lab-store.ts';
+import type { SharedLabStore } from '../../lab/lab-store.ts';
 import type { Proposal } from '../command.ts';
 import { formatProposals, proposalsOf } from '../completion/proposals.ts';
 import { defaultUser, requestedInEnv } from './resolve-user.ts';
@@ -96,7 +96,7 @@ function typingUser({ io }: LabServices, users: readonly LabUser[]): LabUser | u
   }
 }
 
-async function tpuProposals(store: LabStore): Promise<readonly Proposal[]> {
+async function tpuProposals(store: SharedLabStore): Promise<readonly Proposal[]> {
   const [all, byAlias] = await Promise.all([store.tpus(), store.tpuAliases()]);
   return [
     ...[...byAlias].map(([value, summary]) => ({ value, summary })),
@@ -120,7 +120,7 @@ function shortNameProposals(
   return [{ value, summary: zone ?? 'zone unknown' }];
 }
 
-async function windowProposals(store: LabStore, user: LabUser | undefined): Promise<readonly Proposal[]> {
+async function windowProposals(store: SharedLabStore, user: LabUser | undefined): Promise<readonly Proposal[]> {
   if (user === undefined) return [];
   const found = await store.windows({ user: user.name });
   return found.map(({ window, job }) => ({

@@ -3,7 +3,7 @@
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { formatServer, localRemedies, thisMachine } from '../../app/server-in-use.ts';
 import type { LabServices } from '../../lab/lab.ts';
-import type { LabStore } from '../../lab/lab-store.ts';
+import type { SharedLabStore } from '../../lab/lab-store.ts';
 import { createCli, noteServer, refuseJson, reportError, wantsJson } from '../context.ts';
 import { commandHelp, programHelp } from '../help.ts';
 import { helpColumns } from '../find-command.ts';
@@ -125,7 +125,7 @@ function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<Tpu
   return findCommand(table, typed);
 }
 
-async function readKnownNames(store: LabStore, { takes }: TpuCommand): Promise<KnownNames> {
+async function readKnownNames(store: SharedLabStore, { takes }: TpuCommand): Promise<KnownNames> {
   const [users, tpus, tpuAliases] = await Promise.all([
     takes.user === undefined ? [] : store.users(),
     takes.tpu === undefined ? [] : store.tpus(),

@@ -56,6 +56,7 @@ export function aLab(labStore: LabStore, { home = '/nowhere', ...parts }: LabPar
   const lab: Lab = {
     isOnServer: false,
     store: labStore,
+    localStore: () => labStore,
     project: async () => null,
     ...createDirectories(labStore),
     async checkRows(user, now) {

@@ -81,7 +81,7 @@ test('a script reports only for its own window; a user for any window', async ()
 test('a database that cannot be written is reported and does not fail the script', async () => {
   const full = (): Promise<never> => Promise.reject(new JobmanError('The disk is full.', exitCode.unreachable));
   const { labStore } = openLabWorld();
-  const { tpu } = openLabWorld({ store: { ...labStore, reportWindow: full, finishWindow: full } });
+  const { tpu } = openLabWorld({ localStore: () => ({ ...labStore, reportWindow: full, finishWindow: full }) });
   for (const line of [report, ['finish-job', 'xibo:1']]) {
     const { code, err } = await tpu(line);
     assert.deepEqual([code, err], [0, 'tpu: The disk is full.\n']);

@@ -40,10 +40,10 @@ const workerTimeout = 5 * minute;
 export async function begin(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {
   const [runFolder = ''] = raw;
   const { id, attempt } = ownAttempt(cli, runFolder !== '');
-  const labJob = await cli.lab.store.job(id);
+  const store = cli.lab.localStore();
+  const labJob = await store.job(id);
   if (labJob === null) throw new JobmanError(`Job ${id} is not a job of the lab.`, exitCode.notFound);
   const { env } = cli.io;
-  const { store } = cli.lab;
   const lineages = await readLineages(store, [labJob]);
   const states = await store.jobStates(labJob.user, [...lineages.jobs.keys()]);
   const jobs = new Map(states.map((job) => [job.id, job]));

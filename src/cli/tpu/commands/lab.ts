@@ -38,7 +38,7 @@ export const doctor: TpuHandler = async (cli) => {
 
 async function readLabState(cli: TpuCli): Promise<LabState> {
   const { lab, services } = cli;
-  const { store } = lab;
+  const store = lab.localStore();
   const client = await services.client();
   const [users, tpus, tpuAliases, jobs, windows, bookings, sheetChanges, reserved, site, list, wrongModes] =
     await Promise.all([
@@ -117,7 +117,7 @@ export const importData: TpuHandler = async (cli, args) => {
   const data = readDataFile(resolve(cli.io.cwd, requiredText(args, 'file')));
   const context = await importContext(cli);
   const isMeant = args.flags.has('apply');
-  const { store } = cli.lab;
+  const store = cli.lab.localStore();
   const lines = await (isMeant ? applyImport(store, data, context) : planImport(store, data, context));
   const others = await importSiteSettings(cli, data, isMeant);
   printImport(cli, [...lines, ...others], isMeant);

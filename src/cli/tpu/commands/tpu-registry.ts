@@ -5,7 +5,7 @@ import { didYouMean } from '../../../catalogue/did-you-mean.ts';
 import { normalizeName } from '../../../app/user-names.ts';
 import { parseName } from '../../../lab/names.ts';
 import { aliasesOf, type LabTpu, parseTpuFacts } from '../../../lab/tpus.ts';
-import type { LabStore } from '../../../lab/lab-store.ts';
+import type { SharedLabStore } from '../../../lab/lab-store.ts';
 import { confirm } from '../../prompt.ts';
 import { escapeLine } from '../../../app/format.ts';
 import { confirmDespite, printList } from '../terminal.ts';
@@ -63,7 +63,12 @@ export async function register(cli: TpuCli, args: ParsedArguments): Promise<numb
   return exitCode.ok;
 }
 
-async function registerTpu(store: LabStore, name: string, args: ParsedArguments, alias?: string): Promise<LabTpu> {
+async function registerTpu(
+  store: SharedLabStore,
+  name: string,
+  args: ParsedArguments,
+  alias?: string,
+): Promise<LabTpu> {
   const tpu = await store.changeTpu(name, { kind: 'register', facts: parseTpuFacts(name, args.keys) }, alias);
   if (tpu === null) throw new Error(`the store has not registered ${name}`);
   return tpu;

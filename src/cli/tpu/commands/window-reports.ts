@@ -49,7 +49,7 @@ async function updLog(args: readonly string[], services: LabServices, print: Pri
     startTime,
     at: io.now(),
   };
-  const found = await lab.store.reportWindow(session, window, report);
+  const found = await lab.localStore().reportWindow(session, window, report);
   await lab.close();
   if (found === null) throw unknownWindow(session, window);
   const before = found.window.report;
@@ -66,7 +66,7 @@ async function finishJob(args: readonly string[], services: LabServices, print: 
     ]);
   const { session, window } = parseWindow(where, services);
   const lab = await services.lab();
-  const found = await lab.store.finishWindow(session, window, services.io.now());
+  const found = await lab.localStore().finishWindow(session, window, services.io.now());
   await lab.close();
   if (found === null) throw unknownWindow(session, window);
   if (found.window.finishedAt !== null) print(`${formatWindow(found)} has already reported its success.`);
