@@ -194,7 +194,7 @@ export interface ServerChoice {
   readonly ignoresCurrent?: boolean;
   /** Called before a request that changes something on the server. */
   readonly beforeChange?: (server: ServerInUse) => void;
-  /** Called when a request waits for the server, with the reason. */
+  /** Called when a request waits for the server or its database, with the reason. */
   readonly onWait?: (message: string) => void;
 }
 

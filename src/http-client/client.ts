@@ -16,6 +16,7 @@ import type { Client, CreateRequest } from '../app/client.ts';
 import type { ClusterClient, PodLogQuery } from '../app/cluster/cluster-client.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { createPatience, type OnSignal, type Patience } from '../app/patience.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
 import {
@@ -27,11 +28,7 @@ import {
   type StreamReply,
 } from '../http/reply.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEvents, type ServerEvent } from '../api/events.ts';
-
-/** Calls back at each signal that asks the process to end, until the returned function is called. */
-type OnSignal = (call: () => void) => () => void;
 
 export interface HttpClientParts {
   /** The address of the server; its path is the prefix of the routes. */
@@ -66,12 +63,6 @@ const retry = {
 } as const;
 /** Some answers come from clouds. */
 const limits = { answer: 3 * minute, total: 10 * minute, bytes: 256 * 1024 * 1024 } as const;
-/** Waits from the first failure on, in total: for a server that restarts, and for one whose database does not answer. */
-const maxRestart: Duration = 16 * second;
-const maxOutage: Duration = 30 * second;
-/** The same for a read of a command that has worked before: it follows jobs. */
-const maxOutageOfFollower: Duration = 5 * minute;
-const restart = { initialDelay: 300, maxDelay: 2 * second, notedAfter: second } as const;
 /** After a signal. Most commands end a read by themselves as soon as it is answered. */
 const leaveMs: Duration = second;
 /** Without a server at its address, or with one that ends. */
@@ -104,7 +95,7 @@ export interface ServerClient extends Client {
 export function createServerClient(parts: HttpClientParts): ServerClient {
   const { server, token, version, ca = null, env, beforeChange } = parts;
   const http = createHttpClient({ env, retry, limits, trust: ca === null ? {} : { extraCa: ca } });
-  const patience = createPatience(parts.onWait);
+  const patience = createPatience('server', parts.onWait);
   const send = waitingForRestarts(http, parts, patience);
 
   function requestFor(route: Route, values: Values, more: More = {}): HttpRequest {
@@ -227,42 +218,6 @@ function withKey(values: Values, position: number): Values {
   const request = values[position] as Pick<CreateRequest, 'idempotencyKey'>;
   return values.with(position, { ...request, idempotencyKey: request.idempotencyKey ?? randomUUID() });
 }
-
-/** The waits of requests for one server. */
-function createPatience(onWait: (message: string) => void = () => undefined) {
-  let hasServed = false;
-  let isNoted = false;
-  return {
-    get hasServed() {
-      return hasServed;
-    },
-    served(): void {
-      hasServed = true;
-      isNoted = false;
-    },
-    /** Waits before the next try. False if the tries have lasted too long. Rejects at the signal. */
-    async wait({ failures, since, isRead }: Tries, { message, retryAfter }: JobmanError, signal: AbortSignal) {
-      const elapsed = performance.now() - since;
-      const limit = retryAfter === null ? maxRestart : hasServed && isRead ? maxOutageOfFollower : maxOutage;
-      if (elapsed >= limit) return false;
-      if (elapsed >= restart.notedAfter && !isNoted) {
-        isNoted = true;
-        onWait(`Waiting for the server: ${message}`);
-      }
-      await sleep(Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay), undefined, { signal });
-      return true;
-    },
-  };
-}
-
-/** The tries of one request since its last success. */
-interface Tries {
-  readonly failures: number;
-  readonly since: Duration;
-  readonly isRead: boolean;
-}
-
-type Patience = ReturnType<typeof createPatience>;
 
 /**
  * Every request waits while the server answers that its database does not: the server has done nothing. One that may be

@@ -4,7 +4,8 @@
 // tables. Without a database, a reader gets an empty one in memory.
 
 import { setImmediate } from 'node:timers/promises';
-import { StoreError } from '../app/errors.ts';
+import { exitCode, JobmanError, StoreError } from '../app/errors.ts';
+import { createPatience, type OnSignal } from '../app/patience.ts';
 import type { Store } from '../app/ports.ts';
 import { connectFile, hasContents } from './database-file.ts';
 import type { Connections, RunOperation } from './database.ts';
@@ -25,8 +26,16 @@ export interface ConnectionOptions {
   readonly mayBeClosed?: boolean;
   /** Limit for each statement on a server, in milliseconds; a minute by default. Then the connection is given up. */
   readonly answerTimeoutMs?: number;
+  /** For a command: once a read has succeeded, the next ones wait while a server does not answer, until a signal. */
+  readonly waits?: DatabaseWaits;
   /** No write waits for the disk, because the contents exist elsewhere too. */
   readonly skipFsync?: boolean;
+}
+
+export interface DatabaseWaits {
+  /** Called once a wait is longer than a second, with the reason. */
+  readonly onWait: (message: string) => void;
+  readonly onSignal: OnSignal;
 }
 
 export type OpenDatabaseOptions = DatabaseAddress & ConnectionOptions;
@@ -70,7 +79,8 @@ export function openDatabase(given: OpenDatabaseOptions): OpenDatabase {
     }
   }
 
-  const read: RunOperation = (operation) => perform(async (connections) => operation(await connections.reader()));
+  const readOnce: RunOperation = (operation) => perform(async (connections) => operation(await connections.reader()));
+  const read = given.waits === undefined || 'file' in given ? readOnce : withPatience(readOnce, given.waits);
   const writeBatched = <T>(operation: (db: Database) => Promise<T>, isTogether: boolean): Promise<T> =>
     perform(async (connections) => {
       const db = await connections.writer();
@@ -97,6 +107,34 @@ export function openDatabase(given: OpenDatabaseOptions): OpenDatabase {
       opened = batchWrite = undefined;
       await (await closing?.catch(() => undefined))?.close();
     },
+  };
+}
+
+/** A command that follows jobs continues after a restart of the server, as it does if it uses a server of jobman. */
+function withPatience(read: RunOperation, { onWait, onSignal }: DatabaseWaits): RunOperation {
+  const patience = createPatience('database', onWait);
+  return async (operation) => {
+    const [over, since] = [new AbortController(), performance.now()];
+    let release: (() => void) | undefined;
+    try {
+      for (let failures = 0; ; failures += 1) {
+        try {
+          const result = await read(operation);
+          patience.served();
+          return result;
+        } catch (error) {
+          const mayWait = patience.hasServed && error instanceof StoreError && error.retryAfter !== null;
+          if (!mayWait) throw error;
+          release ??= onSignal(() => over.abort());
+          if (!(await patience.wait({ failures, since, isRead: true }, error, over.signal))) throw error;
+        }
+      }
+    } catch (error) {
+      if (!over.signal.aborted) throw error;
+      throw new JobmanError('Interrupted while the database does not answer.', exitCode.interrupted);
+    } finally {
+      release?.();
+    }
   };
 }
 

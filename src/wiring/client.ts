@@ -18,19 +18,23 @@ import type { JobSpec } from '../core/model/spec.ts';
 import type { Actor, User, UserName } from '../core/model/user.ts';
 import { createJobFiles } from '../files/job-files.ts';
 import { localFolders } from '../files/local-folders.ts';
+import type { DatabaseWaits } from '../store/open-database.ts';
 import { openStore, type JobmanStore } from '../store/store.ts';
 import { finalRows } from './final-rows.ts';
 import type { Data } from './data.ts';
 import { hasJobFiles, databaseOf, mayNameData } from './paths.ts';
 
 /** The parts that all clients of this home share. Opens nothing yet. */
-export function createClientParts(services: Services): {
+export function createClientParts(
+  services: Services,
+  waits?: DatabaseWaits,
+): {
   readonly parts: ClientParts;
   readonly labStore: JobmanStore['lab'];
   readonly close: () => Promise<void>;
 } {
   const { io, home } = services;
-  const store = openClientStore(services);
+  const store = openClientStore(services, waits);
   const mayShare = mayNameData(home, services.settingsFiles().explicit);
   async function data(): Promise<Data> {
     const { homeData, openData } = await import('./data.ts');
@@ -127,9 +131,12 @@ export function createClientParts(services: Services): {
 }
 
 /** One client for each user whom a line may name. They share the database, and open nothing yet. */
-export function createLocalClients(services: Services): (requested: UserName | null) => Client {
+export function createLocalClients(
+  services: Services,
+  onWait: (message: string) => void = () => undefined,
+): (requested: UserName | null) => Client {
   const { io, home } = services;
-  const { parts, close } = createClientParts(services);
+  const { parts, close } = createClientParts(services, { onWait, onSignal: (call) => io.onSignal(call) });
   const { store } = parts;
   let read: Promise<readonly User[]> | undefined;
   /** A failure is not kept: a display that stays open reads them again. */
@@ -183,10 +190,15 @@ export function createLocalClients(services: Services): (requested: UserName | n
 }
 
 /** A server forgets a wake-up that no controller receives, as after a Ctrl-C before the command starts one. */
-function openClientStore(services: Services): JobmanStore {
+function openClientStore(services: Services, waits?: DatabaseWaits): JobmanStore {
   const { home } = services;
   const database = databaseOf(services);
-  const store = openStore({ ...database, isIdTaken: hasJobFiles(home), finalRows });
+  const store = openStore({
+    ...database,
+    isIdTaken: hasJobFiles(home),
+    finalRows,
+    ...(waits !== undefined && { waits }),
+  });
   if ('file' in database) return store;
   return {
     ...store,

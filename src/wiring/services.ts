@@ -208,13 +208,14 @@ function clientServices(services: () => LabServices): ServerServices {
 
     async clientAs(user) {
       const { io } = services();
+      const { onWait = () => undefined } = choice;
       const server = await services().server();
       if (server !== null) {
         const { openServerClient } = await import('./server-client.ts');
-        const { beforeChange = () => undefined, onWait = () => undefined } = choice;
+        const { beforeChange = () => undefined } = choice;
         return openServerClient(io, server, user, { beforeChange: () => beforeChange(server), onWait });
       }
-      clients ??= import('./client.ts').then(({ createLocalClients }) => createLocalClients(services()));
+      clients ??= import('./client.ts').then(({ createLocalClients }) => createLocalClients(services(), onWait));
       return (await clients)(user);
     },
   };

@@ -29,6 +29,23 @@ function mount(t: TestContext, world: JobWorld, at: string, ...args: readonly st
   return true;
 }
 
+/** Takes the last byte of the file system of the folder. Returns a function that frees them. */
+function fillDisk(folder: string): () => void {
+  const filler = join(folder, 'filler');
+  const room = openSync(filler, 'w');
+  // Write small pieces at the end to take the last bytes too.
+  for (const piece of [Buffer.alloc(65_536), Buffer.alloc(512)]) {
+    assert.throws(
+      () => {
+        for (;;) writeSync(room, piece);
+      },
+      { code: 'ENOSPC' },
+    );
+  }
+  closeSync(room);
+  return () => rmSync(filler);
+}
+
 test('in a read-only home, jobs can be read, and every change says why it fails', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.localManifest('echo seen before'));
@@ -86,18 +103,7 @@ test('a disk that is full during a job loses nothing, and nothing is done twice 
   await world.waitUntil(id, (job) => job.phase === 'running' && job.workers[0]?.lastLine === 'began');
   await world.waitForPhase(other, 'running');
 
-  const filler = join(world.home, 'filler');
-  const room = openSync(filler, 'w');
-  // Write small pieces at the end to take the last bytes too.
-  for (const piece of [Buffer.alloc(65_536), Buffer.alloc(512)]) {
-    assert.throws(
-      () => {
-        for (;;) writeSync(room, piece);
-      },
-      { code: 'ENOSPC' },
-    );
-  }
-  closeSync(room);
+  const free = fillDisk(world.home);
 
   for (const args of [
     ['create', manifest],
@@ -121,7 +127,7 @@ test('a disk that is full during a job loses nothing, and nothing is done twice 
   const pid = world.processesMatching('controller run').map((one) => one.pid);
   assert.equal(pid.length, 1, 'the controller waits for space and does not give up');
 
-  rmSync(filler);
+  free();
   const failed = await world.waitForFinish(other, 1);
   assert.equal(failed.attempts.at(-1)?.evidence?.exitCode, 3);
   spawnSync('touch', [go]);
@@ -134,6 +140,73 @@ test('a disk that is full during a job loses nothing, and nothing is done twice 
   );
   const rows = (await world.output('list', '--json', '--all')).trimEnd().split('\n');
   assert.equal(rows.length, 2, 'the refused job does not exist');
+});
+
+test('a server on a full disk refuses changes, answers reads, and continues once there is space, without a loss', async (t) => {
+  const world = openJobWorld(t);
+  if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=8m,mode=700', 'jobman-test')) return;
+  const token = (await world.output('token', 'create')).trim();
+  const server = world.start(['server', '--listen', '127.0.0.1:0'], { withinMs: 280_000 });
+  world.atEnd(async () => {
+    server.child.kill('SIGTERM');
+    await server.result;
+  });
+  await server.waitForOutput(/The server runs at \S+\./);
+  const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
+  const remote = { env: { JOBMAN_SERVER: url, JOBMAN_TOKEN: token, JOBMAN_HOME: join(world.folder, 'elsewhere') } };
+  const output = async (...argv: readonly string[]): Promise<string> => (await world.runOk(argv, remote)).stdout;
+  const idsOf = (text: string) => text.split('\n').flatMap((line) => /^\d{6}/.exec(line)?.[0] ?? []);
+  const go = join(world.folder, 'go');
+  const run = `echo began; until [ -e ${go} ]; do sleep 0.1; done; seq 1 1000; echo done`;
+  const [id = ''] = idsOf(await output('create', world.localManifest(run), '--quiet', '--yes'));
+  assert.ok(await eventually(async () => (await output('logs', id)).includes('began')));
+  const follower = world.start(['logs', '-f', id], remote);
+  await follower.waitForOutput('began');
+  const changes = async () => idsOf(await output('list', '--all')).length;
+  const before = { jobs: await changes(), audit: await output('audit', '--json', '--limit', '1000') };
+
+  const free = fillDisk(world.home);
+  mkdirSync(join(world.folder, 'code'));
+  writeFileSync(join(world.folder, 'code/train.py'), 'x'.repeat(200_000));
+  const withFiles = world.localManifest('true', { job: { workdir: join(world.folder, 'code') } });
+  const value = join(world.folder, 'value');
+  writeFileSync(value, 'a secret value');
+  const refused: readonly (readonly string[])[] = [
+    ['create', world.localManifest('true'), '--yes'],
+    ['create', withFiles, '--yes'],
+    ['stop', id],
+    ['secret', 'set', 'wandb', '--file', value],
+    ['user', 'add', 'ada', '--role', 'member'],
+    ['token', 'create', '--name', 'other'],
+  ];
+  for (const argv of refused)
+    await world.runRefused(
+      5,
+      /^jobman: The disk is full: \S+ could not be written\. Free some space and try again\.\n$/m,
+      argv,
+      remote,
+    );
+  const authorization = { authorization: `Bearer ${token}` };
+  const stopped = await fetch(`${url}/v1/jobs/${id}/commands/stop`, {
+    method: 'POST',
+    headers: { ...authorization, 'content-type': 'application/json' },
+    body: '{}',
+  });
+  assert.deepEqual([stopped.status, stopped.headers.get('retry-after')], [503, null], await stopped.text());
+  assert.match(await output('show', id), /running/);
+  // The program prints meanwhile, and the controller copies the rest of its log once there is space.
+  spawnSync('touch', [go]);
+
+  free();
+  const lines = ['began', ...Array.from({ length: 1_000 }, (_, index) => `${index + 1}`), 'done'];
+  const followed = await follower.result;
+  assert.deepEqual([followed.code, followed.stdout], [0, lines.map((line) => `[0] ${line}\n`).join('')]);
+  assert.equal(await changes(), before.jobs, 'the refused jobs do not exist');
+  assert.deepEqual(await output('audit', '--json', '--limit', '1000'), before.audit, 'nor their audit rows');
+  for (const argv of refused.filter(([verb]) => verb !== 'stop')) await output(...argv);
+  const [, created = ''] = idsOf(await output('list', '--all')).toReversed();
+  await world.runOk(['wait', created], remote);
+  assert.doesNotMatch(server.stdout + server.stderr, /incident|bug/);
 });
 
 test('on a full disk nothing is created, and the message says so', async (t) => {

@@ -53,10 +53,18 @@ test('a server waits for a database that restarts, stalls, is read-only or has n
   const done = join(world.folder, 'done');
   const lines = `i=0; while [ ! -e ${done} ]; do i=$((i+1)); echo "line $i"; sleep 0.1; done; echo "end $i"`;
   const [held = ''] = await succeeds(start('create', world.localManifest(lines, { name: 'held' }), '--quiet', '--yes'));
-  const followers = [start('logs', '-f', held), start('wait', held), start('list', '--watch', '--json')];
+  const directly = { env: { JOBMAN_DATABASE: `postgres://postgres@localhost/${database}?host=${proxy.folder}` } };
+  const commands = [
+    ['logs', '-f', held],
+    ['wait', held],
+    ['list', '--watch', '--json'],
+  ] as const;
+  /** Through the server, and then directly on the database. */
+  const followers = [...commands.map((argv) => start(...argv)), ...commands.map((argv) => world.start(argv, directly))];
+  const [followed, , watching, followedDirectly, , watchingDirectly] = followers;
   const quick = world.localManifest(`echo "$JOBMAN_JOB_ID" >>${ran}`, { job: { name: 'quick' } });
   const created: string[] = [];
-  await followers[0]?.waitForOutput('line 3');
+  for (const one of [followed, followedDirectly]) await one?.waitForOutput('line 3');
 
   /** Commands that start during the fault wait for its end, and then succeed. */
   async function during(fault: () => Promise<unknown>, end: () => Promise<unknown>, refusal: RegExp): Promise<void> {
@@ -76,6 +84,8 @@ test('a server waits for a database that restarts, stalls, is read-only or has n
       () => postgres.start(),
       /^503 The database .* cannot be reached: /,
     );
+  for (const one of followers.slice(3, 5))
+    await one.waitForOutput('Waiting for the database: The database postgres://');
 
   await during(
     async () => proxy.cut(true),
@@ -121,12 +131,17 @@ test('a server waits for a database that restarts, stalls, is read-only or has n
   );
 
   const { pid } = server.child ?? {};
-  await succeeds(start('run', '--yes', '--', 'touch', done), ...followers.slice(0, 2));
-  followers[2]?.child.kill('SIGINT');
-  assert.equal((await followers[2]?.result)?.code, 130);
-  const log = followers[0]?.stdout.trim().split('\n') ?? [];
-  const expected = log.slice(0, -1).map((_, index) => `[0] line ${index + 1}`);
-  assert.deepEqual(log, [...expected, `[0] end ${expected.length}`]);
+  const watches = [watching, watchingDirectly];
+  await succeeds(start('run', '--yes', '--', 'touch', done), ...followers.filter((one) => !watches.includes(one)));
+  for (const watch of watches) {
+    watch?.child.kill('SIGINT');
+    assert.equal((await watch?.result)?.code, 130);
+  }
+  for (const follower of [followed, followedDirectly]) {
+    const log = follower?.stdout.trim().split('\n') ?? [];
+    const expected = log.slice(0, -1).map((_, index) => `[0] line ${index + 1}`);
+    assert.deepEqual(log, [...expected, `[0] end ${expected.length}`]);
+  }
   for (const id of created) await succeeds(start('wait', id));
   assert.deepEqual(readFileSync(ran, 'utf8').trim().split('\n').toSorted(), created.toSorted());
   assert.equal((await world.show(held)).attempts.length, 1);
