@@ -189,7 +189,7 @@ function hitsIn(path: string): readonly string[] {
 }
 
 function piecesOf(path: string, text: string): readonly Piece[] {
-  if (path.endsWith('.ts')) return codePieces(path, text);
+  if (/\.tsx?$/u.test(path)) return codePieces(path, text);
   if (path.endsWith('.md')) return markdownPieces(text);
   const isText = /(?:\.(?:py|sh|bash|yaml|yml|toml)|\/(?:run|up|down|Dockerfile))$/u.test(path);
   return isText ? [sample('prose', text)] : [];

@@ -1,5 +1,6 @@
 /**
- * Builds the command line into dist/bundle/ and the settings template dist/settings.json. No source folder may be
+ * Builds the command line into dist/bundle/, the dashboard into dist/dashboard/, and the settings template
+ * dist/settings.json. No source folder may be
  * called `bundle`, because `npx tsc` writes to dist/ too. A bundle, because type stripping and resolving hundreds of
  * files would dominate the time of a short command. CommonJS, because `import "node:http"` in an ES module loads Node's
  * whole fetch stack.
@@ -152,6 +153,21 @@ try {
         checks: { ineffectiveDynamicImport: false },
         output: { format: 'es', entryFileNames: 'index.js', codeSplitting: false },
       },
+    },
+  });
+  await build({
+    root: join(root, 'src/dashboard'),
+    configFile: false,
+    logLevel: 'warn',
+    base: './',
+    oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+    build: {
+      outDir: join(root, 'dist/dashboard'),
+      emptyOutDir: true,
+      target: 'es2022',
+      // The policy of the pages allows no script in an attribute or in the page.
+      modulePreload: { polyfill: false },
+      assetsInlineLimit: 0,
     },
   });
   const read = (path: string): string => readFileSync(join(root, path), 'utf8');

@@ -4704,6 +4704,7 @@ class Operations(Connection):
     def list(
         self,
         *,
+        ids: Optional[Sequence[str]] = None,
         user: Optional[UserName] = None,
         own: Optional[bool] = None,
         phases: Optional[Sequence[Phase]] = None,
@@ -4717,7 +4718,7 @@ class Operations(Connection):
         cursor: Optional[str] = None,
     ) -> JobList:
         """With a limit or a cursor one page, whose order does not change: no job comes twice, and none is left out that exists all the time."""
-        return self._json('GET', '/v1/jobs', query={'user': user, 'own': own, 'phases': phases, 'tag': tag, 'name': name, 'zone': zone, 'accelerator': accelerator, 'createdSince': created_since, 'all': all, 'limit': limit, 'cursor': cursor})
+        return self._json('GET', '/v1/jobs', query={'ids': ids, 'user': user, 'own': own, 'phases': phases, 'tag': tag, 'name': name, 'zone': zone, 'accelerator': accelerator, 'createdSince': created_since, 'all': all, 'limit': limit, 'cursor': cursor})
 
     def read_manifest(
         self,

@@ -66,6 +66,8 @@ import type { ZoneQuery, ZoneRow } from './zones.ts';
 export type Ref = string;
 
 export interface ListQuery {
+  /** Only these jobs, also finished ones. */
+  readonly ids?: readonly string[];
   /** The jobs of this owner. */
   readonly user?: UserName;
   /** The actor's own jobs. */

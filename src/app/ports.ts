@@ -156,6 +156,7 @@ export interface StoredOutcome {
 }
 
 export interface JobFilter {
+  readonly ids?: readonly number[];
   readonly name?: string;
   /** A glob such as `llama-*`: `*` matches any text, `?` one character, without regard to case. */
   readonly nameGlob?: string;

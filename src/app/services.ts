@@ -237,6 +237,14 @@ export interface ServerContexts {
   readonly machine: LoginMachine;
 }
 
+export interface DashboardService {
+  /** Without a code: for a browser that has a session. */
+  readonly url: string;
+  /** An address that begins a session, once. */
+  newAddress(): string;
+  close(): Promise<void>;
+}
+
 export interface Services {
   readonly io: Io;
   readonly home: string;
@@ -267,6 +275,8 @@ export interface Services {
   controller(): Promise<ControllerService>;
   /** Serves the HTTP API and runs the controller in the foreground; resolves with the exit code. Throws JobmanError. */
   serve(flags: ServerFlags): Promise<number>;
+  /** Serves the dashboard of this home at a port of 127.0.0.1; 0: a free one. Throws JobmanError. */
+  dashboard(port: number): Promise<DashboardService>;
   /** Backups of the home of this machine. */
   backups(): Promise<BackupService>;
   secretKeys(): Promise<SecretKeyService>;

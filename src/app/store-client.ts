@@ -744,10 +744,10 @@ async function listJobs(
 ): Promise<JobList> {
   const filter = {
     ...(owners === null ? {} : { owners }),
-    ...omitUndefined({ tag: query.tag, createdSince: query.createdSince }),
+    ...omitUndefined({ tag: query.tag, createdSince: query.createdSince, ids: query.ids?.map(Number) }),
     ...nameFilter(query.name),
   };
-  const { phases, zone, accelerator, limit, cursor, all = false } = query;
+  const { phases, zone, accelerator, limit, cursor, all = query.ids !== undefined } = query;
   const rowOf = (job: Job): JobRow => jobRow(job, now);
   if ([phases, zone, accelerator, limit, cursor].every((one) => one === undefined)) {
     const page = await store.listRows({ ...filter, maxFinished: all ? null : maxFinishedShown }, rowOf);

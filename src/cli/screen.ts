@@ -1,3 +1,4 @@
+import { phaseGlyphs } from '../app/format.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Io, Stream } from '../app/services.ts';
@@ -95,22 +96,8 @@ function plain(_style: Style, text: string): string {
   return text;
 }
 
-/** Neutral East Asian width: one cell in every terminal. The second glyph is for locales that are not UTF-8. */
-const glyphs: Readonly<Record<Phase, readonly [string, string]>> = {
-  queued: ['◌', '.'],
-  provisioning: ['◔', ':'],
-  setup: ['∙', '+'],
-  running: ['▸', '>'],
-  recovering: ['↻', '~'],
-  stopping: ['▪', '-'],
-  succeeded: ['✓', '='],
-  failed: ['✗', 'x'],
-  stopped: ['▫', '_'],
-  cancelled: ['▫', '_'],
-};
-
 export function glyph(screen: Pick<Screen, 'unicode'>, phase: Phase): string {
-  return glyphs[phase][screen.unicode ? 0 : 1];
+  return phaseGlyphs[phase][screen.unicode ? 0 : 1];
 }
 
 export function stylePhase(styler: Styler, phase: Phase, text: string): string {

@@ -26,6 +26,7 @@ import { createSenderReader, type Sender } from './sender.ts';
 import { createMetrics, metricsType, type MetricsParts } from './metrics.ts';
 import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
 import { addLoginRoutes, type LoginRoutes } from './login.ts';
+import { addPageRoutes, sessionToken, type PageRoutes } from './pages.ts';
 
 export interface AppParts {
   /** The user of a token; null for one that is unknown, expired or revoked. Asked for each request. */
@@ -46,6 +47,7 @@ export interface AppParts {
   /** Rejects if the database does not answer. */
   ready(): Promise<void>;
   readonly login: LoginRoutes;
+  readonly pages: PageRoutes;
   /** One line about a bug, with its stack. */
   reportBug(line: string): void;
   /** Aborted when the server stops: streams end, and the server is no longer ready. */
@@ -87,18 +89,8 @@ export function createApp(parts: AppParts): Hono<Env> {
     expected: (error) => expectedError(error, parts),
   });
 
-  const authenticate: MiddlewareHandler<Env> = async (context, next) => {
-    const [, token] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
-    const { address } = context.get('sender');
-    const find = (given: string) => parts.authenticate(given);
-    const actor = token === undefined ? null : await limits.authenticate(token, address, find);
-    if (actor === null || token === undefined) throw new NoToken(token !== undefined);
-    context.set('actor', actor);
-    context.set('token', token);
-    // Only for valid tokens: the version shows which known faults the server may have.
-    context.header(versionHeader, parts.metrics.version);
-    return next();
-  };
+  const { actorOf, authenticate } = createAuthentication(parts, limits);
+  addPageRoutes(app, parts.pages, async (token, sender) => void (await actorOf(token, sender)));
   app.use('/v1/*', authenticate);
   app.get('/metrics', authenticate, async (context) => {
     return context.body(await metrics.text(streams.countByPath()), 200, { 'content-type': metricsType });
@@ -184,6 +176,27 @@ export function createApp(parts: AppParts): Hono<Env> {
 
   parts.stopping.addEventListener('abort', () => metrics.close());
   return app;
+}
+
+/** By the token of a request, else by the session of a browser. */
+function createAuthentication(parts: AppParts, limits: ReturnType<typeof createLimits>) {
+  /** Throws JobmanError for a token that does not count. */
+  async function actorOf(token: string | undefined, { address }: Sender) {
+    const find = (given: string) => parts.authenticate(given);
+    const actor = token === undefined ? null : await limits.authenticate(token, address, find);
+    if (actor === null || token === undefined) throw new NoToken(token !== undefined);
+    return { actor, token };
+  }
+  const authenticate: MiddlewareHandler<Env> = async (context, next) => {
+    const [, sent] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
+    const { actor, token } = await actorOf(sent ?? sessionToken(context), context.get('sender'));
+    context.set('actor', actor);
+    context.set('token', token);
+    // Only for valid tokens: the version shows which known faults the server may have.
+    context.header(versionHeader, parts.metrics.version);
+    return next();
+  };
+  return { actorOf, authenticate };
 }
 
 /** Each stream ends when its token no longer counts, and when the server stops. */

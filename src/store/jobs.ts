@@ -252,6 +252,7 @@ async function readPage<Columns>(
 function matches(filter: JobFilter): Sql {
   const parts: Sql[] = [];
   if (filter.includeRemoved !== true) parts.push(sql`removed = 0`);
+  if (filter.ids !== undefined) parts.push(isOneOf(sql`number`, filter.ids));
   if (filter.name !== undefined) parts.push(sql`name = ${filter.name}`);
   if (filter.nameGlob !== undefined) parts.push(matchesGlob(sql`name`, filter.nameGlob));
   if (filter.owners !== undefined) parts.push(isOneOf(sql`owner`, filter.owners));

@@ -24,6 +24,11 @@ export function templateFile(entry: string): string | null {
   return candidates.find((candidate) => existsSync(candidate)) ?? null;
 }
 
+/** The built dashboard, for a browser. */
+export function dashboardFolder(entry: string): string {
+  return join(packageFolder(entry), 'dist/dashboard');
+}
+
 /** The database of a home: a server's, or the file `state.db`. Throws JobmanError for unreadable settings. */
 export function databaseOf({ io, home }: { readonly io: Pick<Io, 'env'>; readonly home: string }): DatabaseAddress {
   const url = databaseUrl(io.env, home);

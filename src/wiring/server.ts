@@ -10,7 +10,7 @@ import type { Actor } from '../core/model/user.ts';
 import { createAuthenticate, type TokenView } from '../app/tokens.ts';
 import { otherDatabaseError } from '../app/database-url.ts';
 import { JobmanError, exitCode, messageOf, usageError } from '../app/errors.ts';
-import { createMeter } from '../app/meter.ts';
+import { createMeter, type ReadableMeter } from '../app/meter.ts';
 import type { ControllerService, Io, ServerFlags, Services } from '../app/services.ts';
 import { settingsFile } from '../files/files.ts';
 import { isNetwork, resolveSettingPath, type ServerSettings } from '../app/settings.ts';
@@ -19,7 +19,8 @@ import { isLoopback } from '../http/client.ts';
 import { defaultLimits } from '../server/limits.ts';
 import { listen, type Listening, type ListenOptions } from '../server/serve.ts';
 import { createClientParts } from './client.ts';
-import { databaseOf } from './paths.ts';
+import { createPageFiles } from './pages.ts';
+import { dashboardFolder, databaseOf } from './paths.ts';
 import { secretKeys } from './secrets.ts';
 import { loadAllocation } from './worker-access.ts';
 import { createLogger, fingerprintOf, runningElsewhere } from './controller-process.ts';
@@ -57,26 +58,16 @@ export async function runServer(options: ServerOptions): Promise<number> {
   let server: Listening;
   try {
     server = await listen(address, {
+      ...apiParts({ io, clients, meter, reportBug: (line) => log.error(line) }),
       trustedProxies,
       limits: { ...defaultLimits, requestsPerSecond: settings.rate_limit },
       authenticate: async (token) =>
         createAuthenticate({ access: (await clients.parts()).access, now: () => io.now() })(token),
-      clientOf: async (actor) => clientFor(async () => actor, await clients.parts()),
-      async connectWorker(job, worker) {
-        const { store: current, workerRoutes } = await clients.parts();
-        return (await workerRoutes()).connect(await loadAllocation(current, job), worker);
-      },
-      labOf: async (actor) => clients.labOf(actor),
-      clustersOf: async (actor) => clients.clustersOf(actor),
-      ready: async () => (await clients.parts()).store.requireUsable(),
       login,
-      reportBug: (line) => log.error(line),
-      metrics: {
-        meter,
-        store: async () => (await clients.parts()).store,
-        now: () => io.now(),
-        version: io.version,
-        resourceUsage: () => io.resourceUsage(),
+      pages: {
+        files: createPageFiles(dashboardFolder(io.launcher.at(-1) ?? '')),
+        prefix: async () => pathOf((await login.url()) ?? '/'),
+        redeemCode: () => null,
       },
     });
   } catch (error) {
@@ -103,8 +94,44 @@ export async function runServer(options: ServerOptions): Promise<number> {
   }
 }
 
+type ServerClients = ReturnType<typeof createClients>;
+
+interface ApiOptions {
+  readonly io: Io;
+  readonly clients: ServerClients;
+  readonly meter: ReadableMeter;
+  readonly reportBug: (line: string) => void;
+}
+
+/** The parts of every server of the API, for a group or for one user. */
+export function apiParts({ io, clients, meter, reportBug }: ApiOptions) {
+  return {
+    clientOf: async (actor: Actor) => clientFor(async () => actor, await clients.parts()),
+    async connectWorker(job: string, worker: number) {
+      const { store, workerRoutes } = await clients.parts();
+      return (await workerRoutes()).connect(await loadAllocation(store, job), worker);
+    },
+    labOf: async (actor: Actor) => clients.labOf(actor),
+    clustersOf: async (actor: Actor) => clients.clustersOf(actor),
+    ready: async () => (await clients.parts()).store.requireUsable(),
+    reportBug,
+    metrics: {
+      meter,
+      store: async () => (await clients.parts()).store,
+      now: () => io.now(),
+      version: io.version,
+      resourceUsage: () => io.resourceUsage(),
+    },
+  };
+}
+
+/** Of an address, without a slash at its end. */
+function pathOf(url: string): string {
+  return new URL(url, 'http://localhost').pathname.replace(/\/+$/, '');
+}
+
 /** The parts of clients with the settings in the files. If these have a mistake, the former settings stay in force. */
-function createClients(openServices: () => Services, home: string, warn: (line: string) => void) {
+export function createClients(openServices: () => Services, home: string, warn: (line: string) => void) {
   let current = openServices();
   let opened = createClientParts(current);
   const { template, explicit } = current.settingsFiles();

@@ -107,6 +107,11 @@ export function createServices(io: Io): LabServices {
       });
     },
 
+    async dashboard(port) {
+      const { openDashboard } = await import('./dashboard.ts');
+      return openDashboard({ io, home, port, services, openServices: () => reopened() });
+    },
+
     secretKeys: () => import('./secret-keys.ts').then(({ createSecretKeyService }) => createSecretKeyService(services)),
 
     backups: () => import('./backup.ts').then(({ createBackupService }) => createBackupService({ io, home })),

@@ -1,4 +1,5 @@
 /** A client whose calls go over HTTP to a server on this machine, as those of another machine do. */
+import { emptyPages } from '../server/support/server.ts';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before } from 'node:test';
@@ -42,6 +43,7 @@ export function serveClients(bugs: string[] = []) {
         metrics: emptyMetrics(),
         limits: { ...defaultLimits, requestsPerSecond: 0 },
         login: { logins: async () => null, url: async () => null },
+        pages: emptyPages,
         reportBug: (line) => void bugs.push(line),
       },
     );

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
-test('lists each failed test with its file, and a file that failed itself', (t) => {
+test('lists each failed test with its file and its error, and a file that failed itself', (t) => {
   const { folder, env } = openWorld(t);
   const file = (name: string, text: string): void => writeFileSync(join(folder, name), text);
   const fails = "{ throw new Error('no'); }";
@@ -25,8 +25,8 @@ test('lists each failed test with its file, and a file that failed itself', (t) 
   assert.equal(status, 1);
   const lines = stdout.trim().split('\n').toSorted();
   assert.deepEqual(lines, [
-    'one.test.mjs: bad',
-    'three.test.mjs: held',
-    `two.test.mjs: ${join(folder, 'two.test.mjs')}`,
+    'one.test.mjs: bad: no',
+    'three.test.mjs: held: no',
+    `two.test.mjs: ${join(folder, 'two.test.mjs')}: no`,
   ]);
 });

@@ -438,6 +438,12 @@ export const serverFlags = {
   ),
 };
 
+export const dashboardFlags = {
+  port: valueFlag('Port at 127.0.0.1; default: a free one', 'port', parseCount),
+  noBrowser: boolFlag('Only print the address'),
+};
+export type DashboardFlags = FlagValues<typeof dashboardFlags>;
+
 export const backupFlags = {
   withSecrets: boolFlag("Include stored secrets and jobman's SSH key, in clear text"),
 };

@@ -22,6 +22,7 @@ import {
   restoreFlags,
   secretFlags,
   secretEncryptFlags,
+  dashboardFlags,
   serverFlags,
 } from './flags.ts';
 
@@ -333,6 +334,21 @@ export const setup = grouped('Setup', [
     ],
     flags: serverFlags,
     load: async () => (await import('../commands/server.ts')).server,
+  }),
+  command({
+    names: ['dashboard'],
+    summary: 'Show the jobs in a browser',
+    usage: '[--port port] [--no-browser]',
+    about:
+      'Serves pages for one browser of this machine, without a server of a group, until Ctrl-C. The address that it prints opens ' +
+      'one browser, once, because it is a login. From another machine: ssh -L 7421:127.0.0.1:7421 HOST, and --port 7421. ' +
+      'If the commands use a server, its pages open instead; see docs/dashboard.md.',
+    examples: [
+      ['jobman dashboard', 'open the pages in a browser'],
+      ['jobman dashboard --port 7421 --no-browser', 'for a browser that reaches this machine over SSH'],
+    ],
+    flags: dashboardFlags,
+    load: async () => (await import('../commands/dashboard.ts')).dashboard,
   }),
   command({
     names: ['controller status'],

@@ -423,6 +423,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     server: async () => null,
     useServer: () => undefined,
     contexts: unavailable('contexts'),
+    dashboard: unavailable('dashboard'),
     serve: unavailable('server'),
     backups: unavailable('backups'),
     secretKeys: async () => ({

@@ -1,5 +1,6 @@
 // A server with a lab for tests of the `tpu` command, which are to pass over HTTP too.
 
+import { emptyPages } from '../../server/support/server.ts';
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import type { Client } from '../../../src/app/client.ts';
@@ -43,6 +44,7 @@ export async function serveLab(
       metrics: emptyMetrics(),
       limits: { ...defaultLimits, requestsPerSecond: 0 },
       login: { logins: async () => null, url: async () => null },
+      pages: emptyPages,
       reportBug: (line) => assert.fail(line),
     },
   );

@@ -8,6 +8,7 @@ import { createServerClient } from '../../../src/http-client/client.ts';
 import type { AppParts } from '../../../src/server/app.ts';
 import type { MetricsParts } from '../../../src/server/metrics.ts';
 import { defaultLimits } from '../../../src/server/limits.ts';
+import type { PageRoutes } from '../../../src/server/pages.ts';
 import { listen, type Listening } from '../../../src/server/serve.ts';
 
 export const token = 'token-of-ada';
@@ -22,6 +23,13 @@ export const emptyMetrics = (): MetricsParts => ({
   version: '0',
   resourceUsage: () => ({ residentBytes: 1, heapBytes: 1, cpuSeconds: 0.5 }),
 });
+
+/** A dashboard of one page without scripts. */
+export const emptyPages: PageRoutes = {
+  files: async () => ({ html: '<!doctype html><title>jobman</title>', assets: new Map() }),
+  prefix: async () => '',
+  redeemCode: () => null,
+};
 
 /** `token-of-NAME` is the token of that user. */
 export async function openServer(
@@ -48,6 +56,7 @@ export async function openServer(
       metrics: emptyMetrics(),
       limits: { ...defaultLimits, requestsPerSecond: 0 },
       login: { logins: async () => null, url: async () => null },
+      pages: emptyPages,
       reportBug: (line) => void bugs.push(line),
       ...own,
     },

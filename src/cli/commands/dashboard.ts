@@ -1,0 +1,30 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Cli } from '../context.ts';
+import { abortOnSignal } from '../interrupt.ts';
+import type { DashboardFlags } from '../table/flags.ts';
+
+/** Of a server in use, its own pages; else those of this process, until a signal. */
+export async function dashboard(cli: Cli, flags: DashboardFlags): Promise<number> {
+  const { services, io } = cli;
+  const { machine } = await services.contexts();
+  const wantsBrowser = flags.noBrowser !== true && io.stdout.isTerminal && machine.hasBrowser;
+  const server = await services.server();
+  if (server !== null) {
+    const page = `${server.url}/jobs`;
+    if (wantsBrowser) await machine.openBrowser(page);
+    io.stdout.write(`The dashboard of the server is at ${page}\n`);
+    return 0;
+  }
+  const own = await services.dashboard(flags.port ?? 0);
+  const { signal, release } = abortOnSignal(cli);
+  try {
+    io.stdout.write(`The dashboard is at ${own.newAddress()}\n`);
+    cli.printStderr('The address opens one browser, once. The dashboard ends with Ctrl-C; the jobs continue.');
+    if (wantsBrowser) await machine.openBrowser(own.newAddress());
+    await sleep(2 ** 31 - 1, undefined, { signal }).catch(() => undefined);
+    return 0;
+  } finally {
+    release();
+    await own.close();
+  }
+}

@@ -1,0 +1,149 @@
+// The Client of the server that sent this page. Each method is its row in the table of routes.
+
+import { decodeEvent, decodeLogPart, versionHeader } from '../api/wire.ts';
+import { parseEvents } from '../api/events.ts';
+import { fromProblem, problemType } from '../api/problem.ts';
+import { encodeArguments, readRows, type More, type Values } from '../api/request.ts';
+import { answerTypes, apiRoutes, type Operation, type Route } from '../api/routes.ts';
+import type { Client } from '../app/client.ts';
+import type { ClusterClient } from '../app/cluster/cluster-client.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { LabClient } from '../lab/lab-client.ts';
+import { version } from '../version.ts';
+import { serverPath } from './location.ts';
+
+export interface PageClient extends Pick<Client, Operation> {
+  readonly lab: LabClient;
+  readonly cluster: ClusterClient;
+}
+
+export interface Opened {
+  readonly bytes: AsyncIterable<Uint8Array>;
+  /** The server's clock at the answer, in whole seconds; null without it. */
+  readonly serverTime: number | null;
+}
+
+/** `onLoggedOut`: the server does not accept the session, or there is none. */
+export function createPageClient(onLoggedOut: () => void): PageClient & {
+  /** The body of a stream. Throws JobmanError. */
+  open(route: Route, values: Values, signal: AbortSignal): Promise<Opened>;
+} {
+  async function send(route: Route, values: Values, more: More = {}, signal?: AbortSignal): Promise<Response> {
+    const { path, body, type } = encodeArguments(route, values, more);
+    const response = await fetchOf(path, {
+      method: route.method,
+      headers: {
+        accept: `${answerTypes[route.answer]}, ${problemType}`,
+        [versionHeader]: version,
+        ...(type === undefined ? {} : { 'content-type': type }),
+      },
+      ...(body === undefined ? {} : { body: body as BodyInit }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    if (response.status === 401) onLoggedOut();
+    if (!response.ok) throw await failureOf(response);
+    if (response.status !== 204 && response.headers.get('content-type')?.startsWith(answerTypes[route.answer]) !== true)
+      throw foreignAnswer(response);
+    return response;
+  }
+
+  async function call(route: Route, values: Values, more?: More): Promise<unknown> {
+    const response = await send(route, values, more);
+    if (response.status === 204) return undefined;
+    if (route.answer === 'json' || route.answer === 'rows') return response.json();
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    return route.answer === 'bytes' ? bytes : decodeLogPart(Object.fromEntries(response.headers), bytes);
+  }
+
+  async function open(route: Route, values: Values, signal: AbortSignal): Promise<Opened> {
+    const { body, headers } = await send(route, values, {}, signal);
+    if (body === null) throw brokenStream();
+    const time = Date.parse(headers.get('date') ?? '');
+    return { bytes: chunksOf(body), serverTime: Number.isNaN(time) ? null : time };
+  }
+
+  /** The values of one answer. The connection is closed when the reader leaves. */
+  async function* read(route: Route, values: Values): AsyncGenerator<unknown, void> {
+    const over = new AbortController();
+    try {
+      const { bytes } = await open(route, values, over.signal);
+      if (route.answer === 'chunks') yield* bytes;
+      else yield* valuesOf(bytes);
+    } finally {
+      over.abort();
+    }
+  }
+
+  const methods = apiRoutes.map(([operation, route]) => {
+    const method = (...values: Values): unknown => {
+      if (route.answer === 'events' || route.answer === 'chunks') return read(route, values);
+      if (route.answer === 'rows') return readRows((more) => call(route, values, more), route, values);
+      return call(route, values);
+    };
+    return [operation, method] as const;
+  });
+  const of = (family?: 'lab' | 'cluster') =>
+    Object.fromEntries(
+      methods.flatMap(([name, method]) => {
+        const [own = '', ofFamily] = name.split('.').toReversed();
+        return ofFamily === family ? [[own, method]] : [];
+      }),
+    ) as unknown;
+  // Each method has the parameters and the answer that the table has for it.
+  return {
+    ...(of() as Pick<Client, Operation>),
+    lab: of('lab') as LabClient,
+    cluster: of('cluster') as ClusterClient,
+    open,
+  };
+}
+
+/** Throws JobmanError. */
+async function* valuesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<unknown, void> {
+  for await (const { kind, data } of parseEvents(bytes)) {
+    if (kind === 'end') return;
+    const value = decodeEvent(data);
+    if (kind !== 'message') throw fromProblem(value) ?? brokenStream();
+    yield value;
+  }
+  throw brokenStream();
+}
+
+/** A request to this server. Throws JobmanError without an answer. */
+export async function fetchOf(path: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(serverPath(path), { ...init, credentials: 'same-origin', cache: 'no-store' });
+  } catch (error) {
+    if (init.signal?.aborted === true) throw error;
+    throw new JobmanError('The server does not answer.', exitCode.unreachable, [], { cause: error });
+  }
+}
+
+/** The error of an answer that is not a success. */
+export async function failureOf(response: Response): Promise<JobmanError> {
+  if (response.headers.get('content-type')?.startsWith(problemType) !== true) return foreignAnswer(response);
+  return fromProblem(await response.json()) ?? foreignAnswer(response);
+}
+
+/** Such as that of a proxy that cannot reach the server. */
+function foreignAnswer({ status }: Response): JobmanError {
+  return new JobmanError(`The server does not answer like jobman: status ${status}.`, exitCode.unreachable);
+}
+
+function brokenStream(): JobmanError {
+  return new JobmanError('The connection to the server ended early.', exitCode.unreachable);
+}
+
+/** Safari has no iteration of streams. */
+async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}

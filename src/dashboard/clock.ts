@@ -1,0 +1,17 @@
+// The time that ages on the page are counted to: the server's, because events have its times.
+
+import { signal } from '@preact/signals';
+import { second, type Instant } from '../core/model/time.ts';
+import { serverNow } from './live.ts';
+
+export const now = signal<Instant>(Date.now());
+
+/** Moves `now` every second while the page is visible. */
+export function startClock(): void {
+  const tick = (): void => {
+    if (document.visibilityState === 'visible') now.value = serverNow();
+  };
+  setInterval(tick, second);
+  document.addEventListener('visibilitychange', tick);
+  tick();
+}

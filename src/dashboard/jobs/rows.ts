@@ -1,0 +1,112 @@
+// The rows of all jobs that the user may see, kept up to date by the stream of changes.
+
+import { signal } from '@preact/signals';
+import type { JobRow } from '../../app/client.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { onChange } from '../live.ts';
+import { client, linesOf } from '../session.ts';
+
+export interface JobRows {
+  /** By id. The same object as long as the row has not changed. */
+  readonly rows: ReadonlyMap<string, JobRow>;
+  /** False while more are read. */
+  readonly isComplete: boolean;
+  /** The error of the newest read, with its hints; null if it succeeded. The rows are then those of an earlier read. */
+  readonly failure: readonly string[] | null;
+}
+
+export const jobRows = signal<JobRows | null>(null);
+
+/** The first page is drawn at once; later ones have as many rows as an answer may have. */
+const firstPage = 100;
+const nextPages = 1000;
+/** Changed rows are read together. */
+const batchTime: Duration = second / 4;
+const batchSize = 200;
+/** Texts such as "no capacity for 9m" change without an event. */
+const refreshTime: Duration = 15 * second;
+const maxPause: Duration = 15 * second;
+
+/** Keeps the rows until the returned function is called. `visible`: the ids that the page shows. */
+export function followRows(visible: () => readonly string[]): () => void {
+  const changed = new Set<string>();
+  let isOver = false;
+  let reading: Promise<void> | null = null;
+  let generation = 0;
+  let failures = 0;
+  let pausedUntil = 0;
+
+  async function readAll(): Promise<void> {
+    generation += 1;
+    const own = generation;
+    const isOld = (): boolean => isOver || own !== generation;
+    const rows = new Map<string, JobRow>();
+    try {
+      for (let cursor: string | undefined, limit = firstPage; ; limit = nextPages) {
+        const list = await client.list({ all: true, limit, ...(cursor === undefined ? {} : { cursor }) });
+        if (isOld()) return;
+        for (const row of list.rows) rows.set(row.id, row);
+        cursor = list.next;
+        // The rows of before stay until the new ones are complete.
+        const before = jobRows.peek();
+        const isFirst = before === null || !before.isComplete;
+        if (cursor === undefined || isFirst)
+          jobRows.value = { rows: new Map(rows), isComplete: cursor === undefined, failure: null };
+        if (cursor === undefined) return;
+      }
+    } catch (error) {
+      if (!isOld()) fail(error);
+    }
+  }
+
+  function fail(error: unknown): void {
+    const before = jobRows.peek();
+    jobRows.value = {
+      rows: before?.rows ?? new Map(),
+      isComplete: before?.isComplete ?? false,
+      failure: linesOf(error),
+    };
+  }
+
+  async function readChanged(): Promise<void> {
+    const ids = [...changed].slice(0, batchSize);
+    for (const id of ids) changed.delete(id);
+    try {
+      const { rows } = await client.list({ ids });
+      const before = jobRows.peek();
+      if (isOver || before === null) return;
+      const next = new Map(before.rows);
+      // A job that is not in the answer was deleted.
+      for (const id of ids) if (!rows.some((row) => row.id === id)) next.delete(id);
+      for (const row of rows) next.set(row.id, row);
+      jobRows.value = { ...before, rows: next, failure: null };
+      failures = 0;
+    } catch (error) {
+      for (const id of ids) changed.add(id);
+      failures += 1;
+      pausedUntil = performance.now() + Math.min(second * 2 ** failures, maxPause);
+      fail(error);
+    }
+  }
+
+  const leave = onChange(
+    (change) => {
+      if (change.kind === 'event') changed.add(change.job);
+    },
+    () => void readAll(),
+  );
+  const batches = setInterval(() => {
+    if (changed.size === 0 || reading !== null || jobRows.peek() === null || performance.now() < pausedUntil) return;
+    reading = readChanged().finally(() => (reading = null));
+  }, batchTime);
+  const refreshes = setInterval(() => {
+    if (document.visibilityState === 'visible') for (const id of visible()) changed.add(id);
+  }, refreshTime);
+  void readAll();
+  return () => {
+    isOver = true;
+    leave();
+    clearInterval(batches);
+    clearInterval(refreshes);
+  };
+}

@@ -1,0 +1,151 @@
+// The stream of changes: one for the page, which everything that it shows shares. It continues after its cursor.
+
+import { effect, signal } from '@preact/signals';
+import { parseEvents } from '../api/events.ts';
+import { fromProblem } from '../api/problem.ts';
+import { routes } from '../api/routes.ts';
+import { decodeEvent } from '../api/wire.ts';
+import type { Change, Cursor } from '../app/client.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { second, type Duration } from '../core/model/time.ts';
+import { client, session } from './session.ts';
+
+/**
+ * `live`: changes arrive as they happen. `silent`: not even the sign of life has come, which the server sends every 15
+ * seconds. `offline`: there is no connection; the page tries again. Times are those of `performance.now()`.
+ */
+export type LiveState =
+  | { readonly kind: 'starting' }
+  | { readonly kind: 'live' }
+  | { readonly kind: 'silent'; readonly since: Duration }
+  | { readonly kind: 'offline'; readonly since: Duration; readonly nextTryAt: Duration };
+
+export const live = signal<LiveState>({ kind: 'starting' });
+
+type Listener = (change: Change) => void;
+
+const listeners = new Set<Listener>();
+const restarts = new Set<() => void>();
+const silentAfter: Duration = 20 * second;
+const deadAfter: Duration = 40 * second;
+const firstDelay: Duration = second / 2;
+const maxDelay: Duration = 15 * second;
+
+let cursor: Cursor | null = null;
+/** The server's clock minus this browser's; 0 until it is known. */
+let clockOffset: Duration = 0;
+let lastSignAt = 0;
+let stream: AbortController | undefined;
+
+/** Calls back with each change, until the returned function is called. `onRestart`: changes may be missing; read all again. */
+export function onChange(listener: Listener, onRestart: () => void = () => undefined): () => void {
+  listeners.add(listener);
+  restarts.add(onRestart);
+  return () => {
+    listeners.delete(listener);
+    restarts.delete(onRestart);
+  };
+}
+
+/** Runs as long as there is a session. */
+export function followChanges(): void {
+  effect(() => {
+    if (session.value.kind !== 'open') return;
+    const over = new AbortController();
+    void run(over.signal);
+    return () => over.abort();
+  });
+  setInterval(watch, second);
+  // A tab that slept has an old connection, which may be dead.
+  document.addEventListener('visibilitychange', () => {
+    if (document.visibilityState === 'visible') watch();
+  });
+  window.addEventListener('online', () => retryNow());
+}
+
+/** Ends the pause before the next try. */
+export let retryNow: () => void = () => undefined;
+
+/** The server's time now, as far as it is known. */
+export function serverNow(): number {
+  return Date.now() + clockOffset;
+}
+
+async function run(over: AbortSignal): Promise<void> {
+  for (let failures = 0; !over.aborted; failures += 1) {
+    try {
+      await read(over, () => (failures = 0));
+    } catch (error) {
+      if (over.aborted) return;
+      // Such as a cursor of a database that was restored.
+      if (error instanceof JobmanError && error.code === exitCode.usage) restart();
+      await pauseAfter(failures, over);
+    }
+  }
+}
+
+async function pauseAfter(failures: number, over: AbortSignal): Promise<void> {
+  const now = performance.now();
+  const pause = Math.min(firstDelay * 2 ** failures, maxDelay);
+  const state = live.peek();
+  live.value = { kind: 'offline', since: 'since' in state ? state.since : now, nextTryAt: now + pause };
+  await new Promise<void>((resolve) => {
+    retryNow = resolve;
+    over.addEventListener('abort', () => resolve());
+    setTimeout(resolve, pause);
+  });
+}
+
+async function read(over: AbortSignal, onBegin: () => void): Promise<void> {
+  const own = new AbortController();
+  const leave = (): void => own.abort();
+  over.addEventListener('abort', leave);
+  stream = own;
+  try {
+    const { bytes, serverTime } = await client.open(routes.changesSince, [cursor, null], own.signal);
+    // The header has whole seconds.
+    const offset = (serverTime ?? Date.now()) - Date.now();
+    clockOffset = Math.abs(offset) < 2 * second ? 0 : offset;
+    onBegin();
+    const isFirst = cursor === null;
+    sign();
+    // The first change has the first cursor, and what happened before it is only in what the page reads now.
+    if (isFirst) restart();
+    for await (const { kind, data, id } of parseEvents(noting(bytes))) {
+      const value = decodeEvent(data);
+      if (kind === 'problem') throw fromProblem(value) ?? new Error('an unknown problem');
+      if (kind !== 'message') return;
+      cursor = id ?? cursor;
+      for (const listener of listeners) listener(value as Change);
+    }
+  } finally {
+    over.removeEventListener('abort', leave);
+    own.abort();
+  }
+}
+
+function restart(): void {
+  cursor = null;
+  for (const one of restarts) one();
+}
+
+/** Any bytes are a sign of life, also a comment. */
+async function* noting(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+  for await (const chunk of bytes) {
+    sign();
+    yield chunk;
+  }
+}
+
+function sign(): void {
+  lastSignAt = performance.now();
+  if (live.peek().kind !== 'live') live.value = { kind: 'live' };
+}
+
+function watch(): void {
+  const { kind } = live.peek();
+  if (kind !== 'live' && kind !== 'silent') return;
+  const silence = performance.now() - lastSignAt;
+  if (silence > silentAfter && kind === 'live') live.value = { kind: 'silent', since: lastSignAt };
+  if (silence > deadAfter) stream?.abort();
+}

@@ -1,0 +1,74 @@
+// The address of the page. It holds the whole state that a link should show: the page, its object and its filters.
+
+import { signal } from '@preact/signals';
+
+/** The path of this server, with a slash at its end; this file is in its folder `assets`. */
+const root = import.meta.url.startsWith('http') ? new URL(/* @vite-ignore */ '..', import.meta.url).pathname : '/';
+
+export interface Address {
+  /** The segments of the path below the server, decoded: `['jobs', '000042']`. */
+  readonly path: readonly string[];
+  readonly query: URLSearchParams;
+}
+
+export const address = signal<Address>(readAddress());
+
+/** The path of a page or an operation in this browser. */
+export function serverPath(path: string): string {
+  return root + path.replace(/^\//, '');
+}
+
+/** `href` of a link to a page: `pageHref(['jobs', '000042'])`. Null and empty values are left out. */
+export function pageHref(path: readonly string[], query: Readonly<Record<string, string | null>> = {}): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => (entry[1] ?? '') !== '');
+  const text = new URLSearchParams(given).toString();
+  return serverPath(path.map(encodeURIComponent).join('/')) + (text === '' ? '' : `?${text}`);
+}
+
+/** Shows another page. */
+export function goTo(href: string): void {
+  history.pushState(null, '', href);
+  address.value = readAddress();
+  window.scrollTo(0, 0);
+}
+
+/** Changes parameters of this page, without a new entry in the history. Null removes one. */
+export function changeQuery(changes: Readonly<Record<string, string | null>>): void {
+  const { path, query } = address.peek();
+  const next = { ...Object.fromEntries(query), ...changes };
+  history.replaceState(null, '', pageHref(path, next));
+  address.value = readAddress();
+}
+
+/** Follows links of this page without loading it again, and the buttons of the browser. */
+export function followLinks(): void {
+  window.addEventListener('popstate', () => (address.value = readAddress()));
+  document.addEventListener('click', (event) => {
+    const link = event.target instanceof Element ? event.target.closest('a') : null;
+    const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+    if (link === null || !isPlain || event.defaultPrevented || link.target !== '' || link.hasAttribute('download'))
+      return;
+    if (link.origin !== location.origin || !link.pathname.startsWith(root)) return;
+    if (link.getAttribute('href')?.startsWith('#') === true) return;
+    event.preventDefault();
+    goTo(link.href);
+  });
+}
+
+function readAddress(): Address {
+  if (typeof location === 'undefined') return { path: [], query: new URLSearchParams() };
+  const path = location.pathname
+    .slice(root.length)
+    .split('/')
+    .filter((segment) => segment !== '')
+    .map(decode);
+  return { path, query: new URLSearchParams(location.search) };
+}
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}

@@ -1,0 +1,49 @@
+// The login. It covers the page and removes nothing from it, so that what a person has typed there is still there afterwards.
+
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { Command } from './parts/command.tsx';
+import { Dialog } from './parts/dialog.tsx';
+import { Failure } from './parts/messages.tsx';
+import { linesOf, logIn } from './session.ts';
+
+export function Login({ hadOne }: { readonly hadOne: boolean }) {
+  const token = useSignal('');
+  const failure = useSignal<readonly string[] | null>(null);
+  const isBusy = useSignal(false);
+  const enter = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    isBusy.value = true;
+    failure.value = null;
+    await logIn(token.value.trim()).catch((error: unknown) => (failure.value = linesOf(error)));
+    isBusy.value = false;
+  };
+  useEffect(() => {
+    document.title = 'Log in · jobman';
+  }, []);
+  return (
+    <Dialog title="Log in" onClose={null}>
+      {hadOne && <p>Your session has ended. Nothing that you typed is lost.</p>}
+      <form onSubmit={(event) => void enter(event)}>
+        <label>
+          Token
+          <input
+            type="password"
+            name="token"
+            autocomplete="current-password"
+            required
+            autofocus
+            value={token.value}
+            onInput={(event) => (token.value = event.currentTarget.value)}
+          />
+        </label>
+        <button class="primary" disabled={isBusy.value}>
+          Log in
+        </button>
+      </form>
+      {failure.value !== null && <Failure lines={failure.value} retry={null} />}
+      <p class="quiet">An admin creates a token for you, and you can create more:</p>
+      <Command text="jobman token create" />
+    </Dialog>
+  );
+}

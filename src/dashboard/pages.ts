@@ -1,0 +1,26 @@
+// The pages: the first segment of their address, their name, their key, and their code, which is loaded when they are opened.
+
+import type { ComponentType } from 'preact';
+
+export interface Page {
+  readonly path: string;
+  readonly title: string;
+  /** Opens the page after `g`. */
+  readonly key: string;
+  readonly load: Load;
+  /** The page of one object: `/jobs/000042`. */
+  readonly loadOne?: Load;
+}
+
+type Load = () => Promise<ComponentType>;
+
+/** In the order of the menu. */
+export const pages: readonly Page[] = [
+  {
+    path: 'jobs',
+    title: 'Jobs',
+    key: 'j',
+    load: async () => (await import('./jobs/page.tsx')).JobsPage,
+    loadOne: async () => (await import('./job/page.tsx')).JobPage,
+  },
+];

@@ -1,0 +1,11 @@
+import { formatStatus, phaseGlyphs } from '../../app/format.ts';
+import type { JobRow } from '../../app/client.ts';
+
+/** The sign of the phase and its name. */
+export function PhaseLabel({ row }: { readonly row: Pick<JobRow, 'phase' | 'heldCapacity'> }) {
+  return (
+    <span class={`phase phase-${row.phase}`}>
+      <span aria-hidden="true">{phaseGlyphs[row.phase][0]}</span> {formatStatus(row)}
+    </span>
+  );
+}

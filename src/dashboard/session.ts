@@ -1,0 +1,62 @@
+// The session of this browser: the user, and the client that acts for them.
+
+import { signal } from '@preact/signals';
+import { versionHeader } from '../api/wire.ts';
+import { JobmanError, messageOf } from '../app/errors.ts';
+import type { Actor } from '../core/model/user.ts';
+import { version } from '../version.ts';
+import { createPageClient, failureOf, fetchOf } from './client.ts';
+
+/**
+ * `starting`: not known yet. `none`: the page asks for a login; what it showed stays below, so that nothing typed is lost.
+ * `failed`: the server did not answer.
+ */
+export type Session =
+  | { readonly kind: 'starting' }
+  | { readonly kind: 'none'; readonly hadOne: boolean }
+  | { readonly kind: 'open'; readonly actor: Actor }
+  | { readonly kind: 'failed'; readonly message: string };
+
+export const session = signal<Session>({ kind: 'starting' });
+
+export const client = createPageClient(() => {
+  const { kind } = session.peek();
+  if (kind !== 'none') session.value = { kind: 'none', hadOne: kind === 'open' };
+});
+
+/** The user; null without a session. */
+export function actorOf(current: Session): Actor | null {
+  return current.kind === 'open' ? current.actor : null;
+}
+
+/** Asks the server for the user. Never rejects. */
+export async function startSession(): Promise<void> {
+  try {
+    session.value = { kind: 'open', actor: await client.whoAmI() };
+  } catch (error) {
+    if (session.peek().kind !== 'none') session.value = { kind: 'failed', message: messageOf(error) };
+  }
+}
+
+/** Throws JobmanError. */
+export async function logIn(token: string): Promise<void> {
+  const response = await fetchOf('/session', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', [versionHeader]: version },
+    body: JSON.stringify({ token }),
+  });
+  if (!response.ok) throw await failureOf(response);
+  await startSession();
+}
+
+/** Throws JobmanError. */
+export async function logOut(): Promise<void> {
+  const response = await fetchOf('/session', { method: 'DELETE', headers: { [versionHeader]: version } });
+  if (!response.ok) throw await failureOf(response);
+  session.value = { kind: 'none', hadOne: false };
+}
+
+/** The message of an error with its hints. */
+export function linesOf(error: unknown): readonly string[] {
+  return [messageOf(error), ...(error instanceof JobmanError ? error.lines : [])];
+}

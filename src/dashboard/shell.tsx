@@ -1,0 +1,157 @@
+// The frame of every page: the menu, the state of the connection, the login, and the list of keys.
+
+import { useSignal } from '@preact/signals';
+import type { ComponentType } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { formatAge } from '../app/format.ts';
+import { now } from './clock.ts';
+import { keysEnabled, enableKeys, keyTable, useKeys } from './keys.ts';
+import { live, retryNow } from './live.ts';
+import { address, goTo, pageHref } from './location.ts';
+import { Login } from './login.tsx';
+import { pages, type Page } from './pages.ts';
+import { Dialog } from './parts/dialog.tsx';
+import { Failure } from './parts/messages.tsx';
+import { actorOf, linesOf, logOut, session, startSession } from './session.ts';
+import { colours, nextColours } from './colours.ts';
+
+export function Shell() {
+  const showsKeys = useSignal(false);
+  const current = pages.find(({ path }) => path === address.value.path[0]);
+  useEffect(() => {
+    document.title =
+      current === undefined ? 'jobman' : `${[...address.value.path.slice(1), current.title].join(' · ')} · jobman`;
+  });
+  useKeys(
+    [
+      { key: '?', summary: 'Show the keys', act: () => (showsKeys.value = true) },
+      ...pages.map(({ path, title, key }) => ({
+        key: `g ${key}`,
+        summary: `Go to ${title}`,
+        act: () => goTo(pageHref([path])),
+      })),
+    ],
+    [],
+  );
+  const { kind } = session.value;
+  return (
+    <>
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <header class="top">
+        <a class="brand" href={pageHref(['jobs'])}>
+          jobman
+        </a>
+        <nav aria-label="Pages">
+          {pages.map(({ path, title }) => (
+            <a key={path} href={pageHref([path])} aria-current={path === current?.path ? 'page' : undefined}>
+              {title}
+            </a>
+          ))}
+        </nav>
+        <Connection />
+        <Account onKeys={() => (showsKeys.value = true)} />
+      </header>
+      <main id="content" tabIndex={-1}>
+        {kind === 'failed' && session.value.kind === 'failed' && (
+          <Failure lines={[session.value.message]} retry={() => void startSession()} />
+        )}
+        {(kind === 'open' || (kind === 'none' && session.value.kind === 'none' && session.value.hadOne)) && (
+          <Content page={current} />
+        )}
+      </main>
+      {session.value.kind === 'none' && <Login hadOne={session.value.hadOne} />}
+      {showsKeys.value && <Keys onClose={() => (showsKeys.value = false)} />}
+    </>
+  );
+}
+
+/** The page, whose code is loaded once. */
+function Content({ page }: { readonly page: Page | undefined }) {
+  const isOne = address.value.path.length > 1;
+  const loaded = useSignal<{ readonly load: unknown; readonly Component: ComponentType } | null>(null);
+  const failure = useSignal<readonly string[] | null>(null);
+  const load = isOne ? page?.loadOne : page?.load;
+  const start = (): void => {
+    failure.value = null;
+    load?.().then(
+      (Component) => (loaded.value = { load, Component }),
+      // Such as the files of an older version, after an upgrade of the server.
+      (error: unknown) => (failure.value = [...linesOf(error), 'If this stays so, load the page again.']),
+    );
+  };
+  useEffect(start, [load]);
+  if (load === undefined) return <Failure lines={[`There is no page at ${location.pathname}.`]} retry={null} />;
+  if (failure.value !== null) return <Failure lines={failure.value} retry={start} />;
+  if (loaded.value?.load !== load) return null;
+  const { Component } = loaded.value;
+  return <Component />;
+}
+
+function Connection() {
+  const state = live.value;
+  if (state.kind === 'starting') return <span class="chip">connecting</span>;
+  if (state.kind === 'live')
+    return (
+      <span class="chip chip-live" role="status">
+        live
+      </span>
+    );
+  // Read, so that the text counts on.
+  void now.value;
+  const age = formatAge(performance.now() - state.since);
+  if (state.kind === 'silent')
+    return (
+      <span class="chip chip-late" role="status">
+        {age} behind
+      </span>
+    );
+  return (
+    <button class="chip chip-offline" onClick={() => retryNow()} title="Try again now">
+      offline for {age}
+    </button>
+  );
+}
+
+function Account({ onKeys }: { readonly onKeys: () => void }) {
+  const actor = actorOf(session.value);
+  return (
+    <details class="menu">
+      <summary>{actor?.user ?? 'Menu'}</summary>
+      <div class="menu-items">
+        {actor !== null && <p class="quiet">Role {actor.role}</p>}
+        <button onClick={() => (colours.value = nextColours(colours.value))}>Colours: {colours.value}</button>
+        <button onClick={onKeys}>Keys</button>
+        {actor !== null && <button onClick={() => void logOut()}>Log out</button>}
+      </div>
+    </details>
+  );
+}
+
+function Keys({ onClose }: { readonly onClose: () => void }) {
+  return (
+    <Dialog title="Keys" onClose={onClose}>
+      <label class="switch">
+        <input
+          type="checkbox"
+          checked={keysEnabled.value}
+          onChange={(event) => enableKeys(event.currentTarget.checked)}
+        />
+        Single keys act
+      </label>
+      <dl class="keys">
+        {keyTable.value.map(({ key, summary }) => (
+          <div key={key}>
+            <dt>
+              {key.split(' ').map((one) => (
+                <kbd key={one}>{one}</kbd>
+              ))}
+            </dt>
+            <dd>{summary}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

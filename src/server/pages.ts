@@ -1,0 +1,150 @@
+// The dashboard: its files, and the session of a browser. A session is a token in a cookie that no script can read.
+
+import type { Context, Hono } from 'hono';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import { versionHeader } from '../api/wire.ts';
+import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { day, second } from '../core/model/time.ts';
+import { readBody } from './body.ts';
+import type { Env } from './app.ts';
+import type { Sender } from './sender.ts';
+
+/** The built dashboard. */
+export interface PageFiles {
+  /** Of each page. Links to files begin with `./assets/`. */
+  readonly html: string;
+  /** By name. Each name has a hash of its content. */
+  readonly assets: ReadonlyMap<string, PageAsset>;
+}
+
+export interface PageAsset {
+  readonly type: string;
+  /** Compressed with gzip. */
+  readonly content: Uint8Array<ArrayBuffer>;
+}
+
+export interface PageRoutes {
+  /** Throws JobmanError if the dashboard is not built. */
+  readonly files: () => Promise<PageFiles>;
+  /** The path of this server for browsers, such as `/jobman`; empty at the root. */
+  readonly prefix: () => Promise<string>;
+  /** The token of a one-time code, which counts once; null for any other text. */
+  readonly redeemCode: (code: string) => string | null;
+}
+
+type PageContext = Context<Env>;
+
+/** First segments of the addresses of pages. `src/dashboard/pages.ts` has what each shows. */
+const pageNames = ['jobs', 'new', 'tpus', 'queue', 'lab', 'reports', 'settings', 'users', 'tokens', 'audit'] as const;
+
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ');
+
+const cookieName = 'jobman-session';
+const maxBody = 4096;
+
+/** `authenticate`: throws JobmanError for a token that does not count. */
+export function addPageRoutes(
+  app: Hono<Env>,
+  { files, prefix, redeemCode }: PageRoutes,
+  authenticate: (token: string, sender: Sender) => Promise<void>,
+): void {
+  const page = async (context: PageContext): Promise<Response> => {
+    const { html } = await files();
+    return context.body(html.replaceAll('./assets/', `${await prefix()}/assets/`), 200, {
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': policy,
+      'cache-control': 'no-cache',
+    });
+  };
+  app.get('/', page);
+  for (const name of pageNames) {
+    app.get(`/${name}`, page);
+    app.get(`/${name}/*`, page);
+  }
+
+  app.get('/assets/:name', async (context) => {
+    const asset = (await files()).assets.get(context.req.param('name'));
+    if (asset === undefined)
+      throw new JobmanError('The dashboard of this version has no such file. Load the page again.', exitCode.notFound);
+    return context.body(asset.content, 200, {
+      'content-type': asset.type,
+      'content-encoding': 'gzip',
+      'cache-control': 'public, max-age=31536000, immutable',
+    });
+  });
+
+  app.post('/session', async (context) => {
+    requireOwnPage(context);
+    const token = await readToken(context);
+    await authenticate(token, context.get('sender'));
+    beginSession(context, token);
+    return context.body(null, 204);
+  });
+  app.delete('/session', (context) => {
+    requireOwnPage(context);
+    const { name, options } = cookieOf(context);
+    deleteCookie(context, name, options);
+    return context.body(null, 204);
+  });
+  app.get('/open', async (context) => {
+    const token = redeemCode(context.req.query('code') ?? '');
+    if (token !== null) beginSession(context, token);
+    // Without a session, the page asks for one.
+    return context.redirect(`${await prefix()}/jobs`, 303);
+  });
+}
+
+/** The token of the session; undefined without one, or for a request that another site may have caused. */
+export function sessionToken(context: PageContext): string | undefined {
+  if (!isFromOwnPage(context)) return undefined;
+  const { name, options } = cookieOf(context);
+  return 'prefix' in options ? getCookie(context, name, options.prefix) : getCookie(context, name);
+}
+
+function beginSession(context: PageContext, token: string): void {
+  const { name, options } = cookieOf(context);
+  setCookie(context, name, token, { ...options, maxAge: (90 * day) / second });
+}
+
+/**
+ * Browsers send the cookies of a host to all of its ports, so the name has the port. `__Host-` keeps other hosts of the same
+ * domain from setting it; browsers accept it over TLS only.
+ */
+function cookieOf(context: PageContext) {
+  const { isSecure } = context.get('sender');
+  const common = { path: '/', httpOnly: true, sameSite: 'Strict' } as const;
+  return isSecure
+    ? { name: cookieName, options: { ...common, prefix: 'host', secure: true } as const }
+    : { name: `${cookieName}-${context.env.incoming.socket.localPort}`, options: common };
+}
+
+/** Other sites can send no such header without a question to this server, which it answers with no. */
+function isFromOwnPage({ req }: PageContext): boolean {
+  if (req.header(versionHeader) !== undefined) return true;
+  // A download.
+  return req.method === 'GET' && req.header('sec-fetch-site') === 'same-origin';
+}
+
+function requireOwnPage(context: PageContext): void {
+  if (!isFromOwnPage(context)) throw usageError(`The request must have the header ${versionHeader}.`);
+}
+
+/** Throws JobmanError (2). */
+async function readToken(context: PageContext): Promise<string> {
+  const body = (await readBody(context.env.incoming, maxBody, () => undefined)).toString();
+  const isJson = context.req.header('content-type') === 'application/json';
+  const [, token] = /^\{"token":"([\w.~+/=-]+)"\}$/.exec(isJson ? body.replaceAll(/\s/g, '') : '') ?? [];
+  if (token === undefined) throw usageError('The request must be {"token": TOKEN}.');
+  return token;
+}

@@ -1,0 +1,64 @@
+/** A page in headless Chromium, as a person sees it. */
+import type { TestContext } from 'node:test';
+import axe from 'axe-core';
+import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import assert from 'node:assert/strict';
+import { findProgram, requireReal } from './real.ts';
+
+export interface OpenedPage {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** Errors of scripts, and messages of the browser such as a violation of the policy. */
+  readonly problems: string[];
+}
+
+type PageOptions = Parameters<Browser['newContext']>[0];
+
+/** Undefined if this machine has no Chromium. Each page has its own session. A problem on a page fails the test. */
+export async function openBrowser(
+  t: TestContext,
+): Promise<((options?: PageOptions) => Promise<OpenedPage>) | undefined> {
+  const executablePath = findProgram('chromium');
+  if (!requireReal(t, 'chromium', executablePath) || executablePath === undefined) return undefined;
+  // Root has no sandbox.
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  const opened: OpenedPage[] = [];
+  t.after(async () => {
+    await browser.close();
+    assert.deepEqual(
+      opened.flatMap(({ problems }) => problems),
+      [],
+    );
+  });
+  return async (options = {}) => {
+    const context = await browser.newContext(options);
+    const page = await context.newPage();
+    const problems: string[] = [];
+    page.on('pageerror', ({ message }) => problems.push(message));
+    page.on('console', (message) => {
+      // The page itself reports a lost connection, and asks for a login.
+      const isExpected = /^Failed to load resource: (?:net::|the server responded with a status of 401)/.test(
+        message.text(),
+      );
+      if (message.type() === 'error' && !isExpected) problems.push(message.text());
+    });
+    opened.push({ page, context, problems });
+    return { page, context, problems };
+  };
+}
+
+/** Fails with each violation of the rules of axe-core (WCAG 2.2 AA). */
+export async function assertAccessible(page: Page): Promise<void> {
+  // The policy of the page allows no script of a test; that of the debugger is not subject to it.
+  await page.evaluate(axe.source);
+  const violations = await page.evaluate(async () => {
+    const { axe: own } = globalThis as unknown as {
+      axe: { run(): Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> };
+    };
+    return (await own.run()).violations.map(({ id, nodes }) => ({
+      id,
+      nodes: nodes.map(({ html, failureSummary }) => `${html}\n${failureSummary}`),
+    }));
+  });
+  assert.deepEqual(violations, []);
+}
