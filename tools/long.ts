@@ -139,10 +139,11 @@ async function mirrorKills(way: string, seed: number): Promise<string> {
 }
 
 async function takeOver(seed: number): Promise<string> {
-  const { code, output } = await run(['--test', join(root, 'test/real/two-servers.test.ts')], {
-    JOBMAN_KILLS: String(faultsPerPart),
-    JOBMAN_KILLS_SEED: String(seed),
-  });
+  // The other tests of that file have no faults, and one of them needs libfaketime.
+  const { code, output } = await run(
+    ['--test', '--test-name-pattern', 'kills, stops and cuts', join(root, 'test/real/two-servers.test.ts')],
+    { JOBMAN_KILLS: String(faultsPerPart), JOBMAN_KILLS_SEED: String(seed) },
+  );
   if (code !== 0 || !/pass [1-9]/.test(output) || /skipped [1-9]/.test(output)) throw new Error(output.slice(-2_000));
   return /\d+ faults, .*/.exec(output)?.[0] ?? `${faultsPerPart} faults`;
 }
