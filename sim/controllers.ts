@@ -17,8 +17,8 @@ import type { Actor } from '../src/core/model/user.ts';
 import type { Chance } from './chance.ts';
 import { createCloudPort, createLocalPort } from './cloud.ts';
 import type { PortOptions, CloudModel } from './cloud.ts';
-import { diskFullError } from './outputs.ts';
-import type { LogCopies, Disk } from './outputs.ts';
+import { connectionLostError, diskFullError } from './outputs.ts';
+import type { DatabaseServer, LogCopies, Disk } from './outputs.ts';
 import { createMachinePort } from './hosts.ts';
 import type { HostPortOptions } from './hosts.ts';
 import { simulatedHosts } from './invariants.ts';
@@ -32,6 +32,8 @@ export interface SimulationContext {
   readonly world: World;
   readonly cloudModel: CloudModel;
   readonly disk: Disk;
+  /** Absent: always answers. */
+  readonly databaseServer?: DatabaseServer;
   readonly logCopies: LogCopies;
   readonly store: Store;
   readonly clock: Clock;
@@ -181,11 +183,21 @@ export function createControllers(context: SimulationContext, options: Controlle
 
 // -------------------------------------------------------------------------------------- the database
 
-/** The database as a client or controller reaches it: a full disk takes no writes. The checker gets every write. */
+/**
+ * The database as a client or controller reaches it: a full disk takes no writes. The checker gets every write of a
+ * controller, and only a controller loses its connection to the database server.
+ */
 function storeThrough(
-  { store, disk, recipients }: Pick<SimulationContext, 'store' | 'disk' | 'recipients'>,
+  {
+    store,
+    disk,
+    databaseServer,
+    recipients,
+  }: Pick<SimulationContext, 'store' | 'disk' | 'databaseServer' | 'recipients'>,
   checker?: InvariantChecker,
 ): Store {
+  const losesConnection = (): boolean =>
+    checker !== undefined && databaseServer?.isUnsteady === true && databaseServer.chance.yes(0.2);
   const writing: readonly (keyof Store)[] = [
     'insert',
     'commit',
@@ -201,6 +213,7 @@ function storeThrough(
       if (typeof member !== 'function') return member;
       return async (...args: unknown[]): Promise<unknown> => {
         if (disk.isFull && writes.has(key)) throw diskFullError();
+        if (losesConnection()) throw connectionLostError();
         const answer: unknown = await (Reflect.apply(member, target, args) as Promise<unknown>);
         if (key === 'commit') {
           const commit = args[0] as Parameters<Store['commit']>[0];
@@ -208,6 +221,7 @@ function storeThrough(
           checker?.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
         }
         if (key === 'addOutcome') checker?.replyRecorded((args[1] as Outcome).result);
+        if (losesConnection()) throw connectionLostError();
         return answer;
       };
     },

@@ -4,7 +4,7 @@ import type { Chance } from './chance.ts';
 import { hour, minute, second } from '../src/core/model/time.ts';
 import type { CloudModel } from './cloud.ts';
 import type { OwnerClient, Controllers, ControllerProcess } from './controllers.ts';
-import type { Disk } from './outputs.ts';
+import type { DatabaseServer, Disk } from './outputs.ts';
 import { killFromOutside } from './hosts.ts';
 import type { InvariantChecker } from './invariants.ts';
 import { interruptMachine, isAlive, loseMachine, restartHost, disconnectHost, removeMachine } from './world.ts';
@@ -21,6 +21,7 @@ export interface FaultContext {
   readonly world: World;
   readonly cloudModel: CloudModel;
   readonly disk: Disk;
+  readonly databaseServer: DatabaseServer;
   readonly wallClock: WallClock;
   readonly checker: InvariantChecker;
   readonly controllers: Controllers;
@@ -69,6 +70,19 @@ export function startFaults(chance: Chance, parts: FaultContext, isActive: () =>
     });
   }
 
+  const databaseChance = parts.chance.fork('database');
+  function disturbDatabase(): void {
+    timeline.after(databaseChance.between(10, 240) * second, () => {
+      if (!isActive()) return;
+      parts.world.log('storm: the database server loses connections');
+      parts.databaseServer.isUnsteady = true;
+      timeline.after(databaseChance.between(5, 60) * second, () => {
+        parts.databaseServer.isUnsteady = false;
+        disturbDatabase();
+      });
+    });
+  }
+
   function nextFault(): void {
     timeline.after(chance.between(1, 60) * second, () => {
       if (!isActive()) return;
@@ -78,6 +92,7 @@ export function startFaults(chance: Chance, parts: FaultContext, isActive: () =>
   }
   nextFault();
   silenceOwnMachine();
+  if (databaseChance.yes(0.4)) disturbDatabase();
 }
 
 /** Every fault of the storm. A fault that is listed twice is twice as frequent. */

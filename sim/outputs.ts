@@ -12,6 +12,12 @@ export interface Disk {
   isFull: boolean;
 }
 
+/** While it is unsteady, a statement may fail, and a commit may succeed without an answer. */
+export interface DatabaseServer {
+  isUnsteady: boolean;
+  readonly chance: Chance;
+}
+
 export interface LogCopies extends LogFiles {
   readonly files: ReadonlyMap<string, LogCopy>;
 }
@@ -23,6 +29,10 @@ export interface LogCopy {
 
 export function diskFullError(): StoreError {
   return new StoreError('full', 'the disk is full');
+}
+
+export function connectionLostError(): StoreError {
+  return new StoreError('broken', 'the connection to the database was lost');
 }
 
 export function createLogCopies(disk: Disk, chance: Chance): LogCopies {

@@ -17,7 +17,7 @@ import type { CloudModel } from './cloud.ts';
 import { createOwnerClient, createControllers } from './controllers.ts';
 import type { Controllers, SimulationContext } from './controllers.ts';
 import { createLogCopies } from './outputs.ts';
-import type { Disk } from './outputs.ts';
+import type { DatabaseServer, Disk } from './outputs.ts';
 import { emptyZone, drawJobs, grantedLaterZone, installation, planFor, drawnZones } from './jobs.ts';
 import type { JobProfile, PlannedJob } from './jobs.ts';
 import { createInvariantChecker, epoch } from './invariants.ts';
@@ -114,6 +114,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     isNetworkCut: false,
   };
   const disk: Disk = { isFull: false };
+  const databaseServer: DatabaseServer = { isUnsteady: false, chance: chance.fork('database server') };
   const logCopies = createLogCopies(disk, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation });
   const wallClock = { offset: 0, setBack: 0 };
@@ -152,6 +153,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     world,
     cloudModel,
     disk,
+    databaseServer,
     logCopies,
     store,
     clock,
@@ -199,6 +201,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     store,
     cloudModel,
     disk,
+    databaseServer,
     wallClock,
     checker,
     controllers,
