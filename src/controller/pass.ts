@@ -6,7 +6,7 @@ import { describeCloudAnswer, describeEvent } from '../app/history.ts';
 import { phrasesOf } from '../app/phrases.ts';
 import type { Meter } from '../app/meter.ts';
 import type { Backend, PassRecord } from '../app/ports.ts';
-import type { Decision } from '../core/model/decision.ts';
+import { subjectKey, type Decision } from '../core/model/decision.ts';
 import { recoveredFrom } from '../core/decide/phase.ts';
 import { attemptOf, type Job } from '../core/model/job.ts';
 import type { Observation } from '../core/model/observation.ts';
@@ -149,7 +149,10 @@ function createJobObserver(parts: PassParts) {
     async observe(job: Job) {
       // Before the outcomes are read, so that a request that returns in between is among the outcomes.
       const idleRequests = idleRequestsOf(job, performer);
-      const outcomes = await store.outcomes(job.id);
+      const active = performer.activeOf(job.id);
+      const stored = await store.outcomes(job.id);
+      // An outcome that is written again after this pass would count twice.
+      const outcomes = stored.filter(({ outcome }) => !active.has(subjectKey(outcome.subject)));
       const backend = parts.backendOf(job.spec);
       const observed = await observe(job, outcomes, admission.admit(job), {
         backend,

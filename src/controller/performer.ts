@@ -137,6 +137,14 @@ export function createPerformer(options: PerformerOptions) {
       const key = `${id}/${subjectKey(subject)}`;
       return waiting.has(key) || active.has(key);
     },
+    /**
+     * The `subjectKey`s of the active actions of a job. An outcome of one is not final: if the database does not confirm
+     * it, it is written again.
+     */
+    activeOf(id: string): ReadonlySet<string> {
+      const prefix = `${id}/`;
+      return new Set([...active].flatMap((key) => (key.startsWith(prefix) ? [key.slice(prefix.length)] : [])));
+    },
     get size() {
       return waiting.size + active.size;
     },
@@ -163,11 +171,12 @@ async function writeOutcome(
       await store.addOutcome(id, outcome);
       return;
     } catch (error) {
+      if (tries < 5 && !isStopped()) await pause(clock, backoff(tries, second, 30 * second));
+      // Another controller may have read the outcome meanwhile.
       if (tries === 5 || isStopped()) {
         report(`job ${id}: cannot store an outcome, so it counts as unknown: ${messageOf(error)}`);
         return;
       }
-      await pause(clock, backoff(tries, second, 30 * second));
     }
   }
 }

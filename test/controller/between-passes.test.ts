@@ -101,6 +101,37 @@ test('a worker is not given up because of the time in which the database was unr
   assert.ok(await life.runUntil((job) => job.attempts[0]?.ending?.reason === 'unreachable', 2 * minute));
 });
 
+test('a failure counts once if the database stores it, but its answer is lost', async (t) => {
+  let starts = 0;
+  let hasLost = false;
+  const life: SimulatedJob = await lifeIn(t, {
+    machines: (real) => ({
+      ...real,
+      async start(ref, launch) {
+        starts += 1;
+        return starts === 1 ? { kind: 'failed', evidence: { message: 'no process left' } } : real.start(ref, launch);
+      },
+    }),
+    store: (real) => ({
+      ...real,
+      async addOutcome(id, outcome) {
+        await real.addOutcome(id, outcome);
+        if (outcome.subject.kind !== 'start' || hasLost) return;
+        hasLost = true;
+        // A pass before the outcome is written again.
+        life.controller.wake(id);
+        throw new Error('the connection was lost');
+      },
+    }),
+  });
+  assert.ok(await life.runUntil(isRunning, 5 * minute));
+  assert.ok(hasLost);
+  assert.deepEqual(
+    (await life.job()).attempts[0]?.failures.map(({ tries }) => tries),
+    [1],
+  );
+});
+
 for (const [named, reason, isOut] of [
   ['by the error', 'ssh to worker 0: spawn /usr/bin/ssh EMFILE', false],
   ['by the attempt to open a file', 'getaddrinfo EAI_AGAIN worker-0', true],
