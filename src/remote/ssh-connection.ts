@@ -3,7 +3,7 @@
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import type { AnyAuthMethod, Client, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
+import type { AnyAuthMethod, Client, ConnectConfig, ParsedKey, ServerHostKeyAlgorithm } from 'ssh2';
 import { messageOf } from '../app/errors.ts';
 import { createLimiter } from '../app/concurrency.ts';
 import { second, type Duration } from '../core/model/time.ts';
@@ -76,6 +76,7 @@ export function createConnector(
   const configs = createSshConfigReader(options);
   const gate = createLimiter(options.maxConnecting);
   const handshaking = new Set<Client>();
+  const parseKey = createKeyParser();
   let isClosed = false;
 
   async function configOf({ host, port, user, usesUserConfig }: SshTarget): Promise<SshConfig> {
@@ -89,7 +90,7 @@ export function createConnector(
     if (!isHostName(target.host)) return { problem: `${target.host} is not a host name` };
     const ssh2 = await loadSsh2();
     const config = await configOf(target);
-    const login = await loginMethods(target, config, ssh2, options.userHome);
+    const login = await loginMethods(target, config, options.userHome, (file, text) => parseKey(ssh2, file, text));
     if (login.methods.length === 0) {
       const notes = [login.notes.join('; ') || 'no key file and no agent', ...howToAddKey(target)];
       return { problem: `there is no SSH key for ${config.host}: ${notes.join('; ')}`, ...remedyOf(login) };
@@ -215,6 +216,7 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
         handshaking.delete(client);
         connection.isOpen = true;
         watchForSilence(connection, socket.stream);
+        dropHandshakeState(client);
         resolve(connection);
       });
     });
@@ -240,6 +242,29 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
       void fail();
     }
   });
+}
+
+/** By their names, the algorithms that connections offer. */
+const offers = new Map<string, unknown>();
+
+/**
+ * Drops what ssh2 keeps from the handshake for as long as a connection lives: its own copy of the offered algorithms, which
+ * only another handshake reads, and the keys of the exchange, which none reads. Both are private, so the names may change.
+ */
+function dropHandshakeState(client: Client): void {
+  const { _protocol: protocol } = client as Client & { readonly _protocol?: HandshakeState };
+  const names = protocol?._offer?.lists.serverHostKey.array.join();
+  if (protocol === undefined || names === undefined) return;
+  const offer = offers.get(names) ?? protocol._offer;
+  offers.set(names, offer);
+  Object.assign(protocol, { _offer: offer });
+  // The server may have begun another exchange.
+  if (protocol._kex?._finished === true) Object.assign(protocol._kex, { _keys: undefined });
+}
+
+interface HandshakeState {
+  readonly _offer?: { readonly lists: { readonly serverHostKey: { readonly array: readonly string[] } } };
+  readonly _kex?: { readonly _finished?: boolean };
 }
 
 /** True as soon as the other side has sent data or closed; false when it sends nothing for that long. Reads nothing. */
@@ -348,16 +373,31 @@ function isLoginRefused(error: Error & { level?: string }): boolean {
   return error.level === 'client-authentication' || /too many authentication failures/iu.test(error.message);
 }
 
-async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, userHome: string): Promise<Login> {
+/** Connections with the same key file share its parsed key. */
+function createKeyParser() {
+  const parsed = new Map<string, { readonly text: Buffer; readonly key: ParsedKey | Error }>();
+  return ({ utils }: Ssh2, file: string, text: Buffer): ParsedKey | Error => {
+    const before = parsed.get(file);
+    if (before?.text.equals(text) === true) return before.key;
+    const found = utils.parseKey(text);
+    const key = Array.isArray(found) ? (found[0] ?? new Error('no key in it')) : found;
+    parsed.set(file, { text, key });
+    return key;
+  };
+}
+
+async function loginMethods(
+  target: SshTarget,
+  config: SshConfig,
+  userHome: string,
+  parse: (file: string, text: Buffer) => ParsedKey | Error,
+): Promise<Login> {
   const methods: AnyAuthMethod[] = [];
   const names: string[] = [];
   const notes: string[] = [];
   let needsAgent = config.certificates.length > 0;
   for (const file of keyFilesOf(target, config, userHome)) {
-    const loaded = await loadKey(file, (text) => {
-      const parsed = ssh2.utils.parseKey(text);
-      return Array.isArray(parsed) ? (parsed[0] ?? new Error('no key in it')) : parsed;
-    });
+    const loaded = await loadKey(file, (text) => parse(file, text));
     if (loaded === undefined) {
       if (file === target.keyFile) notes.push(`the key file ${file} does not exist`);
     } else if ('problem' in loaded) {

@@ -109,7 +109,7 @@ export type Ssh2 = typeof Ssh2Module;
  * A connection keeps some small buffers for as long as it lives, and each keeps the whole block that Node cut it from. With
  * the blocks of Node 26, 64 KiB, a thousand connections took 74 MB.
  */
-const bufferBlock = 2 * 1024;
+const bufferBlock = 1024;
 
 /** Loads the SSH library on demand: most commands do not connect. */
 export async function loadSsh2(): Promise<Ssh2> {

@@ -1,6 +1,11 @@
-/** jobman's own login key. */
+/** jobman's own login key, and what a connection keeps. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import type { Connection } from 'ssh2';
+import { createSshPool } from '../../src/remote/ssh.ts';
 import { ensureOwnKey, loadSsh2 } from '../../src/remote/ssh-keys.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -27,4 +32,73 @@ test('the buffers that a connection keeps are cut from small blocks', async () =
   // The present block has Node's own size until it is used up.
   for (let made = 0; made < 64 * 1024 && block() > 4 * 1024; made += 1) block();
   assert.ok(block() <= 4 * 1024, `${block()} bytes`);
+});
+
+/** A server that accepts every login and answers each script. */
+async function openServer(t: TestContext) {
+  const ssh2 = await loadSsh2();
+  const connections: Connection[] = [];
+  const { private: hostKey } = ssh2.utils.generateKeyPairSync('ed25519');
+  const server = new ssh2.Server({ hostKeys: [hostKey] }, (connection) => {
+    connections.push(connection);
+    connection.on('error', () => undefined);
+    connection.on('authentication', (context) => context.accept());
+    connection.on('session', (accept) => {
+      accept().on('exec', (acceptExec) => {
+        const channel = acceptExec();
+        channel.resume().on('end', () => {
+          channel.write('jobman begins here\nhello\n');
+          channel.exit(0);
+          channel.end();
+        });
+      });
+    });
+  });
+  const listener = createServer((socket) => server.injectSocket(socket)).listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  t.after(() => listener.close());
+  return { ssh2, connections, port: (listener.address() as AddressInfo).port };
+}
+
+test('a connection that dropped the state of its handshake exchanges its keys again', async (t) => {
+  const { home } = openWorld(t);
+  const { connections, port } = await openServer(t);
+  const { file } = await ensureOwnKey(home);
+  const pool = createSshPool({ home, userHome: home, user: 'me', agent: null, sshArgs: [] });
+  t.after(() => pool.close());
+  const hosts = ['one', 'other'].map((pinName) =>
+    pool.transport({
+      host: '127.0.0.1',
+      port,
+      user: 'me',
+      keyFile: file,
+      pinName,
+      hostKeys: [],
+      usesUserConfig: false,
+    }),
+  );
+  const ask = async () => {
+    const answers = hosts.map((host) => host.run({ script: 'hello', timeoutMs: 30_000, maxOutputBytes: 1_000 }));
+    return (await Promise.all(answers)).map(
+      (answer) => answer.kind === 'ended' && new TextDecoder().decode(answer.stdout),
+    );
+  };
+  assert.deepEqual(await ask(), ['hello\n', 'hello\n']);
+  await Promise.all(connections.map((connection) => new Promise<void>((resolve) => connection.rekey(resolve))));
+  assert.deepEqual(await ask(), ['hello\n', 'hello\n']);
+  assert.equal(connections.length, 2);
+});
+
+test('the library still has the fields that a connection drops', async (t) => {
+  const { home } = openWorld(t);
+  const { ssh2, port } = await openServer(t);
+  const { file } = await ensureOwnKey(home);
+  const client = new ssh2.Client();
+  t.after(() => client.end());
+  client.connect({ port, username: 'me', privateKey: await readFile(file) });
+  await once(client, 'ready');
+  const { _offer: offer, _kex: exchange } = (client as unknown as { readonly _protocol: Record<string, object> })
+    ._protocol;
+  assert.ok(offer !== undefined && 'lists' in offer);
+  assert.ok(exchange !== undefined && '_keys' in exchange && '_finished' in exchange && exchange._finished === true);
 });
