@@ -153,12 +153,14 @@ test(`two servers on one database run jobs through ${faults} kills, stops and cu
   assert.deepEqual(starts.toSorted(), [...new Set(starts)].toSorted(), 'an attempt was started twice');
 
   let allocations = 0;
+  const repeated: string[] = [];
   for (const id of created) {
     const job = JSON.parse((await world.runOk(['show', id, '--json'], { env })).stdout) as {
       readonly attempts: readonly { readonly number: number }[];
       readonly allocations: readonly unknown[];
     };
     allocations += job.allocations.length;
+    if (job.allocations.length > 1) repeated.push((await world.runOk(['history', id], { env })).stdout);
     const expected = Array.from({ length: lines }, (_, index) => `line ${index + 1}\n`).join('');
     for (const { number } of job.attempts) {
       for (const server of servers) {
@@ -169,7 +171,10 @@ test(`two servers on one database run jobs through ${faults} kills, stops and cu
       }
     }
   }
-  assert.ok(allocations <= created.length + preempted, 'a TPU was requested without need');
+  assert.ok(
+    allocations <= created.length + preempted,
+    `a TPU was requested without need, with ${preempted} preemptions:\n${repeated.join('\n')}`,
+  );
   // All of them are released again, so none was created twice.
   const left = async () =>
     JSON.parse(await world.output('emulator', 'status', '--json')) as { readonly tpus: unknown[] };
