@@ -25,12 +25,12 @@ import type { Violation } from './invariants.ts';
 import { checkCommandsTakeEffect, checkQuiet, describeJob, hasNoController, isAtRest } from './at-rest.ts';
 import type { RestContext } from './at-rest.ts';
 import { startFaults, drawFaultIntensity } from './faults.ts';
-import type { FaultContext, FaultIntensity } from './faults.ts';
+import type { FaultContext, FaultIntensity, WallClock } from './faults.ts';
 import { createRecipients } from './notifications.ts';
 import type { Recipients } from './notifications.ts';
 import { replayPasses } from './recorded-passes.ts';
 import { insertWanted, drawRivals, type Rival } from './rivals.ts';
-import { createTimeline } from './timeline.ts';
+import { createTimeline, type Timeline } from './timeline.ts';
 import { createWorld, findMachine, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
 import type { World } from './world.ts';
 
@@ -94,6 +94,11 @@ interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 
   create(wanted: PlannedJob | Rival): Promise<void>;
 }
 
+function clockBy(timeline: Timeline, wallClock: WallClock): Clock {
+  const now = (): number => epoch + timeline.now + wallClock.offset;
+  return { now, at: (at, call) => timeline.after(Math.max(0, at - now()), call) };
+}
+
 function createSimulation(chance: Chance, log: (line: string) => void): Simulation {
   const timeline = createTimeline();
   const checker = createInvariantChecker(
@@ -118,10 +123,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
   const logCopies = createLogCopies(disk, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation });
   const wallClock = { offset: 0, setBack: 0 };
-  const clock: Clock = {
-    now: () => epoch + timeline.now + wallClock.offset,
-    at: (at, call) => timeline.after(Math.max(0, at - (epoch + timeline.now + wallClock.offset)), call),
-  };
+  const clock = clockBy(timeline, wallClock);
 
   const recipients = createRecipients({
     world,
