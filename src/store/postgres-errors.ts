@@ -7,6 +7,7 @@ const wantedForm = 'postgres://USER:PASSWORD@HOST:PORT/DATABASE';
 
 /** The URL without its password and parameters, for messages. Throws StoreError for a text of another form. */
 export function displayUrl(url: string): string {
+  refuseSeveralHosts(url);
   let parsed: URL;
   try {
     // The library knows this short form of a local server.
@@ -21,6 +22,17 @@ export function displayUrl(url: string): string {
   refuseUnknownMode(parsed.searchParams);
   const socket = parsed.searchParams.get('host');
   return `postgres://${username === '' ? '' : `${username}@`}${socket ?? host}${pathname}`;
+}
+
+/** libpq takes a list of hosts and uses the first that answers; the library would look up the list as one name. */
+function refuseSeveralHosts(url: string): void {
+  const [, authority = '', socket = ''] = /^\w+:\/\/(?:[^/?#]*@)?([^/?#]*)(?:.*[?&]host=([^&#]*))?/.exec(url) ?? [];
+  if (!`${authority}${socket}`.includes(',') && !/%2c/i.test(socket)) return;
+  throw new StoreError(
+    'broken',
+    'The URL of the database names several hosts, but jobman uses one. Nothing was changed.',
+    ['Name one address that always leads to the primary server, such as that of a proxy.'],
+  );
 }
 
 /** Does not repeat the URL, which may contain a password. */

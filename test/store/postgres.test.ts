@@ -95,6 +95,8 @@ test('a database that cannot be used is refused with the message of the server, 
     'postgres://a:1#secret@h/d',
   ])
     await fails(list(url), 'broken', /not of the form postgres:\/\/USER:PASSWORD@HOST/);
+  for (const url of ['postgres://a,b/jobs', 'postgres://ada:x@a:1,b:2/jobs', 'postgres://ada@/jobs?port=1&host=/a,/b'])
+    await fails(list(url), 'broken', /names several hosts, but jobman uses one/);
   const locked = openStore({ url: server.urlOf(name, 'locked') });
   t.after(() => locked.close());
   await fails(locked.insert(job), 'read_only', /permission denied for schema public/);
