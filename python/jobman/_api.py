@@ -3556,6 +3556,16 @@ ServerSite = TypedDict("ServerSite", {
     "sheetName": "str",
 })
 
+# A setting in force.
+SettingRow = TypedDict("SettingRow", {
+    # Such as `tpu.project`.
+    "key": "str",
+    # `(set)` instead of a secret.
+    "value": "Any",
+    # A variable, the name of a file, or `default`.
+    "source": "str",
+})
+
 _SetupStep = TypedDict("_SetupStep", {
     "name": "str",
     "key": "str",
@@ -4749,6 +4759,12 @@ class Operations(Connection):
     ) -> List[NamedHost]:
         """This machine is the first."""
         return self._json('GET', '/v1/hosts')
+
+    def settings(
+        self,
+    ) -> List[SettingRow]:
+        """The settings in force on the machine of the controller. Only for admins."""
+        return self._json('GET', '/v1/settings')
 
     def own_prices(
         self,

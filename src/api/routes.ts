@@ -130,6 +130,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   hosts: json('GET /v1/hosts'),
   hostQueues: json('GET /v1/host-queues'),
   ownPrices: json('GET /v1/prices'),
+  settings: json('GET /v1/settings'),
   zones: json('GET /v1/zones', 'fields query'),
   tpus: json('GET /v1/tpus', 'fields query'),
   quota: json('GET /v1/quota', 'fields query'),

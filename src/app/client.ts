@@ -785,6 +785,16 @@ export interface SecretView {
   readonly usedBy: readonly string[];
 }
 
+/** A setting in force. */
+export interface SettingRow {
+  /** Such as `tpu.project`. */
+  readonly key: string;
+  /** `(set)` instead of a secret. */
+  readonly value: unknown;
+  /** A variable, the name of a file, or `default`. */
+  readonly source: string;
+}
+
 interface BucketAnswer {
   readonly statuses: readonly BucketStatus[];
   /** A message for the user about a program that was started for the answer; null: none was. */
@@ -820,6 +830,8 @@ export interface Client {
   list(query: ListQuery): Promise<JobList>;
   /** This machine is the first. */
   hosts(): Promise<readonly NamedHost[]>;
+  /** The settings in force on the machine of the controller. Only for admins. */
+  settings(): Promise<readonly SettingRow[]>;
   /** The setting `prices`. */
   ownPrices(): Promise<readonly OwnPrice[]>;
   /** This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots. */

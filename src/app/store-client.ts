@@ -13,7 +13,7 @@ import type { ArchivedLogs, ClusterStore } from './cluster/objects.ts';
 import { createArchiveClient } from './archive-client.ts';
 import { createCloudClient, type OpenClouds } from './cloud-client.ts';
 import { untilLeft } from './concurrency.ts';
-import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
+import type { Client, CommandOptions, JobList, JobRow, ListQuery, SettingRow } from './client.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { GeneralOperation } from '../core/policy/permissions.ts';
 import type { NamedHost } from './hosts.ts';
@@ -74,6 +74,7 @@ export interface ClientParts {
   readonly pools: () => Promise<readonly NamedHost[]>;
   /** Of the settings. */
   readonly ownPrices: () => Promise<readonly OwnPrice[]>;
+  readonly settings: () => Promise<readonly SettingRow[]>;
   /** `tpu.project` of the settings. */
   readonly defaultProject: () => Promise<string | null>;
   /** Loaded at the first ticket. */
@@ -170,6 +171,12 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
 
     hosts: () => parts.pools(),
     ownPrices: () => parts.ownPrices(),
+
+    async settings() {
+      const { requireGeneral } = await import('./require-permission.ts');
+      requireGeneral(await whoAmI(), 'settings', 'read the settings of the server');
+      return parts.settings();
+    },
 
     async hostQueues() {
       const { readHostQueues } = await import('./host-queues.ts');

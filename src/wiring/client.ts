@@ -112,6 +112,7 @@ export function createClientParts(
     startNotice,
     pools: async () => hostsOf(await services.settings()),
     ownPrices: async () => (await services.settings()).prices,
+    settings: async () => (await import('../files/setting-rows.ts')).readSettingRows(services),
     defaultProject: async () => (await services.settings()).tpu.project,
     grants: async () => (await services.settings()).grants,
     ...machines,

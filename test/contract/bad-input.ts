@@ -331,6 +331,7 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   hostQueues: [],
   ownPrices: [],
   listCleanable: [],
+  settings: [],
   recipientsInUse: [],
   secrets: [],
   checkLabCommand: ['', 'a b', '../x', 'a'.repeat(41)].map((command) =>

@@ -388,6 +388,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   ownPrices: { kind: 'none', because: 'the costs that every user sees follow from them' },
   hostQueues: { kind: 'none', because: 'the ids of waiting jobs, which the list shows' },
   checkLabCommand: { kind: 'none', because: 'only the role counts: a test of its own' },
+  settings: { kind: 'none', because: 'only the role counts: a test of its own' },
   wake: { kind: 'none', because: 'only the role counts: a test of its own' },
   putBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
   hasBlobs: { kind: 'none', because: 'only the role counts: a test of its own' },
@@ -872,6 +873,16 @@ export function permissionSuite(openClient: OpenClient): void {
     ])
       await assert.rejects(call, { errorCode: 'forbidden' });
     assert.equal(await (await world.open(aMember('eve'))).wake(), null);
+  });
+
+  test('only an admin reads the settings', async (t) => {
+    const world = openContractWorld(t);
+    const [eve, root] = [await world.open(aMember('eve')), await world.open(aMember('root', { role: 'admin' }))];
+    await assert.rejects(eve.settings(), {
+      errorCode: 'forbidden',
+      message: /may not read the settings of the server/,
+    });
+    assert.equal((await root.settings())[0]?.value, 'lab');
   });
 
   test('no argument of a method names the actor', () => {

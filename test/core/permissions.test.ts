@@ -43,6 +43,7 @@ test('an operation on several jobs concerns none, the own ones or all, by the ro
   assert.deepEqual(scopes('wake'), ['', 'all', 'all']);
   assert.deepEqual(scopes('messages'), ['ada', 'ada', 'all']);
   assert.deepEqual(scopes('drop-events'), ['', 'ada', 'all']);
+  assert.deepEqual(scopes('settings'), ['', '', 'all']);
   for (const operation of ['forget-project', 'orphans', 'test-recipient'] as const)
     assert.deepEqual(scopes(operation), ['', 'all', 'all']);
 });

@@ -115,6 +115,10 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.match(refused.stderr, /`jobman controller status` does not work through a server: /);
     assert.match((await remote('emulator', 'preempt', '1')).stderr, /`jobman emulator` does not work through/);
     assert.match((await remote('hosts')).stdout, /^localhost +the server's machine .*\ngpu1 +ada@127\.0\.0\.1:1 /m);
+    const settings = await remote('settings');
+    assert.match(settings.stdout, /^notify\.channels +\{"team".* settings\.json$/m);
+    assert.match(settings.stderr, /These are the settings of the server http:\S+\. Their file is on its machine\.\n/);
+    assert.match((await remote('settings', 'set', 'local.slots', '3')).stderr, /`jobman settings set` does not work/);
     assert.match((await remote('report', '1', '--bundle')).stderr, /`jobman report --bundle` does not work through a/);
     assert.equal((await remote('list', '-n', 'vision')).code, 5, 'the server has no kubeconfig');
     assert.equal(existsSync(world.home), false, 'the home of this machine was not even made');

@@ -43,6 +43,7 @@ export function clientParts(home: string, store: JobmanStore, own: Own): ClientP
     isControllerRunning: () => Promise.resolve(true),
     pools: () => Promise.resolve([{ name: 'localhost', ssh: null, slots: 2, gpus: null }]),
     ownPrices: () => Promise.resolve([]),
+    settings: async () => [{ key: 'tpu.project', value: 'lab', source: 'settings.json' }],
     defaultProject: async () => null,
     clouds: unavailable('clouds'),
     registry: unavailable('registry'),

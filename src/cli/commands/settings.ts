@@ -3,10 +3,12 @@ import type { SettingChange } from '../../files/change-settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatList } from '../../app/format.ts';
 import { formatUse } from '../../app/notifications/recipients.ts';
-import { layeredSettings, settingKeys, settingsWarnings } from '../../app/settings.ts';
+import type { SettingRow } from '../../app/client.ts';
+import { formatServer, notOnServerError } from '../../app/server-in-use.ts';
+import { settingKeys, settingsWarnings } from '../../app/settings.ts';
 import { settingsLayers } from '../../files/settings-files.ts';
+import { readSettingRows } from '../../files/setting-rows.ts';
 import { settingsFile } from '../../files/files.ts';
-import { settingAt, type SettingKey } from '../../schema/settings.ts';
 import { databaseProblem } from '../controller.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
@@ -16,6 +18,8 @@ export async function settings(cli: Cli, _flags: GlobalFlags, ...args: readonly 
   const [action, key, value, unexpected] = args;
   if (action === undefined || (action === 'list' && key === undefined)) return list(cli);
   if (action === 'get' && key !== undefined && value === undefined) return get(cli, key);
+  const server = await cli.services.server();
+  if (server !== null) throw notOnServerError(`\`jobman settings ${action}\``, server);
   if (action === 'set' && key !== undefined && value !== undefined && unexpected === undefined)
     return set(cli, key, value);
   if (action === 'add' && key !== undefined && value !== undefined && unexpected === undefined)
@@ -57,7 +61,7 @@ async function get(cli: Cli, key: string): Promise<number> {
 }
 
 /** One entry of an object, such as `notify.channels.slack`. */
-function entryOf(row: Row, key: string): readonly Row[] {
+function entryOf(row: SettingRow, key: string): readonly SettingRow[] {
   const entry = key.startsWith(`${row.key}.`) ? key.slice(row.key.length + 1) : '';
   const entries = typeof row.value === 'object' && row.value !== null ? new Map(Object.entries(row.value)) : new Map();
   return entries.has(entry) ? [{ ...row, key, value: entries.get(entry) as unknown }] : [];
@@ -125,16 +129,9 @@ async function printChange(cli: Cli, key: string, sentence: string, change: Sett
   return exitCode.ok;
 }
 
-interface Row {
-  readonly key: string;
-  readonly value: unknown;
-  readonly source: string;
-}
-
-async function allRows(cli: Cli): Promise<readonly Row[]> {
-  const { io, services } = cli;
-  const { sources } = await layeredSettings({ layers: await settingsLayers(services.settingsFiles()), env: io.env });
-  return [...rowsOf(settingKeys, await services.settings(), sources), ...(await clusterRows(cli))];
+/** Those of the server in use, without one of this machine. */
+async function allRows({ services }: Cli): Promise<readonly SettingRow[]> {
+  return (await services.server()) === null ? readSettingRows(services) : (await services.client()).settings();
 }
 
 async function list(cli: Cli): Promise<number> {
@@ -143,28 +140,19 @@ async function list(cli: Cli): Promise<number> {
     cli.printJsonLines(rows);
     return exitCode.ok;
   }
-  const columns: readonly Column<Row>[] = [
+  const columns: readonly Column<SettingRow>[] = [
     { title: 'KEY', text: ({ key }) => key },
     { title: 'VALUE', text: ({ value }) => formatValue(value) },
     { title: 'FROM', text: ({ source }) => source },
   ];
   cli.printAll(fittedTable(columns, rows, [], columnsOf(cli.io.stdout)));
-  cli.note(`Settings file: ${settingsFile(cli.services.home)}`);
+  const server = await cli.services.server();
+  cli.note(
+    server === null
+      ? `Settings file: ${settingsFile(cli.services.home)}`
+      : `These are the settings of the server ${formatServer(server)}. Their file is on its machine.`,
+  );
   return exitCode.ok;
-}
-
-async function clusterRows({ services }: Cli): Promise<readonly Row[]> {
-  const { clusterSettingKeys } = await import('../../app/cluster/settings.ts');
-  const { settings: inForce, sources } = await services.clusterSettings();
-  return rowsOf(clusterSettingKeys, inForce, sources);
-}
-
-function rowsOf(keys: readonly SettingKey[], inForce: unknown, sources: ReadonlyMap<string, string>): readonly Row[] {
-  return keys.map((setting) => ({
-    key: setting.key,
-    value: settingAt(inForce, setting),
-    source: sources.get(setting.key) ?? 'default',
-  }));
 }
 
 function formatValue(value: unknown): string {

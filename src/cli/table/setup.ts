@@ -169,12 +169,12 @@ export const setup = grouped('Setup', [
   }),
   command({
     names: ['settings'],
-    usesHome: true,
     summary: 'Show effective settings and their sources, or change one',
     usage: '[list] | get <key> | set <key> <value> | add <key> <value> | unset <key>',
     about:
       'Settings are in $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set); you may ' +
-      'also edit the file. An invalid value changes nothing. docs/settings.md explains each key.',
+      'also edit the file. An invalid value changes nothing. With a server, an admin sees its settings. docs/settings.md ' +
+      'explains each key.',
     examples: [
       ['jobman settings', 'each value and its source: a variable, settings.json or the default'],
       ['jobman settings get tpu.project', 'one value'],

@@ -83,7 +83,8 @@ export type GeneralOperation =
   | 'orphans'
   | 'users'
   | 'tokens'
-  | 'audit';
+  | 'audit'
+  | 'settings';
 
 /** `own`: as far as it concerns the actor's own jobs. */
 const generalPermissions: Readonly<Record<GeneralOperation, Readonly<Record<Role, 'none' | 'own' | 'all'>>>> = {
@@ -101,6 +102,7 @@ const generalPermissions: Readonly<Record<GeneralOperation, Readonly<Record<Role
   users: { viewer: 'own', member: 'own', admin: 'all' },
   tokens: { viewer: 'own', member: 'own', admin: 'all' },
   audit: { viewer: 'own', member: 'own', admin: 'all' },
+  settings: { viewer: 'none', member: 'none', admin: 'all' },
 };
 
 /** The owners whose jobs the operation may concern; null for all. */

@@ -279,6 +279,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     deleteSecret: unavailable('secrets'),
     hosts: async () => hostsOf(await services.settings()),
     ownPrices: async () => (await services.settings()).prices,
+    settings: unavailable('settings of a server'),
     hostQueues: async () => {
       const own = jobs.filter(({ hosts, phase }) => hosts.includes('localhost') && !isFinishedPhase(phase));
       const waiting = own.filter(({ phase }) => phase === 'queued').map(({ id }) => id);
