@@ -62,6 +62,8 @@ export interface ControllerOptions {
   readonly leaseTimes: LeaseTimes;
   /** Called before each try to take the lease, while nothing counts from the clock. May reject like the store. */
   readonly adjustClock?: () => Promise<void>;
+  /** A clock that never goes back, for a lease that a controller of another home may take. */
+  readonly monotonicNow?: () => Duration;
   /** The hosts. */
   readonly pools: readonly Pool[];
   /** Their budgets limit the jobs of each user. */

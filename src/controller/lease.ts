@@ -28,25 +28,27 @@ export type Lease = ReturnType<typeof createLease>;
 export function createLease(
   options: Pick<
     ControllerOptions,
-    'store' | 'clock' | 'log' | 'holder' | 'version' | 'holdsLock' | 'leaseTimes' | 'adjustClock'
+    'store' | 'clock' | 'log' | 'holder' | 'version' | 'holdsLock' | 'leaseTimes' | 'adjustClock' | 'monotonicNow'
   >,
 ) {
-  const { store, clock, log, holder, leaseTimes: times } = options;
+  const { store, clock, log, holder, leaseTimes: times, monotonicNow = () => 0 } = options;
   let epoch: number | null = null;
   /** Counted from before the request, so never later than the expiry in the store. */
   let heldUntil: Instant = 0;
+  /** The same by the clock that never goes back, but may stop while the machine sleeps. */
+  let expiry: Duration = 0;
   let renewal: Promise<boolean> | null = null;
   let lastPause: Pause | undefined;
 
   async function renewOnce(): Promise<boolean> {
-    const now = clock.now();
+    const [now, begun] = [clock.now(), monotonicNow()];
     const holdsLock = options.holdsLock && epoch === null;
     const { taken, lease } = await store.takeLease(holder, options.version, now, times.ttl, holdsLock);
     if (!taken) return false;
     // The lease was lost in between, and another controller may have acted.
     if (epoch !== null && lease.epoch !== epoch) return false;
     epoch = lease.epoch;
-    heldUntil = now + times.ttl;
+    [heldUntil, expiry] = [now + times.ttl, begun + times.ttl];
     lastPause = lease.pause;
     return true;
   }
@@ -65,7 +67,7 @@ export function createLease(
       return epoch;
     },
     get isHeld() {
-      return clock.now() < heldUntil;
+      return clock.now() < heldUntil && monotonicNow() < expiry;
     },
     get lastPause() {
       return lastPause;

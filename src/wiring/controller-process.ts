@@ -99,6 +99,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       },
       clock,
       adjustClock,
+      ...('url' in database && { monotonicNow: () => performance.now() }),
       logFiles,
       backendOf: backends.of,
       log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
