@@ -23,19 +23,31 @@ import {
 import type { AccessStore, LogInChange } from './ports.ts';
 import { createToken, type TokenView } from './tokens.ts';
 
-/** A login in a browser, which `jobman login` has begun. */
-export interface BrowserLogin {
+/** A login in a browser: for `jobman login`, or for the dashboard in this browser. */
+type BrowserLogin = (CliTarget | PageTarget) & {
   /** The secret of the browser, which no other page can read. */
   readonly browser: string;
+  /** Of this server: where the provider sends the browser. */
+  readonly redirectUri: string;
+};
+
+export interface CliTarget {
   /** At which the CLI listens on its own machine. */
   readonly port: number;
   /** Of the CLI, which gets it back. */
   readonly state: string;
   /** SHA-256 of a secret of the CLI (RFC 7636). */
   readonly challenge: string;
-  /** Of this server: where the provider sends the browser. */
-  readonly redirectUri: string;
 }
+
+interface PageTarget {
+  /** Path and query of the page that opens after the login. */
+  readonly page: string;
+}
+
+type FinishedLogin =
+  /** The address of the CLI, which gets a one-time code also after a failure. */
+  { readonly kind: 'cli'; readonly url: string } | ({ readonly kind: 'page'; readonly token: string } & PageTarget);
 
 interface IssuedToken {
   readonly token: string;
@@ -47,8 +59,7 @@ export interface Logins {
   readonly issuer: string;
   /** The address at the provider; after a failure that of the CLI, as from `finish`. */
   start(login: BrowserLogin): Promise<string>;
-  /** The address of the CLI, which gets a one-time code also after a failure. Throws if it cannot be known. */
-  finish(callback: URLSearchParams, browser: string): Promise<string>;
+  finish(callback: URLSearchParams, browser: string): Promise<FinishedLogin>;
   /** The code counts once, also if the verifier is wrong. */
   redeem(code: string, verifier: string, tokenName: string): Promise<IssuedToken>;
   startDevice(): Promise<DeviceLogin>;
@@ -86,8 +97,8 @@ export interface PendingLogin {
   readonly body: string;
 }
 
-interface AwaitedCallback extends LoginSecrets, Omit<BrowserLogin, 'browser' | 'state'> {
-  readonly cliState: string;
+interface AwaitedCallback extends LoginSecrets, Pick<BrowserLogin, 'redirectUri'> {
+  readonly target: CliTarget | PageTarget;
 }
 
 interface AwaitedCode {
@@ -103,6 +114,12 @@ const codeTime = minute;
 /** Every visitor can begin logins, so the oldest ones make room for new ones. */
 const maxPending = 2000;
 const defaultTokenDays = 30;
+const browserTokenName = 'browser';
+
+/** True for a token that only a session of the dashboard has, because a login in a browser has created it. */
+export function isBrowserToken(name: string): boolean {
+  return new RegExp(`^${browserTokenName}(?:-\\d+)?$`).test(name);
+}
 
 export function createLogins({ provider, ...parts }: LoginParts): Logins {
   const { access, settings, now, warn } = parts;
@@ -144,26 +161,29 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
   }
 
   async function cliAddress(
-    { port, cliState, challenge }: Pick<AwaitedCallback, 'port' | 'cliState' | 'challenge'>,
+    { port, state, challenge }: CliTarget,
     result: Omit<AwaitedCode, 'challenge'>,
   ): Promise<string> {
     const code = randomSecret();
     await put('code', code, codeTime, { challenge, ...result });
-    return `http://127.0.0.1:${port}/?${new URLSearchParams({ code, state: cliState }).toString()}`;
+    return `http://127.0.0.1:${port}/?${new URLSearchParams({ code, state }).toString()}`;
   }
 
   return {
     issuer: settings.issuer,
 
-    async start({ browser, state: cliState, ...login }) {
+    async start({ browser, redirectUri, ...target }) {
       const secrets: LoginSecrets = { state: randomSecret(), nonce: randomSecret(), verifier: randomSecret() };
       let url: string;
       try {
-        url = await (await provider()).loginUrl(secrets, login.redirectUri);
+        url = await (await provider()).loginUrl(secrets, redirectUri);
       } catch (error) {
-        return cliAddress({ ...login, cliState }, { user: null, failure: failureOf(error) });
+        const failure = failureOf(error);
+        if ('page' in target) throw error;
+        return cliAddress(target, { user: null, failure });
       }
-      await put('callback', secrets.state + browser, loginTime, { ...login, ...secrets, cliState });
+      const awaited: AwaitedCallback = { ...secrets, redirectUri, target };
+      await put('callback', secrets.state + browser, loginTime, awaited);
       return url;
     },
 
@@ -172,20 +192,21 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
       if (login === null)
         throw loginRefused(
           'This login is not known: it was finished already, took longer than 10 minutes, or began in another browser.',
-          ['Begin again: jobman login URL'],
+          ['Begin again: jobman login URL, or the page of the dashboard'],
         );
+      const { target, redirectUri } = login;
+      const find = async () => userOf(parts, await (await provider()).redeem(callback, login, redirectUri), 'browser');
+      if ('page' in target) {
+        const { token } = await issue(await logged(find), browserTokenName);
+        return { kind: 'page', page: target.page, token };
+      }
       let result: Omit<AwaitedCode, 'challenge'>;
       try {
-        const user = await userOf(
-          parts,
-          await (await provider()).redeem(callback, login, login.redirectUri),
-          'browser',
-        );
-        result = { user, failure: null };
+        result = { user: await find(), failure: null };
       } catch (error) {
         result = { user: null, failure: failureOf(error) };
       }
-      return cliAddress(login, result);
+      return { kind: 'cli', url: await cliAddress(target, result) };
     },
 
     async redeem(code, verifier, tokenName) {

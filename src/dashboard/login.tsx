@@ -5,7 +5,8 @@ import { useEffect } from 'preact/hooks';
 import { Command } from './parts/command.tsx';
 import { Dialog } from './parts/dialog.tsx';
 import { Failure } from './parts/messages.tsx';
-import { linesOf, logIn } from './session.ts';
+import { serverPath } from './location.ts';
+import { linesOf, logIn, loginIssuer, startSession } from './session.ts';
 
 export function Login({ hadOne }: { readonly hadOne: boolean }) {
   const token = useSignal('');
@@ -18,12 +19,27 @@ export function Login({ hadOne }: { readonly hadOne: boolean }) {
     await logIn(token.value.trim()).catch((error: unknown) => (failure.value = linesOf(error)));
     isBusy.value = false;
   };
+  const issuer = useSignal<string | null>(null);
   useEffect(() => {
     document.title = 'Log in · jobman';
+    void loginIssuer().then((found) => (issuer.value = found));
   }, []);
   return (
     <Dialog title="Log in" onClose={null}>
       {hadOne && <p>Your session has ended. Nothing that you typed is lost.</p>}
+      {issuer.value !== null && (
+        <p>
+          <a class="button" href={loginHref()} target={hadOne ? '_blank' : '_self'} rel="noopener">
+            Log in at {new URL(issuer.value).host}
+          </a>
+          {hadOne && (
+            <>
+              {' '}
+              in another tab, then <button onClick={() => void startSession()}>Continue here</button>
+            </>
+          )}
+        </p>
+      )}
       <form onSubmit={(event) => void enter(event)}>
         <label>
           Token
@@ -46,4 +62,11 @@ export function Login({ hadOne }: { readonly hadOne: boolean }) {
       <Command text="jobman token create" />
     </Dialog>
   );
+}
+
+/** Opens this page again after the login. */
+function loginHref(): string {
+  const { pathname, search } = location;
+  const page = `/${pathname.slice(serverPath('').length)}${search}`;
+  return serverPath(`login/page?${new URLSearchParams({ page }).toString()}`);
 }

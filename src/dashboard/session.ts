@@ -49,6 +49,18 @@ export async function logIn(token: string): Promise<void> {
   await startSession();
 }
 
+/** The identity provider of the server, as an address; null without one. */
+export async function loginIssuer(): Promise<string | null> {
+  try {
+    const response = await fetchOf('/login/methods', {});
+    const { oidc } = (await response.json()) as { readonly oidc: { readonly issuer: string } | null };
+    return oidc?.issuer ?? null;
+  } catch {
+    // The token remains.
+    return null;
+  }
+}
+
 /** Throws JobmanError. */
 export async function logOut(): Promise<void> {
   const response = await fetchOf('/session', { method: 'DELETE', headers: { [versionHeader]: version } });

@@ -12,6 +12,7 @@ import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, JobView, LogPart } from '../app/client.ts';
 import { withTimeout } from '../app/concurrency.ts';
 import { exitCode, JobmanError, StoreError, usageError } from '../app/errors.ts';
+import { isBrowserToken } from '../app/oidc-logins.ts';
 import { maxPage, type Rows } from '../app/pages.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
 import type { Actor } from '../core/model/user.ts';
@@ -90,7 +91,15 @@ export function createApp(parts: AppParts): Hono<Env> {
   });
 
   const { actorOf, authenticate } = createAuthentication(parts, limits);
-  addPageRoutes(app, parts.pages, async (token, sender) => void (await actorOf(token, sender)));
+  addPageRoutes(app, parts.pages, {
+    authenticate: async (token, sender) => void (await actorOf(token, sender)),
+    async endSession(token) {
+      const actor = await parts.authenticate(token);
+      const own = actor?.token;
+      if (actor === null || own === undefined || !isBrowserToken(own.name)) return;
+      await (await parts.clientOf(actor)).revokeToken(own.id);
+    },
+  });
   app.use('/v1/*', authenticate);
   app.get('/metrics', authenticate, async (context) => {
     return context.body(await metrics.text(streams.countByPath()), 200, { 'content-type': metricsType });

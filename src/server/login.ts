@@ -8,10 +8,12 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { toProblem } from './problem.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import { comparisonCode, pageHeaders, renderPage, type LoginPage } from '../app/login-page.ts';
-import { loginTime, randomSecret, type BrowserLogin, type Logins } from '../app/oidc-logins.ts';
+import { loginTime, randomSecret, type CliTarget, type Logins } from '../app/oidc-logins.ts';
 import { second } from '../core/model/time.ts';
 import { readBody } from './body.ts';
 import { Overload } from './limits.ts';
+import type { Env } from './app.ts';
+import { beginSession } from './pages.ts';
 import type { Sender } from './sender.ts';
 
 export interface LoginRoutes {
@@ -21,7 +23,7 @@ export interface LoginRoutes {
   readonly url: () => Promise<string | null>;
 }
 
-type LoginContext = Context<{ Bindings: HttpBindings; Variables: { readonly sender: Sender } }>;
+type LoginContext = Context<Env>;
 
 const maxBody = 16 * 1024;
 const secretPattern = /^[\w-]{43}$/;
@@ -35,11 +37,7 @@ interface LoginRules {
   readonly expected: (error: unknown) => JobmanError;
 }
 
-export function addLoginRoutes<Env extends { Bindings: HttpBindings; Variables: { sender: Sender } }>(
-  app: Hono<Env>,
-  routes: LoginRoutes,
-  { admit, expected }: LoginRules,
-): void {
+export function addLoginRoutes(app: Hono<Env>, routes: LoginRoutes, { admit, expected }: LoginRules): void {
   const page =
     (answer: (context: LoginContext) => Promise<LoginPage | URL>) =>
     (context: Context): Promise<Response> =>
@@ -56,11 +54,21 @@ export function addLoginRoutes<Env extends { Bindings: HttpBindings; Variables: 
     }),
   );
   app.get(
+    '/login/page',
+    page((context) => {
+      admit(context.get('sender'));
+      return startPageLogin(context, routes);
+    }),
+  );
+  app.get(
     callbackPath,
     page(async (context) => {
       const parameters = new URL(context.req.url).searchParams;
-      const browser = browserOf(context, await ownUrl(context, routes)) ?? '';
-      return new URL(await (await requireLogins(routes)).finish(parameters, browser));
+      const own = await ownUrl(context, routes);
+      const finished = await (await requireLogins(routes)).finish(parameters, browserOf(context, own) ?? '');
+      if (finished.kind === 'cli') return new URL(finished.url);
+      beginSession(context, finished.token);
+      return new URL(own + finished.page);
     }),
   );
 
@@ -116,12 +124,8 @@ async function answerPage(
   return context.body(renderPage(shown), status as ContentfulStatusCode, { ...pageHeaders });
 }
 
-/** Gives the browser its secret, and begins nothing: every page can send its visitors here. */
-async function firstPage(context: LoginContext, routes: LoginRoutes): Promise<LoginPage> {
-  const { issuer } = await requireLogins(routes);
-  const { port, state, challenge } = readLogin(context);
-  const own = await ownUrl(context, routes);
-  // Two logins in one browser have the same secret.
+/** The secret of this browser. Two logins in one browser have the same. */
+function giveSecret(context: LoginContext, own: string): string {
   const browser = browserOf(context, own) ?? randomSecret();
   setCookie(context, cookieName, browser, {
     ...(isSecure(own) && { prefix: 'host', secure: true }),
@@ -130,6 +134,27 @@ async function firstPage(context: LoginContext, routes: LoginRoutes): Promise<Lo
     sameSite: 'Lax',
     maxAge: loginTime / second,
   });
+  return browser;
+}
+
+/** For the dashboard. Another page that sends its visitors here logs them in as themselves. */
+async function startPageLogin(context: LoginContext, routes: LoginRoutes): Promise<URL> {
+  const own = await ownUrl(context, routes);
+  const page = context.req.query('page') ?? '/jobs';
+  // The path of a page here, and no address of another host.
+  if (!/^\/(?![/\\])[^\s\\]{0,2000}$/.test(page))
+    throw usageError('The parameter `page` must be the path of a page of this server.');
+  const logins = await requireLogins(routes);
+  const browser = giveSecret(context, own);
+  return new URL(await logins.start({ page, browser, redirectUri: `${own}${callbackPath}` }));
+}
+
+/** Gives the browser its secret, and begins nothing: every page can send its visitors here. */
+async function firstPage(context: LoginContext, routes: LoginRoutes): Promise<LoginPage> {
+  const { issuer } = await requireLogins(routes);
+  const { port, state, challenge } = readLogin(context);
+  const own = await ownUrl(context, routes);
+  const browser = giveSecret(context, own);
   const proof = proofOf(browser, { port, state, challenge });
   const next = new URLSearchParams({ port: String(port), state, challenge, proof });
   return {
@@ -175,17 +200,15 @@ function browserOf(context: LoginContext, own: string): string | undefined {
   return value !== undefined && secretPattern.test(value) ? value : undefined;
 }
 
-type CliLogin = Pick<BrowserLogin, 'port' | 'state' | 'challenge'>;
-
 /** Throws JobmanError (2). */
-function readLogin({ req }: LoginContext): CliLogin {
+function readLogin({ req }: LoginContext): CliTarget {
   const [port, state = '', challenge = ''] = [Number(req.query('port')), req.query('state'), req.query('challenge')];
   const isPort = Number.isInteger(port) && port >= 1024 && port <= 65_535;
   if (isPort && secretPattern.test(state) && secretPattern.test(challenge)) return { port, state, challenge };
   throw usageError('This page belongs to a command. Run it in a terminal: jobman login URL');
 }
 
-function proofOf(browser: string, { port, state, challenge }: CliLogin): string {
+function proofOf(browser: string, { port, state, challenge }: CliTarget): string {
   return createHash('sha256').update([browser, port, state, challenge].join(' ')).digest('base64url');
 }
 

@@ -53,11 +53,17 @@ const policy = [
 const cookieName = 'jobman-session';
 const maxBody = 4096;
 
-/** `authenticate`: throws JobmanError for a token that does not count. */
+interface SessionRules {
+  /** Throws JobmanError for a token that does not count. */
+  readonly authenticate: (token: string, sender: Sender) => Promise<void>;
+  /** Revokes a token that only a session has. Throws JobmanError. */
+  readonly endSession: (token: string) => Promise<void>;
+}
+
 export function addPageRoutes(
   app: Hono<Env>,
   { files, prefix, redeemCode }: PageRoutes,
-  authenticate: (token: string, sender: Sender) => Promise<void>,
+  { authenticate, endSession }: SessionRules,
 ): void {
   const page = async (context: PageContext): Promise<Response> => {
     const { html } = await files();
@@ -91,8 +97,10 @@ export function addPageRoutes(
     beginSession(context, token);
     return context.body(null, 204);
   });
-  app.delete('/session', (context) => {
+  app.delete('/session', async (context) => {
     requireOwnPage(context);
+    const token = sessionToken(context);
+    if (token !== undefined) await endSession(token);
     const { name, options } = cookieOf(context);
     deleteCookie(context, name, options);
     return context.body(null, 204);
@@ -112,7 +120,8 @@ export function sessionToken(context: PageContext): string | undefined {
   return 'prefix' in options ? getCookie(context, name, options.prefix) : getCookie(context, name);
 }
 
-function beginSession(context: PageContext, token: string): void {
+/** The browser keeps the token for the next requests of its page. */
+export function beginSession(context: PageContext, token: string): void {
   const { name, options } = cookieOf(context);
   setCookie(context, name, token, { ...options, maxAge: (90 * day) / second });
 }

@@ -6,7 +6,8 @@ import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { renderPage } from '../../src/app/login-page.ts';
 import type { OidcSettings } from '../../src/app/oidc.ts';
 import { createLogins, randomSecret } from '../../src/app/oidc-logins.ts';
-import { createAuthenticate } from '../../src/app/tokens.ts';
+import type { Client } from '../../src/app/client.ts';
+import { createAuthenticate, revokeToken } from '../../src/app/tokens.ts';
 import { addUser, changeUser } from '../../src/app/users.ts';
 import { minute } from '../../src/core/model/time.ts';
 import { createServerLogin } from '../../src/http-client/login.ts';
@@ -126,6 +127,38 @@ suite('a person', () => {
         ['ada', 'allowed', 'browser', 'ada@example.com', 'ada'],
       );
     });
+
+  test('logs in to the dashboard, whose token ends at the log-out', async (t) => {
+    const given = await openLogin(t);
+    const { server } = await openServer(t, {
+      login: given.routes,
+      authenticate: createAuthenticate(given.parts),
+      clientOf: (actor) =>
+        ({ revokeToken: (ref: string) => revokeToken(given.parts, actor, ref) }) as unknown as Client,
+    });
+    const browser = new Browser();
+    const start = (page: string) =>
+      browser.open(`${server.url}/login/page?${new URLSearchParams({ page }).toString()}`);
+    const opened = await browser.logIn(await start('/jobs?phase=failed'), 'ada');
+    assert.equal(opened.url, `${server.url}/jobs?phase=failed`);
+    const session = browser.cookies.find(({ name }) => name.startsWith('jobman-session-'));
+    const tokens = async () => (await given.tokens()).map(({ name, revokedAt }) => [name, revokedAt !== null]);
+    assert.deepEqual(await tokens(), [['browser', false]]);
+
+    const headers = { cookie: `${session?.name}=${session?.value}`, 'jobman-version': '0' };
+    const leave = () => send(server.url, '/session', { method: 'DELETE', headers });
+    assert.equal((await leave()).status, 204);
+    assert.deepEqual(await tokens(), [['browser', true]]);
+    assert.equal((await leave()).status, 204, 'again');
+
+    // No link may send the browser to another site after the login.
+    for (const page of ['https://evil.example', '//evil.example', '/\\evil.example', 'jobs'])
+      assert.equal((await start(page)).status, 400, page);
+    given.provider.people.set('eve', { email: 'eve@example.com', email_verified: true });
+    const eve = new Browser();
+    const refusal = await eve.logIn(await eve.open(`${server.url}/login/page`), 'eve');
+    assert.equal(refusal.status, 403);
+  });
 
   test('stays the same user after the first login, whatever the address is', async (t) => {
     const given = await openLogin(t);
