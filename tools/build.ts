@@ -104,6 +104,10 @@ function assignChunks(this: { getModuleInfo(id: string): { readonly importedIds:
   for (const [chunk, entries] of chunkGroups) for (const entry of entries) assign(join(root, entry), chunk);
 }
 
+function refuseNodeModule(id: string, importer: string | undefined): void {
+  if (id.startsWith('node:')) throw new Error(`${importer} imports ${id}, which no browser has.`);
+}
+
 mkdirSync(bundle, { recursive: true });
 const fresh = mkdtempSync(join(bundle, 'building-'));
 try {
@@ -161,6 +165,7 @@ try {
     logLevel: 'warn',
     base: './',
     oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+    plugins: [{ name: 'runs-in-a-browser', enforce: 'pre', resolveId: refuseNodeModule }],
     build: {
       outDir: join(root, 'dist/dashboard'),
       emptyOutDir: true,

@@ -5,6 +5,8 @@ import type { Phase } from '../core/decide/phase.ts';
 import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { CostAmount } from '../reports/cost.ts';
 import type { ConfirmationNeeded, JobRow } from './client.ts';
+import type { TokenView } from './tokens.ts';
+import type { UserLimits } from '../core/policy/limits.ts';
 import { formatHosts, type Reason } from '../core/model/spec.ts';
 
 /** One unit, rounded down: `48s`, `9m`, `14h`, `3d`. For columns. Never negative: two clocks differ a little. */
@@ -81,6 +83,15 @@ export function formatTimestamp(at: Instant): string {
   return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }
 
+/** `28 Feb 2027`, `expired`, `revoked`. */
+export function formatTokenEnd(
+  { expiresAt, revokedAt }: Pick<TokenView, 'expiresAt' | 'revokedAt'>,
+  now: Instant,
+): string {
+  if (revokedAt !== null) return 'revoked';
+  return expiresAt <= now ? 'expired' : formatDate(expiresAt, now);
+}
+
 export function formatPricePerHour(dollarsPerHour: number): string {
   return `$${dollarsPerHour.toFixed(2)}/h`;
 }
@@ -118,6 +129,20 @@ export function formatAmount({ durationMs, estimateUsd, unpricedMs }: CostAmount
 
 export function pluralize(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
+}
+
+/** `64 chips; 20 jobs; $500.00 per day; projects: a, b`; `-` without any. */
+export function formatLimits({ chips, jobs, usdPerDay, projects, clusters, hosts }: UserLimits): string {
+  const names = (what: string, list: readonly string[]) => `${what} ${list.length === 0 ? 'none' : list.join(', ')}`;
+  const parts = [
+    ...(chips === null ? [] : [pluralize(chips, 'chip')]),
+    ...(jobs === null ? [] : [pluralize(jobs, 'job')]),
+    ...(usdPerDay === null ? [] : [`${formatUsd(usdPerDay)} per day`]),
+    ...(projects === null ? [] : [names('projects:', projects)]),
+    ...(clusters === null ? [] : [names('clusters:', clusters)]),
+    ...(hosts === null ? [] : [names('hosts:', hosts)]),
+  ];
+  return parts.join('; ') || '-';
 }
 
 export function formatList(items: readonly string[]): string {

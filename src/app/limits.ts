@@ -2,8 +2,8 @@
 
 import type { Instant } from '../core/model/time.ts';
 import type { UserName } from '../core/model/user.ts';
-import type { LimitProblem, UserLimits } from '../core/policy/limits.ts';
-import { firstJobs, formatList, formatUsd, pluralize } from './format.ts';
+import type { LimitProblem } from '../core/policy/limits.ts';
+import { firstJobs, formatList, pluralize } from './format.ts';
 import { formatBudgetSpent } from './grants.ts';
 
 const maxNamedJobs = 5;
@@ -30,18 +30,4 @@ export function describeLimit(user: UserName, problem: LimitProblem, now: Instan
 
 export function formatAllowed(names: readonly string[]): string {
   return names.length === 0 ? 'none is allowed' : `allowed ${names.length === 1 ? 'is' : 'are'} ${formatList(names)}`;
-}
-
-/** `64 chips; 20 jobs; $500.00 per day; projects: a, b`; `-` without any. */
-export function formatLimits({ chips, jobs, usdPerDay, projects, clusters, hosts }: UserLimits): string {
-  const names = (what: string, list: readonly string[]) => `${what} ${list.length === 0 ? 'none' : list.join(', ')}`;
-  const parts = [
-    ...(chips === null ? [] : [pluralize(chips, 'chip')]),
-    ...(jobs === null ? [] : [pluralize(jobs, 'job')]),
-    ...(usdPerDay === null ? [] : [`${formatUsd(usdPerDay)} per day`]),
-    ...(projects === null ? [] : [names('projects:', projects)]),
-    ...(clusters === null ? [] : [names('clusters:', clusters)]),
-    ...(hosts === null ? [] : [names('hosts:', hosts)]),
-  ];
-  return parts.join('; ') || '-';
 }

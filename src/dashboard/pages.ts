@@ -23,4 +23,18 @@ export const pages: readonly Page[] = [
     load: async () => (await import('./jobs/page.tsx')).JobsPage,
     loadOne: async () => (await import('./job/page.tsx')).JobPage,
   },
+  {
+    path: 'settings',
+    title: 'Settings',
+    key: 's',
+    load: async () => (await import('./settings/page.tsx')).SettingsPage,
+  },
+  { path: 'users', title: 'Users', key: 'u', load: async () => (await import('./access/users-page.tsx')).UsersPage },
+  {
+    path: 'tokens',
+    title: 'Tokens',
+    key: 'o',
+    load: async () => (await import('./access/tokens-page.tsx')).TokensPage,
+  },
+  { path: 'audit', title: 'Audit', key: 'a', load: async () => (await import('./access/audit-page.tsx')).AuditPage },
 ];

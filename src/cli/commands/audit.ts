@@ -1,4 +1,5 @@
 import type { AuditRow } from '../../app/audit.ts';
+import { formatAuditDetail, formatAuditMeans, formatAuditObject } from '../../app/audit-text.ts';
 import { exitCode } from '../../app/errors.ts';
 import { maxPage } from '../../app/pages.ts';
 import { formatTimestamp } from '../../app/format.ts';
@@ -13,21 +14,12 @@ const columns: readonly Column<AuditRow>[] = [
   { title: 'ROW', side: 'right', text: ({ seq }) => String(seq) },
   { title: 'TIME', text: ({ at }) => formatTimestamp(at) },
   { title: 'USER', text: ({ actor }) => actor },
-  {
-    title: 'BY',
-    text: ({ login, token }) => (token !== null ? `token ${token.name}` : login === null ? '-' : `login ${login}`),
-  },
+  { title: 'BY', text: formatAuditMeans },
   { title: 'OUTCOME', text: ({ outcome }) => outcome },
   { title: 'OPERATION', text: ({ operation }) => operation },
-  { title: 'OBJECT', text: ({ object }) => (object === null ? '-' : `${object.kind.replace('_', ' ')} ${object.id}`) },
-  { title: 'DETAIL', text: formatDetail },
+  { title: 'OBJECT', text: formatAuditObject },
+  { title: 'DETAIL', text: formatAuditDetail },
 ];
-
-function formatDetail({ detail }: AuditRow): string {
-  return Object.entries(detail)
-    .map(([key, value]) => `${key}=${Array.isArray(value) ? value.join(',') : String(value ?? 'none')}`)
-    .join(' ');
-}
 
 /** Newest first. */
 export async function audit(cli: Cli, flags: AuditFlags & GlobalFlags): Promise<number> {

@@ -1,8 +1,7 @@
 import { exitCode } from '../../app/errors.ts';
-import { formatAge, formatDate } from '../../app/format.ts';
+import { formatAge, formatDate, formatTokenEnd } from '../../app/format.ts';
 import type { TokenView } from '../../app/tokens.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -25,7 +24,7 @@ export async function list(cli: Cli): Promise<number> {
     { title: 'USER', text: ({ user }) => user },
     { title: 'ROLE', text: ({ role }) => role },
     { title: 'CREATED', text: ({ createdAt }) => formatDate(createdAt, now) },
-    { title: 'EXPIRES', text: (token) => formatEnd(token, now) },
+    { title: 'EXPIRES', text: (token) => formatTokenEnd(token, now) },
     {
       title: 'LAST USED',
       text: ({ lastUsedAt }) => (lastUsedAt === null ? 'never' : `${formatAge(now - lastUsedAt)} ago`),
@@ -33,11 +32,6 @@ export async function list(cli: Cli): Promise<number> {
   ];
   cli.printAll(fittedTable(columns, tokens, ['CREATED', 'ID', 'LAST USED'], columnsOf(cli.io.stdout)));
   return exitCode.ok;
-}
-
-function formatEnd({ expiresAt, revokedAt }: TokenView, now: Instant): string {
-  if (revokedAt !== null) return 'revoked';
-  return expiresAt <= now ? 'expired' : formatDate(expiresAt, now);
 }
 
 /** Standard output has the token alone, so that a script can store it. */

@@ -1,7 +1,6 @@
 import type { Client } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { formatAge, pluralize } from '../../app/format.ts';
-import { formatLimits } from '../../app/limits.ts';
+import { formatAge, formatLimits, pluralize } from '../../app/format.ts';
 import type { AccessChange, ChangedUser, UserView } from '../../app/users.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';

@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals';
 import { useKeys } from '../keys.ts';
 
-/** A command to copy. */
-export function Command({ text }: { readonly text: string }) {
+/** A command, or another text, to copy. */
+export function Command({ text, what = 'command' }: { readonly text: string; readonly what?: string }) {
   const isCopied = useSignal(false);
   const copy = async (): Promise<void> => {
     await navigator.clipboard.writeText(text);
@@ -12,7 +12,11 @@ export function Command({ text }: { readonly text: string }) {
   return (
     <span class="command">
       <code>{text}</code>
-      <button class="plain" onClick={() => void copy()} aria-label={`Copy the command ${text}`}>
+      <button
+        class="plain"
+        onClick={() => void copy()}
+        aria-label={`Copy the ${what}${what === 'command' ? ` ${text}` : ''}`}
+      >
         {isCopied.value ? 'copied' : 'copy'}
       </button>
     </span>

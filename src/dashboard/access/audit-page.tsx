@@ -1,0 +1,108 @@
+// The audit log: changes and refused requests, newest first. Filters are in the address.
+
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import type { AuditRow } from '../../app/audit.ts';
+import { formatAuditDetail, formatAuditMeans, formatAuditObject } from '../../app/audit-text.ts';
+import { escapeLine, formatTimestamp } from '../../app/format.ts';
+import { address, changeQuery } from '../location.ts';
+import { PageCommand } from '../parts/command.tsx';
+import { Empty, Failure, FilteredOut } from '../parts/messages.tsx';
+import { Shown, useReading } from '../parts/reading.tsx';
+import { client, linesOf } from '../session.ts';
+
+const pageSize = 100;
+
+export function AuditPage() {
+  const { query } = address.value;
+  const user = query.get('user') ?? '';
+  const isDenied = query.get('denied') === 'yes';
+  const filter = { ...(user === '' ? {} : { user }), ...(isDenied ? { denied: true } : {}) };
+  const newest = useReading(() => client.audit({ ...filter, limit: pageSize }), [user, isDenied]);
+  const older = useSignal<readonly AuditRow[]>([]);
+  const next = useSignal<string | undefined>(undefined);
+  const failure = useSignal<readonly string[] | null>(null);
+  useEffect(() => {
+    older.value = [];
+    next.value = newest.value?.next;
+  }, [newest.value]);
+  const readOlder = async (): Promise<void> => {
+    failure.value = null;
+    try {
+      const cursor = next.value;
+      const page = await client.audit({ ...filter, limit: pageSize, ...(cursor === undefined ? {} : { cursor }) });
+      older.value = [...older.value, ...page];
+      next.value = page.next;
+    } catch (error) {
+      failure.value = linesOf(error);
+    }
+  };
+  const flags = [...(user === '' ? [] : [`--user ${user}`]), ...(isDenied ? ['--denied'] : [])];
+  const isFiltered = flags.length > 0;
+  return (
+    <section class="page">
+      <div class="bar">
+        <h1>Audit log</h1>
+        <label class="switch">
+          User
+          <input value={user} onChange={(event) => changeQuery({ user: event.currentTarget.value.trim() })} />
+        </label>
+        <label class="switch">
+          <input
+            type="checkbox"
+            checked={isDenied}
+            onChange={(event) => changeQuery({ denied: event.currentTarget.checked ? 'yes' : null })}
+          />
+          Only refused requests
+        </label>
+        <PageCommand text={['jobman audit', ...flags].join(' ')} />
+      </div>
+      <Shown reading={newest}>
+        {(rows) =>
+          rows.length > 0 ? (
+            <Rows rows={[...rows, ...older.value]} />
+          ) : isFiltered ? (
+            <FilteredOut onClear={() => changeQuery({ user: null, denied: null })}>
+              The audit log has no such request.
+            </FilteredOut>
+          ) : (
+            <Empty>No request has been recorded yet. Each change and each refused request has a row here.</Empty>
+          )
+        }
+      </Shown>
+      {failure.value !== null && <Failure lines={failure.value} retry={null} />}
+      {next.value !== undefined && <button onClick={() => void readOlder()}>Show older requests</button>}
+    </section>
+  );
+}
+
+function Rows({ rows }: { readonly rows: readonly AuditRow[] }) {
+  return (
+    <div class="scroll">
+      <table class="plain-table" aria-label="Audit log">
+        <thead>
+          <tr>
+            {['Time', 'User', 'By', 'Outcome', 'Operation', 'Object', 'Detail'].map((title) => (
+              <th key={title} scope="col">
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.seq}>
+              <td>{formatTimestamp(row.at)}</td>
+              <td>{escapeLine(row.actor)}</td>
+              <td>{escapeLine(formatAuditMeans(row))}</td>
+              <td class={`outcome-${row.outcome}`}>{row.outcome}</td>
+              <td>{row.operation}</td>
+              <td>{escapeLine(formatAuditObject(row))}</td>
+              <td>{escapeLine(formatAuditDetail(row))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

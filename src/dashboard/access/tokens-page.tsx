@@ -1,0 +1,176 @@
+// The tokens of the user, for an admin those of all users.
+
+import { useSignal } from '@preact/signals';
+import { escapeLine, formatDate, formatTokenEnd } from '../../app/format.ts';
+import type { CreatedToken, TokenView } from '../../app/tokens.ts';
+import { day } from '../../core/model/time.ts';
+import { roles, type Role } from '../../core/model/user.ts';
+import { now } from '../clock.ts';
+import { Command, PageCommand } from '../parts/command.tsx';
+import { Confirm } from '../parts/dialog.tsx';
+import { Empty, Failure } from '../parts/messages.tsx';
+import { Shown, useReading } from '../parts/reading.tsx';
+import { Age } from '../parts/time.tsx';
+import { actorOf, client, linesOf, session } from '../session.ts';
+
+export function TokensPage() {
+  const tokens = useReading(() => client.tokens(), []);
+  const answer = useSignal<readonly string[] | null>(null);
+  const revoked = useSignal<TokenView | null>(null);
+  const revoke = async ({ id }: TokenView): Promise<void> => {
+    revoked.value = null;
+    answer.value = null;
+    await client.revokeToken(id).catch((error: unknown) => (answer.value = linesOf(error)));
+    tokens.again();
+  };
+  return (
+    <section class="page">
+      <div class="bar">
+        <h1>Tokens</h1>
+        <PageCommand text="jobman token list" />
+      </div>
+      <NewToken onCreated={tokens.again} />
+      {answer.value !== null && <Failure lines={answer.value} retry={null} />}
+      <Shown reading={tokens}>
+        {(rows) =>
+          rows.length === 0 ? (
+            <Empty command="jobman token create">
+              No tokens yet. A token is a credential for programs and for other machines.
+            </Empty>
+          ) : (
+            <div class="scroll">
+              <table class="plain-table" aria-label="Tokens">
+                <thead>
+                  <tr>
+                    {['Token', 'User', 'Role', 'Created', 'Expires', 'Last used'].map((title) => (
+                      <th key={title} scope="col" class={title === 'Created' || title === 'Role' ? 'wide' : ''}>
+                        {title}
+                      </th>
+                    ))}
+                    <td />
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((token) => (
+                    <TokenRow key={token.id} token={token} onRevoke={() => (revoked.value = token)} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Shown>
+      {revoked.value !== null && (
+        <Confirm
+          title={`Revoke the token ${revoked.value.name} of ${revoked.value.user}?`}
+          lines={['Programs and machines that use it lose their access with their next request.']}
+          action={`Revoke ${revoked.value.name}`}
+          onConfirm={() => {
+            if (revoked.value !== null) void revoke(revoked.value);
+          }}
+          onClose={() => (revoked.value = null)}
+        />
+      )}
+    </section>
+  );
+}
+
+function TokenRow({ token, onRevoke }: { readonly token: TokenView; readonly onRevoke: () => void }) {
+  const { name, id, user, role, createdAt, lastUsedAt, revokedAt, expiresAt } = token;
+  const counts = revokedAt === null && expiresAt > now.value;
+  return (
+    <tr class={counts ? '' : 'quiet'}>
+      <th scope="row" title={id}>
+        {name}
+      </th>
+      <td>{escapeLine(user)}</td>
+      <td class="wide">{role}</td>
+      <td class="wide">{formatDate(createdAt, now.value)}</td>
+      <td>{formatTokenEnd(token, now.value)}</td>
+      <td>
+        {lastUsedAt === null ? (
+          'never'
+        ) : (
+          <>
+            <Age at={lastUsedAt} /> ago
+          </>
+        )}
+      </td>
+      <td>
+        {counts && (
+          <button aria-label={`Revoke ${name}`} onClick={onRevoke}>
+            Revoke
+          </button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+const defaultDays = 90;
+
+function NewToken({ onCreated }: { readonly onCreated: () => void }) {
+  const role = actorOf(session.value)?.role ?? 'viewer';
+  const name = useSignal('');
+  const wanted = useSignal<Role>(role);
+  const days = useSignal(String(defaultDays));
+  const created = useSignal<CreatedToken | null>(null);
+  const failure = useSignal<readonly string[] | null>(null);
+  const create = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    failure.value = null;
+    try {
+      created.value = await client.createToken({
+        role: wanted.value,
+        validForMs: Number(days.value) * day,
+        ...(name.value.trim() === '' ? {} : { name: name.value.trim() }),
+      });
+      name.value = '';
+      onCreated();
+    } catch (error) {
+      failure.value = linesOf(error);
+    }
+  };
+  return (
+    <>
+      <form class="line" aria-label="New token" onSubmit={(event) => void create(event)}>
+        <label>
+          Name
+          <input
+            placeholder="laptop"
+            value={name.value}
+            onInput={(event) => (name.value = event.currentTarget.value)}
+          />
+        </label>
+        <label>
+          Role
+          <select value={wanted.value} onChange={(event) => (wanted.value = event.currentTarget.value as Role)}>
+            {roles.slice(0, roles.indexOf(role) + 1).map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Days
+          <input
+            type="number"
+            min="1"
+            max="366"
+            required
+            value={days.value}
+            onInput={(event) => (days.value = event.currentTarget.value)}
+          />
+        </label>
+        <button class="primary">Create a token</button>
+      </form>
+      {failure.value !== null && <Failure lines={failure.value} retry={null} />}
+      {created.value !== null && (
+        <section class="message notice" role="status">
+          <p>This is the token {created.value.view.name}. Store it now: it is not shown again.</p>
+          <Command text={created.value.token} what="token" />
+          <button onClick={() => (created.value = null)}>I have stored it</button>
+        </section>
+      )}
+    </>
+  );
+}

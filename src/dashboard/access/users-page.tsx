@@ -1,0 +1,246 @@
+// The users of the server with their roles and limits. An admin changes them here.
+
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { escapeLine, formatLimits } from '../../app/format.ts';
+import type { AccessChange, UserView } from '../../app/users.ts';
+import { roles, type Role } from '../../core/model/user.ts';
+import type { UserLimits } from '../../core/policy/limits.ts';
+import { PageCommand } from '../parts/command.tsx';
+import { Confirm, Dialog } from '../parts/dialog.tsx';
+import { Empty, Failure } from '../parts/messages.tsx';
+import { Shown, useReading } from '../parts/reading.tsx';
+import { Age } from '../parts/time.tsx';
+import { actorOf, client, linesOf, session } from '../session.ts';
+
+export function UsersPage() {
+  const users = useReading(() => client.users(), []);
+  const failure = useSignal<readonly string[] | null>(null);
+  const disabled = useSignal<UserView | null>(null);
+  const limited = useSignal<UserView | null>(null);
+  const isAdmin = actorOf(session.value)?.role === 'admin';
+  const change = async (name: string, wanted: AccessChange): Promise<void> => {
+    disabled.value = limited.value = failure.value = null;
+    await client.changeUser(name, wanted).catch((error: unknown) => (failure.value = linesOf(error)));
+    users.again();
+  };
+  return (
+    <section class="page">
+      <div class="bar">
+        <h1>Users</h1>
+        <PageCommand text="jobman user list" />
+      </div>
+      {isAdmin ? <NewUser onAdded={users.again} /> : <p class="quiet">Only an admin sees and changes other users.</p>}
+      {failure.value !== null && <Failure lines={failure.value} retry={null} />}
+      <Shown reading={users}>
+        {(rows) =>
+          rows.length === 0 ? (
+            <Empty command="jobman user add NAME">No users are registered.</Empty>
+          ) : (
+            <div class="scroll">
+              <table class="plain-table" aria-label="Users">
+                <thead>
+                  <tr>
+                    {['User', 'Role', 'Account', 'Logins', 'Limits'].map((title) => (
+                      <th key={title} scope="col">
+                        {title}
+                      </th>
+                    ))}
+                    {isAdmin && <td />}
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((user) => (
+                    <tr key={user.name} class={user.disabledAt === null ? '' : 'quiet'}>
+                      <th scope="row">{escapeLine(user.name)}</th>
+                      <td>
+                        {isAdmin ? (
+                          <select
+                            aria-label={`Role of ${user.name}`}
+                            value={user.role}
+                            onChange={(event) =>
+                              void change(user.name, { kind: 'role', role: event.currentTarget.value as Role })
+                            }
+                          >
+                            {roles.map((role) => (
+                              <option key={role}>{role}</option>
+                            ))}
+                          </select>
+                        ) : (
+                          user.role
+                        )}
+                      </td>
+                      <td>{escapeLine(user.account ?? '-')}</td>
+                      <td>{escapeLine(user.logins.join(', ') || '-')}</td>
+                      <td>{formatLimits(user.limits)}</td>
+                      {isAdmin && (
+                        <td class="buttons">
+                          <button aria-label={`Limits of ${user.name}`} onClick={() => (limited.value = user)}>
+                            Limits
+                          </button>
+                          {user.disabledAt === null ? (
+                            <button aria-label={`Disable ${user.name}`} onClick={() => (disabled.value = user)}>
+                              Disable
+                            </button>
+                          ) : (
+                            <button onClick={() => void change(user.name, { kind: 'enable' })}>
+                              Enable (disabled <Age at={user.disabledAt} /> ago)
+                            </button>
+                          )}
+                        </td>
+                      )}
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Shown>
+      {disabled.value !== null && (
+        <Confirm
+          title={`Disable ${disabled.value.name}?`}
+          lines={[`From the next request on, no token of ${disabled.value.name} counts. The jobs continue.`]}
+          action={`Disable ${disabled.value.name}`}
+          onConfirm={() => {
+            if (disabled.value !== null) void change(disabled.value.name, { kind: 'disable' });
+          }}
+          onClose={() => (disabled.value = null)}
+        />
+      )}
+      {limited.value !== null && (
+        <Limits
+          user={limited.value}
+          onSave={(limits) => {
+            if (limited.value !== null) void change(limited.value.name, { kind: 'limits', limits });
+          }}
+          onClose={() => (limited.value = null)}
+        />
+      )}
+    </section>
+  );
+}
+
+function NewUser({ onAdded }: { readonly onAdded: () => void }) {
+  const name = useSignal('');
+  const account = useSignal('');
+  const role = useSignal<Role>('member');
+  const failure = useSignal<readonly string[] | null>(null);
+  const add = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    failure.value = null;
+    try {
+      const given = account.value.trim();
+      await client.addUser({ name: name.value.trim(), role: role.value, ...(given === '' ? {} : { account: given }) });
+      name.value = account.value = '';
+      onAdded();
+    } catch (error) {
+      failure.value = linesOf(error);
+    }
+  };
+  return (
+    <>
+      <form class="line" aria-label="New user" onSubmit={(event) => void add(event)}>
+        <label>
+          Name
+          <input required value={name.value} onInput={(event) => (name.value = event.currentTarget.value)} />
+        </label>
+        <label>
+          Role
+          <select value={role.value} onChange={(event) => (role.value = event.currentTarget.value as Role)}>
+            {roles.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Account at the identity provider
+          <input
+            placeholder="ada@example.com"
+            value={account.value}
+            onInput={(event) => (account.value = event.currentTarget.value)}
+          />
+        </label>
+        <button class="primary">Add a user</button>
+      </form>
+      {failure.value !== null && <Failure lines={failure.value} retry={null} />}
+    </>
+  );
+}
+
+interface LimitsProps {
+  readonly user: UserView;
+  readonly onSave: (limits: UserLimits) => void;
+  readonly onClose: () => void;
+}
+
+function Limits({ user: { name, limits }, onSave, onClose }: LimitsProps) {
+  const [chips, jobs, usd] = [useSignal(limits.chips), useSignal(limits.jobs), useSignal(limits.usdPerDay)];
+  const [projects, clusters, hosts] = [useSignal(limits.projects), useSignal(limits.clusters), useSignal(limits.hosts)];
+  const save = (event: Event): void => {
+    event.preventDefault();
+    onSave({
+      chips: chips.value,
+      jobs: jobs.value,
+      usdPerDay: usd.value,
+      projects: projects.value,
+      clusters: clusters.value,
+      hosts: hosts.value,
+    });
+  };
+  return (
+    <Dialog title={`Limits of ${name}`} onClose={onClose}>
+      <form onSubmit={save}>
+        <p class="quiet">An empty field is no limit. In a list, “none” allows nothing.</p>
+        <Amount value={chips}>Chips at once</Amount>
+        <Amount value={jobs}>Unfinished jobs</Amount>
+        <Amount value={usd}>US dollars per day</Amount>
+        <Names value={projects}>Projects of Google Cloud</Names>
+        <Names value={clusters}>Clusters, as context or context/namespace</Names>
+        <Names value={hosts}>Hosts</Names>
+        <footer>
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button class="primary">Save the limits of {name}</button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+interface FieldProps<T> {
+  readonly value: { value: T };
+  readonly children: ComponentChildren;
+}
+
+function Amount({ value, children }: FieldProps<number | null>) {
+  return (
+    <label>
+      {children}
+      <input
+        type="number"
+        min="0"
+        step="any"
+        value={value.value ?? ''}
+        onInput={({ currentTarget: { value: text } }) => (value.value = text === '' ? null : Number(text))}
+      />
+    </label>
+  );
+}
+
+function Names({ value, children }: FieldProps<readonly string[] | null>) {
+  const text = value.value === null ? '' : value.value.length === 0 ? 'none' : value.value.join(', ');
+  return (
+    <label>
+      {children}
+      <input
+        value={text}
+        onChange={({ currentTarget }) => {
+          const names = currentTarget.value.split(/[\s,]+/).filter((name) => name !== '');
+          value.value = names.length === 0 ? null : names.join() === 'none' ? [] : names;
+        }}
+      />
+    </label>
+  );
+}

@@ -1,0 +1,80 @@
+/** Users, tokens, the audit log and the settings of a server, for an admin and for a viewer. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { assertAccessible, openBrowser } from '../../support/browser.ts';
+import { jobman, startJobman } from '../../support/jobman.ts';
+import { openWorld } from '../../support/world.ts';
+
+test('an admin adds a user, limits and disables them; a viewer sees only what is theirs', async (t) => {
+  const open = await openBrowser(t);
+  if (open === undefined) return;
+  const world = openWorld(t);
+  const server = startJobman(world, ['server', '--listen', '127.0.0.1:0']);
+  world.atEnd(() => void server.child.kill('SIGTERM'));
+  await server.waitForOutput(/runs at \S+\. /);
+  const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
+  const token = (await jobman(world, ['token', 'create', '--name', 'root'])).stdout.trim();
+  const logIn = async (page: Page, value: string) => {
+    await page.getByLabel('Token', { exact: true }).fill(value);
+    await page.getByRole('button', { name: 'Log in' }).click();
+  };
+
+  const { page } = await open();
+  // The address of the page is kept during the login.
+  await page.goto(`${url}/users`);
+  await logIn(page, 'wrong');
+  await page.getByText('does not accept this token').waitFor();
+  await logIn(page, token);
+  await page.getByRole('form', { name: 'New user' }).waitFor();
+  await page.getByLabel('Name', { exact: true }).fill('bob');
+  await page.getByRole('button', { name: 'Add a user' }).click();
+  await page.getByRole('rowheader', { name: 'bob' }).waitFor();
+  await page.getByLabel('Role of bob').selectOption('viewer');
+  await page.getByRole('button', { name: 'Limits of bob' }).click();
+  await page.getByLabel('Unfinished jobs').fill('3');
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'Save the limits of bob' }).click();
+  await page.getByRole('cell', { name: '3 jobs' }).waitFor();
+  await assertAccessible(page);
+
+  const bobs = (await jobman(world, ['token', 'create', '--user', 'bob'])).stdout.trim();
+  const bob = await open({ viewport: { width: 360, height: 740 } });
+  await bob.page.goto(`${url}/tokens`);
+  await logIn(bob.page, bobs);
+  await bob.page.getByLabel('Name', { exact: true }).fill('laptop');
+  await bob.page.getByRole('button', { name: 'Create a token' }).click();
+  const shown = await bob.page.locator('.notice code').textContent();
+  assert.match(shown ?? '', /^jobman_\w{38}$/);
+  await bob.page.getByRole('button', { name: 'I have stored it' }).click();
+  assert.equal(await bob.page.getByText(shown ?? '').count(), 0);
+  await assertAccessible(bob.page);
+  await bob.page.getByRole('button', { name: 'Revoke laptop' }).click();
+  await bob.page.getByRole('dialog').getByRole('button', { name: 'Revoke laptop' }).click();
+  await bob.page.getByRole('cell', { name: 'revoked' }).waitFor();
+  await bob.page.goto(`${url}/users`);
+  await bob.page.getByText('Only an admin sees and changes other users.').waitFor();
+  bob.problems.length = 0;
+  await bob.page.goto(`${url}/settings`);
+  await bob.page.getByRole('alert').waitFor();
+  assert.match(bob.problems.splice(0).join(), /status of 403/);
+
+  await page.keyboard.press('g');
+  await page.keyboard.press('s');
+  await page.getByLabel('Filter').fill('server.rate');
+  await page.getByRole('rowheader', { name: 'server.rate_limit' }).waitFor();
+  await assertAccessible(page);
+  await page.goto(`${url}/users`);
+  await page.getByRole('button', { name: 'Disable bob' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Disable bob' }).click();
+  await page.getByRole('button', { name: /Enable \(disabled/ }).waitFor();
+  await bob.page.reload();
+  await bob.page.getByRole('dialog', { name: 'Log in' }).waitFor();
+
+  await page.goto(`${url}/audit`);
+  await page.getByLabel('User').fill('bob');
+  await page.getByLabel('User').press('Enter');
+  await page.getByRole('cell', { name: 'revoke-token' }).waitFor();
+  assert.equal(new URL(page.url()).searchParams.get('user'), 'bob');
+  await assertAccessible(page);
+});
