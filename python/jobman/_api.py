@@ -4679,6 +4679,11 @@ ClusterWatchJobsAnswer_value_3 = TypedDict("ClusterWatchJobsAnswer_value_3", {
     "kind": "Literal[\"synced\"]",
 })
 
+ClusterWatchJobsAnswer_value_4 = TypedDict("ClusterWatchJobsAnswer_value_4", {
+    "kind": "Literal[\"lost\"]",
+    "why": "Union[str, None]",
+})
+
 
 class Operations(Connection):
     """Every operation of the API."""
@@ -5764,7 +5769,7 @@ class Operations(Connection):
         labels: Optional[str] = None,
         name: Optional[str] = None,
         fields: Optional[str] = None,
-    ) -> Iterator[Union[ClusterWatchJobsAnswer_value_1, ClusterWatchJobsAnswer_value_2, ClusterWatchJobsAnswer_value_3]]:
+    ) -> Iterator[Union[ClusterWatchJobsAnswer_value_1, ClusterWatchJobsAnswer_value_2, ClusterWatchJobsAnswer_value_3, ClusterWatchJobsAnswer_value_4]]:
         return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/job-changes', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
 
     def cluster_logs(

@@ -125,18 +125,19 @@ export function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, vo
   };
 }
 
-/** Leaves at the signal, and ends as `atEnd` does. */
+/** Leaves at the signal, and ends as `atEnd` does. `timed` gets each wait for a value. */
 export async function* untilAborted<T>(
   values: AsyncIterable<T>,
   signal: AbortSignal | undefined,
   atEnd: (signal: AbortSignal) => Promise<void>,
+  timed: <U>(wait: Promise<U>) => Promise<U> = (wait) => wait,
 ): AsyncGenerator<T, void> {
   const reading = values[Symbol.asyncIterator]();
   const leave = (): void => void reading.return?.().catch(() => undefined);
   signal?.addEventListener('abort', leave, { once: true });
   try {
     while (signal?.aborted !== true) {
-      const { done, value } = await reading.next();
+      const { done, value } = await timed(reading.next());
       if (done === true) break;
       yield value;
     }

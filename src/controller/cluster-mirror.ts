@@ -214,7 +214,11 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
   }
 
   async function watchJobs(): Promise<void> {
-    for await (const change of cluster.watchJobs({ labels, signal, onLost, onActivity: onHeard })) {
+    for await (const change of cluster.watchJobs({ labels, signal, onActivity: onHeard })) {
+      if (change.kind === 'lost') {
+        onLost(change.why);
+        continue;
+      }
       namespace.onReached();
       if (change.kind === 'synced') await detectGoneJobs(namespace, writer, () => cluster.jobs({ labels, signal }));
       else if (change.kind === 'gone') {
@@ -252,7 +256,7 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
   async function watchPods(): Promise<void> {
     try {
       for await (const change of cluster.watchPods({ labels, signal })) {
-        if (change.kind === 'synced') continue;
+        if (change.kind === 'synced' || change.kind === 'lost') continue;
         const job = notePod(view, change.object, change.kind === 'gone');
         if (job === undefined) continue;
         writer.enqueue(job.uid);

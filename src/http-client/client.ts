@@ -13,7 +13,8 @@ import { encodeArguments, readRows, type More, type Values } from '../api/reques
 import { blobsPerBody, decodeEvent, decodeLogPart, encodeSegment, streamHeader, versionHeader } from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
-import type { ClusterClient, PodLogQuery } from '../app/cluster/cluster-client.ts';
+import type { ClusterClient } from '../app/cluster/cluster-client.ts';
+import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { createPatience, type OnSignal, type Patience } from '../app/patience.ts';
@@ -79,9 +80,8 @@ function resumptionOf(operation: ApiOperation, values: Values): Resumption | nul
   if (operation === 'metrics' || operation === 'storage' || operation === 'checkpoints') return 'start';
   if (operation === 'metricPoints') return 'count';
   // The last lines of a log that grows begin elsewhere later.
-  const log = operation === 'readArchivedLog' ? values[2] : operation === 'cluster.logs' ? values[4] : { tail: 0 };
-  const { tail, resumeAfter } = log as Pick<PodLogQuery, 'tail' | 'resumeAfter'>;
-  return tail === undefined && resumeAfter === undefined ? 'count' : null;
+  const isWhole = operation === 'readArchivedLog' && (values[2] as ArchivedLogQuery).tail === undefined;
+  return isWhole ? 'count' : null;
 }
 
 type ReadValues = AsyncGenerator<{ readonly value: unknown; readonly cursor: string | undefined }, void>;
@@ -424,8 +424,8 @@ function otherVersion(server: string): JobmanError {
   );
 }
 
-function brokenStream(server: string): JobmanError {
-  return new JobmanError(`The connection to the server ${server} ended early.`, exitCode.unreachable);
+function brokenStream(server: string, cause: unknown): JobmanError {
+  return new JobmanError(`The connection to the server ${server} ended early.`, exitCode.unreachable, [], { cause });
 }
 
 function isBroken(error: unknown): boolean {
@@ -434,5 +434,5 @@ function isBroken(error: unknown): boolean {
 
 /** Node's error of a stream, such as "aborted", says nothing to people. */
 function asFailure(error: unknown, server: string): unknown {
-  return error instanceof JobmanError || (error as Error).name === 'AbortError' ? error : brokenStream(server);
+  return error instanceof JobmanError || (error as Error).name === 'AbortError' ? error : brokenStream(server, error);
 }

@@ -1,7 +1,7 @@
 // The cluster of a server, over its API: the `Cluster` of the commands, whose changes the server performs.
 
 import type { V1Job } from '@kubernetes/client-node';
-import { second } from '../core/model/time.ts';
+import { second, type Duration } from '../core/model/time.ts';
 import type {
   Cluster,
   ClusterChange,
@@ -10,9 +10,10 @@ import type {
   ClusterQuery,
   JobIdentity,
 } from '../app/cluster/cluster.ts';
-import type { ClusterClient, KubernetesObject, ObjectQuery } from '../app/cluster/cluster-client.ts';
+import { createTailBuffer, withoutTimestamps } from '../app/cluster/archived-lines.ts';
+import type { ClusterClient, KubernetesObject, ObjectQuery, PodLogQuery } from '../app/cluster/cluster-client.ts';
 import { pause, unlessAborted, untilAborted } from '../app/concurrency.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, isNotFoundError, JobmanError } from '../app/errors.ts';
 import type { ClusterJob } from '../app/cluster/objects.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import type { CommandStep, PerformedCommand, PerformOptions } from '../app/command-steps.ts';
@@ -20,9 +21,24 @@ import type { CommandStep, PerformedCommand, PerformOptions } from '../app/comma
 /** The programs of a pod, its ports and its files. */
 export type PodStreams = Pick<Cluster, 'exec' | 'attach' | 'put' | 'get' | 'tunnel'>;
 
-/** Opened in the namespace of that context. */
-export function createServerCluster(api: ClusterClient, at: ClusterContext, streams: PodStreams): Cluster {
+const slowAfter: Duration = 2 * second;
+
+/** Opened in the namespace of that context. `onWait` is called once if an answer takes longer than two seconds. */
+export function createServerCluster(
+  api: ClusterClient,
+  at: ClusterContext,
+  streams: PodStreams,
+  onWait: () => void = () => undefined,
+): Cluster {
   const { context, namespace } = at;
+  let hasNoted = false;
+  async function timed<T>(work: Promise<T>): Promise<T> {
+    const timer = setTimeout(() => {
+      if (!hasNoted) onWait();
+      hasNoted = true;
+    }, slowAfter);
+    return work.finally(() => clearTimeout(timer));
+  }
   const list = <Query extends ClusterQuery, T>(
     read: (at: string, namespace: string, query: Query & ObjectQuery) => AsyncIterable<T>,
     query: Query,
@@ -32,6 +48,7 @@ export function createServerCluster(api: ClusterClient, at: ClusterContext, stre
       query.signal,
       // An incomplete list must not be used.
       (signal) => Promise.reject(signal.reason as Error),
+      timed,
     );
   const follow = <T>(
     values: AsyncIterable<T>,
@@ -54,24 +71,27 @@ export function createServerCluster(api: ClusterClient, at: ClusterContext, stre
   return {
     context: () => at,
     jobs: (query) => list((...given) => api.jobs(...given), query),
-    job: (name) => api.job(context, namespace, name),
-    raw: (name) => api.rawJob(context, namespace, name) as Promise<V1Job | null>,
+    job: (name) => timed(api.job(context, namespace, name)),
+    raw: (name) => timed(api.rawJob(context, namespace, name)) as Promise<V1Job | null>,
     pods: (query) => list((...given) => api.pods(...given), query),
-    podUsage: ({ namespace: other = namespace, signal }) => unlessAborted(api.podUsage(context, other), signal),
+    podUsage: ({ namespace: other = namespace, signal }) => unlessAborted(timed(api.podUsage(context, other)), signal),
     unscheduledPods: (query) => list((...given) => api.unscheduledPods(...given), query),
-    nodes: () => api.nodes(context, namespace),
-    priorityClasses: () => api.priorityClasses(context, namespace),
-    queuePriorityClasses: () => api.queuePriorityClasses(context, namespace),
-    events: ({ names }) => api.events(context, namespace, names),
-    quotas: () => api.quotas(context, namespace),
+    nodes: () => timed(api.nodes(context, namespace)),
+    priorityClasses: () => timed(api.priorityClasses(context, namespace)),
+    queuePriorityClasses: () => timed(api.queuePriorityClasses(context, namespace)),
+    events: ({ names }) => timed(api.events(context, namespace, names)),
+    quotas: () => timed(api.quotas(context, namespace)),
     watchJobs: (query) =>
-      reopened(() => follow(api.watchJobs(context, query.namespace ?? namespace, withoutLocal(query)), query), query),
+      reopenedWatch(
+        () => follow(api.watchJobs(context, query.namespace ?? namespace, withoutLocal(query)), query),
+        query.signal,
+      ),
     watchPods() {
       throw new Error('only the controller watches pods');
     },
     logs: (pod, container, query) =>
-      wholeLines(follow(api.logs(context, namespace, pod, container, logQueryOf(query)), query)),
-    configMap: (name, other = namespace, signal?) => unlessAborted(api.configMap(context, other, name), signal),
+      reopenedLog((next) => wholeLines(follow(api.logs(context, namespace, pod, container, next), query)), query),
+    configMap: (name, other = namespace, signal?) => unlessAborted(timed(api.configMap(context, other, name)), signal),
     create: serverOnly,
     patch: serverOnly,
     async remove(job, { signal } = {}) {
@@ -89,7 +109,7 @@ export function createServerCluster(api: ClusterClient, at: ClusterContext, stre
     server: {
       async submit(job, data, { signal }) {
         const submission = { job: job as object as KubernetesObject, ...(data === null ? {} : { secrets: data }) };
-        const made = await unlessAborted(api.submit(context, namespace, submission), signal);
+        const made = await unlessAborted(timed(api.submit(context, namespace, submission)), signal);
         return made as object as V1Job;
       },
       perform,
@@ -111,53 +131,86 @@ const serverOnly = (): Promise<never> =>
 
 /** The part of a query that the server needs. */
 function withoutLocal<Query extends ClusterQuery>(query: Query): Query & ObjectQuery {
-  const { namespace: _namespace, signal: _signal, onLost: _lost, onActivity: _activity, ...rest } = query;
+  const { namespace: _namespace, signal: _signal, onActivity: _activity, ...rest } = query;
   return rest as Query;
-}
-
-function logQueryOf({
-  resumeAfter,
-  signal: _signal,
-  onLost: _lost,
-  onTruncated: _truncated,
-  ...query
-}: ClusterLogQuery) {
-  return { ...query, ...(resumeAfter && { resumeAfter: Buffer.from(resumeAfter).toString('base64') }) };
 }
 
 const maxReopenings = 10;
 
-/** Continues when the server has restarted. Objects that are gone since are reported before the next `synced`. */
-async function* reopened(
-  watch: () => AsyncIterable<ClusterChange<ClusterJob>>,
-  { signal, onLost }: ClusterQuery,
-): AsyncGenerator<ClusterChange<ClusterJob>> {
-  const known = new Map<string, ClusterJob>();
+type Lost = Extract<ClusterChange<never>, { readonly kind: 'lost' }>;
+
+/** Continues with `open` when the server has restarted. `mayWait`: also before the first value. */
+async function* reopened<T>(
+  open: () => AsyncIterable<T>,
+  signal: AbortSignal | undefined,
+  mayWait = false,
+): AsyncGenerator<T | Lost> {
   let hasBegun = false;
   for (let failures = 0; ;) {
-    const listed = new Set<string>();
     try {
-      for await (const change of watch()) {
-        if (failures > 0) onLost?.(null);
+      for await (const value of open()) {
+        if (failures > 0) yield { kind: 'lost', why: null };
         [hasBegun, failures] = [true, 0];
-        if (change.kind === 'changed') known.set(change.object.uid, change.object);
-        if (change.kind === 'changed') listed.add(change.object.uid);
-        if (change.kind === 'gone') known.delete(change.object.uid);
-        const missing = change.kind === 'synced' ? [...known.values()].filter(({ uid }) => !listed.has(uid)) : [];
-        for (const object of missing) {
-          known.delete(object.uid);
-          yield { kind: 'gone', object };
-        }
-        yield change;
+        yield value;
       }
       return;
     } catch (error) {
-      const mayContinue = hasBegun && error instanceof JobmanError && error.code === exitCode.unreachable;
-      if (!mayContinue || failures >= maxReopenings) throw error;
-      if (failures === 0) onLost?.(error.message.replace(/\.$/, ''));
+      // An error that the server itself has sent has no cause.
+      const mayContinue = error instanceof JobmanError && (hasBegun || (mayWait && error.cause !== undefined));
+      if (!mayContinue || error.code !== exitCode.unreachable || failures >= maxReopenings) throw error;
+      if (failures === 0) yield { kind: 'lost', why: error.message.replace(/\.$/, '') };
       failures += 1;
       await pause(2 * second, signal);
     }
+  }
+}
+
+/** Objects that are gone since the first connection are reported before the next `synced`. */
+function reopenedWatch(
+  watch: () => AsyncIterable<ClusterChange<ClusterJob>>,
+  signal: AbortSignal | undefined,
+): AsyncIterable<ClusterChange<ClusterJob>> {
+  const known = new Map<string, ClusterJob>();
+  return reopened(async function* changes(): AsyncGenerator<ClusterChange<ClusterJob>> {
+    const listed = new Set<string>();
+    for await (const change of watch()) {
+      if (change.kind === 'changed') {
+        known.set(change.object.uid, change.object);
+        listed.add(change.object.uid);
+      } else if (change.kind === 'gone') known.delete(change.object.uid);
+      const missing = change.kind === 'synced' ? [...known.values()].filter(({ uid }) => !listed.has(uid)) : [];
+      for (const object of missing) {
+        known.delete(object.uid);
+        yield { kind: 'gone', object };
+      }
+      yield change;
+    }
+  }, signal);
+}
+
+/** Each connection continues after the last lines. */
+async function* reopenedLog(
+  read: (query: PodLogQuery) => AsyncIterable<Uint8Array>,
+  { signal, onLost: _lost, onTruncated, resumeAfter, timestamps, ...query }: ClusterLogQuery,
+): AsyncGenerator<Uint8Array> {
+  const end = createTailBuffer();
+  if (resumeAfter !== undefined) end.take(resumeAfter);
+  const open = (): AsyncIterable<Uint8Array> => {
+    const after = end.resumeAfter();
+    return read({ ...query, timestamps: true, ...(after.length > 0 && { resumeAfter: after.toString('base64') }) });
+  };
+  let hasOutput = false;
+  try {
+    for await (const lines of reopened(open, signal, query.follow)) {
+      if (!(lines instanceof Uint8Array)) continue;
+      hasOutput = true;
+      end.take(lines);
+      yield timestamps === true ? lines : withoutTimestamps(lines);
+    }
+  } catch (error) {
+    // The pod was deleted while the server restarted.
+    if (!hasOutput || !isNotFoundError(error)) throw error;
+    onTruncated?.();
   }
 }
 

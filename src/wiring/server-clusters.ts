@@ -24,7 +24,7 @@ export function openClusters(
         settings: values as object as ClusterSettings,
         sources: new Map(),
       }))),
-    async cluster({ context, namespace }) {
+    async cluster({ context, namespace, quiet }) {
       const [at, { createServerCluster }, { createWorkerStreams }] = await Promise.all([
         api.context({ ...(context && { context }), ...(namespace && { namespace }) }),
         import('../http-client/cluster.ts'),
@@ -35,17 +35,25 @@ export function openClusters(
       const start = (target: Parameters<typeof pods.exec>[0]) => (session: SessionRequest) =>
         pods.exec(target, { ...session, terminal: null });
       return {
-        ...createServerCluster(api, at, {
-          ...pods,
-          async put(target, request) {
-            const { copyToRemote } = await import('../remote/copy.ts');
-            return copyToRemote(start(target), { ...request, runsIn: 'container' });
+        ...createServerCluster(
+          api,
+          at,
+          {
+            ...pods,
+            async put(target, request) {
+              const { copyToRemote } = await import('../remote/copy.ts');
+              return copyToRemote(start(target), { ...request, runsIn: 'container' });
+            },
+            async get(target, request) {
+              const { copyFromRemote } = await import('../remote/copy.ts');
+              return copyFromRemote(start(target), { ...request, runsIn: 'container' });
+            },
           },
-          async get(target, request) {
-            const { copyFromRemote } = await import('../remote/copy.ts');
-            return copyFromRemote(start(target), { ...request, runsIn: 'container' });
+          () => {
+            if (quiet === true || !io.stderr.isTerminal) return;
+            io.stderr.write(`Waiting for the cluster of ${at.context} (${at.server}), which the server asks.\n`);
           },
-        }),
+        ),
         close: async () => streams.close(),
       };
     },

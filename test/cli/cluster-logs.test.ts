@@ -260,6 +260,33 @@ suite('logs that are followed', () => {
     assert.match(err, /Could not read the log of train-first-1\. Still trying\./);
   });
 
+  test('through a server say when its cluster does not answer, and when it does again', async () => {
+    const away = new JobmanError('The cluster of lab did not answer.', exitCode.unreachable);
+    const over = Promise.withResolvers<void>();
+    let checks = 0;
+    const fake = fakeCluster({
+      server: {},
+      async job() {
+        checks += 1;
+        // The first two find the job and begin to follow it.
+        if (checks === 3 || checks === 4) throw away;
+        if (checks > 4) over.resolve();
+        return checks > 5 ? null : one;
+      },
+      async *pods() {
+        yield [pod('first', 0)];
+      },
+      async *logs() {
+        yield Buffer.from('begun\n');
+        await over.promise;
+        yield Buffer.from('ended\n');
+      },
+    });
+    const { out, err } = await run(['logs', 'train', '-f'], fake);
+    assert.equal(out, 'begun\nended\n');
+    assert.match(err, /^The cluster of lab did not answer\. Still trying\.\nThe cluster answers again\.$/m);
+  });
+
   test('check for new pods less often while nothing changes', async () => {
     let checks = 0;
     const fake = {

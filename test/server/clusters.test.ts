@@ -1,8 +1,14 @@
 /** Jobs in the clusters of a server: the commands as they use them, the rights of each role, and the audit log. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import type { V1Job } from '@kubernetes/client-node';
-import { clusterAccessFor, type ClusterClient, type KubernetesObject } from '../../src/app/cluster/cluster-client.ts';
+import {
+  clusterAccessFor,
+  type ClusterClient,
+  type KubernetesObject,
+  type PodLogQuery,
+} from '../../src/app/cluster/cluster-client.ts';
 import type { Cluster, JobIdentity } from '../../src/app/cluster/cluster.ts';
 import type { Client } from '../../src/app/client.ts';
 import type { CommandStep } from '../../src/app/command-steps.ts';
@@ -66,6 +72,11 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
     async createSecret(name: string, _job: V1Job, data: object) {
       secrets.push(name);
       done.push(JSON.stringify(data));
+    },
+    async *watchJobs() {
+      yield { kind: 'changed', object: train };
+      yield { kind: 'lost', why: 'the connection was lost' };
+      yield { kind: 'lost', why: null };
     },
     patch: async ({ name }: JobIdentity, change: object) => void done.push(`patch ${name} ${JSON.stringify(change)}`),
     exec: (target: object) => {
@@ -314,9 +325,17 @@ test('a user uses only the clusters and namespaces of their limits', async (t) =
   assert.equal((await without('ada-member').api.site()).isConfigured, false);
 });
 
+test('a watch reports that the cluster of the server does not answer, and that it answers again', async (t) => {
+  const { of } = await openClusters(t);
+  assert.deepEqual(await Array.fromAsync(of('ada-member').cluster.watchJobs({})), [
+    { kind: 'changed', object: train },
+    { kind: 'lost', why: 'the connection was lost' },
+    { kind: 'lost', why: null },
+  ]);
+});
+
 test('a watch continues when the server has restarted, and reports a job that is gone since', async () => {
   const changes = [[{ kind: 'changed', object: train }, { kind: 'synced' }], [{ kind: 'synced' }]] as const;
-  const lost: (string | null)[] = [];
   let opened = 0;
   const api = {
     async *watchJobs() {
@@ -325,10 +344,70 @@ test('a watch continues when the server has restarted, and reports a job that is
     },
   };
   const cluster = createServerCluster(api as object as ClusterClient, at, {} as PodStreams);
-  const seen = await Array.fromAsync(cluster.watchJobs({ onLost: (why) => lost.push(why) }));
-  assert.deepEqual(
-    seen.map(({ kind }) => kind),
-    ['changed', 'synced', 'gone', 'synced'],
-  );
-  assert.deepEqual(lost, ['The connection ended', null]);
+  assert.deepEqual(await Array.fromAsync(cluster.watchJobs({})), [
+    { kind: 'changed', object: train },
+    { kind: 'synced' },
+    { kind: 'lost', why: 'The connection ended' },
+    { kind: 'lost', why: null },
+    { kind: 'gone', object: train },
+    { kind: 'synced' },
+  ]);
+});
+
+test('the end of a log continues when the server has restarted, without loss and repetition', async (t) => {
+  const printed = Array.from({ length: 9 }, (_, index) => `2026-11-22T12:00:0${index}.5Z line ${index}\n`);
+  const asked: PodLogQuery[] = [];
+  /** Each connection ends after so many lines, in the middle of the next; the last ends with the log. */
+  const ends = [3, 0, 2, 9];
+  const api = {
+    async *logs(...[, , , , query]: Parameters<ClusterClient['logs']>) {
+      asked.push(query);
+      const known = Buffer.from(query.resumeAfter ?? '', 'base64').toString();
+      const last = printed.findLastIndex((line) => known.endsWith(line));
+      const from = known === '' ? printed.length - (query.tail ?? printed.length) : last + 1;
+      const text = printed.slice(from, from + (ends[asked.length - 1] ?? assert.fail())).join('');
+      const isLast = asked.length === ends.length;
+      yield* [text.slice(0, 50), text.slice(50) + (isLast ? '2026-11-22T12:00:09Z cut' : '2026-11')].map((piece) =>
+        Buffer.from(piece),
+      );
+      if (!isLast) throw new JobmanError('The connection ended.', exitCode.unreachable);
+    },
+  };
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const cluster = createServerCluster(api as object as ClusterClient, at, {} as PodStreams);
+  const texts: string[] = [];
+  const reading = (async () => {
+    for await (const piece of cluster.logs('train-a', 'main', { follow: true, tail: 8 }))
+      texts.push(Buffer.from(piece).toString());
+  })();
+  let isOver = false;
+  void reading.finally(() => (isOver = true)).catch(() => undefined);
+  for (; !isOver; t.mock.timers.tick(5_000)) await turn();
+  await reading;
+  const lines = Array.from({ length: 8 }, (_, index) => `line ${index + 1}\n`);
+  assert.equal(texts.join(''), `${lines.join('')}cut`);
+  assert.equal(asked.length, ends.length);
+  assert.ok(asked.every(({ timestamps }) => timestamps === true));
+});
+
+test('a slow answer of the cluster of a server is noted once', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const answers: (() => void)[] = [];
+  const slowly = <T>(value: T) => new Promise<T>((resolve) => answers.push(() => resolve(value)));
+  const api = {
+    job: () => slowly(train),
+    async *jobs() {
+      yield await slowly([train]);
+    },
+  };
+  const notes: string[] = [];
+  const cluster = createServerCluster(api as object as ClusterClient, at, {} as PodStreams, () => notes.push('slow'));
+  const [job, jobs] = [cluster.job('train'), Array.fromAsync(cluster.jobs({}))];
+  await turn();
+  t.mock.timers.tick(1_900);
+  assert.deepEqual(notes, []);
+  t.mock.timers.tick(200);
+  assert.deepEqual(notes, ['slow']);
+  for (const answer of answers) answer();
+  assert.deepEqual([await job, await jobs], [train, [[train]]]);
 });

@@ -1,6 +1,6 @@
 // Lines that begin with the cluster's timestamp, as the API sends them and as the archive keeps them.
 
-import { parseInstant, type Instant } from '../../core/model/time.ts';
+import { parseInstant, second, type Instant } from '../../core/model/time.ts';
 
 const lineEnd = 0x0a;
 
@@ -27,4 +27,25 @@ export function stripTimestamps(lines: Buffer, since: Instant | undefined): Buff
     from = end;
   }
   return text.subarray(0, size);
+}
+
+/** Lines of the last seconds identify a position in a log; the first of them may be a partial line. */
+const overlap = 3 * second;
+
+/** The last lines that a reader has, to continue after them. */
+export function createTailBuffer() {
+  let last: { readonly at: number; readonly lines: Uint8Array }[] = [];
+  return {
+    /** Lines with their timestamps. False if the last one has no end: such lines are not kept. */
+    take(lines: Uint8Array): boolean {
+      if (lines.at(-1) !== lineEnd) return false;
+      const newest = lineTime(lines, lines.lastIndexOf(lineEnd, -2) + 1);
+      last.push({ at: lineTime(lines, 0) ?? 0, lines });
+      const enough = last.findLastIndex(({ at }) => at <= (newest ?? 0) - overlap);
+      last = last.slice(Math.max(0, enough));
+      return true;
+    },
+    /** `resumeAfter` of the query that continues after these lines. */
+    resumeAfter: () => Buffer.concat(last.map(({ lines }) => lines)),
+  };
 }

@@ -62,11 +62,15 @@ export interface PriorityClass {
   readonly isDefault: boolean;
 }
 
-/** One event of a watch. `synced` follows the last existing object, even after an expired watch listed all again. */
+/**
+ * One event of a watch. `synced` follows the last existing object, even after an expired watch listed all again. `lost` comes
+ * once with the reason when the cluster stops answering, and with null when it answers again.
+ */
 export type ClusterChange<T> =
   | { readonly kind: 'changed'; readonly object: T }
   | { readonly kind: 'gone'; readonly object: T }
-  | { readonly kind: 'synced' };
+  | { readonly kind: 'synced' }
+  | { readonly kind: 'lost'; readonly why: string | null };
 
 /** A selection of objects. `labels` is a Kubernetes label selector. */
 export interface ClusterQuery {
@@ -77,8 +81,6 @@ export interface ClusterQuery {
   readonly name?: string;
   readonly fields?: string;
   readonly signal?: AbortSignal;
-  /** For a watch: called once with the reason when the cluster stops answering, and with null when it answers again. */
-  readonly onLost?: (why: string | null) => void;
   /** For a watch: called at each message of the cluster, about once a minute if nothing changes. */
   readonly onActivity?: () => void;
 }
@@ -93,6 +95,7 @@ export interface ClusterLogQuery {
   readonly timestamps?: boolean;
   /** Timestamped lines that the reader has, at least those of the last two seconds. Reading continues after them. */
   readonly resumeAfter?: Uint8Array;
+  /** Called once with the reason when the cluster stops answering, and with null when it answers again. Not through a server. */
   readonly onLost?: (why: string | null) => void;
   /** With `follow`: the pod disappeared before its log ended, so its last lines may be missing. */
   readonly onTruncated?: () => void;
@@ -113,7 +116,7 @@ export function identityOf({ metadata }: V1Job): JobIdentity {
 }
 
 /** A merge patch of a Job. */
-interface JobChange {
+interface JobPatch {
   readonly metadata?: { readonly annotations: Readonly<Record<string, string>> };
   readonly spec?: { readonly suspend: boolean };
 }
@@ -169,7 +172,7 @@ export interface Cluster {
    */
   create(job: V1Job, options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal }): Promise<V1Job>;
   /** Throws `replacedError` for another Job of that name, as the next method does. */
-  patch(job: JobIdentity, change: JobChange): Promise<void>;
+  patch(job: JobIdentity, change: JobPatch): Promise<void>;
   /** Returns when the Job and its pods are observed gone. */
   remove(job: JobIdentity, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
   /** Yields the existing objects, then each change, until the signal aborts. Reopens connections that end. */

@@ -9,7 +9,7 @@ import { createBell, pause } from '../concurrency.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
 import { pluralize } from '../format.ts';
 import { requireSupported, type JobLog, type LogsQuery, type LogStep } from '../job-source.ts';
-import { lineTime, withoutTimestamps } from './archived-lines.ts';
+import { createTailBuffer, withoutTimestamps } from './archived-lines.ts';
 import type { Cluster, ClusterLogQuery } from './cluster.ts';
 import type { ClusterContainer, ClusterJob, ClusterPod } from './objects.ts';
 import type { ClusterParts, ClusterRecord } from './cluster-record.ts';
@@ -552,10 +552,13 @@ async function* followLogs(reading: LogReading, cluster: Cluster): AsyncGenerato
         isCheckDue = false;
         try {
           if (yield* check()) return;
+          if (isLost && cluster.server !== undefined) yield note('The cluster answers again.');
           isLost = false;
         } catch (error) {
           if (!(error instanceof JobmanError) || error.code !== exitCode.unreachable) throw error;
-          if (!isLost && followed.isIdle()) yield note(`${error.message} Still trying.`);
+          // A followed log reports it, but not through a server.
+          if (!isLost && (followed.isIdle() || cluster.server !== undefined))
+            yield note(`${error.message} Still trying.`);
           isLost = true;
         }
         scheduleCheck();
@@ -578,34 +581,14 @@ async function* endReportingLog(
 ): AsyncGenerator<Uint8Array> {
   const tail = createTailBuffer();
   try {
-    yield* tail.through(cluster.logs(pod, container, { ...query, timestamps: true }));
+    for await (const piece of cluster.logs(pod, container, { ...query, timestamps: true })) {
+      // An incomplete line is left to the query that continues.
+      if (tail.take(piece)) yield withoutTimestamps(piece);
+    }
   } catch (error) {
     // A container that has not started has no log; following waits for it.
     if (!(error instanceof JobmanError) || error.code === exitCode.unreachable) throw error;
   }
   yield noBytes;
   yield* cluster.logs(pod, container, { ...query, follow: true, resumeAfter: tail.resumeAfter() });
-}
-
-/** Lines of the last seconds identify a position in the log; the first of them may be a partial line. */
-const overlap = 3 * second;
-const lineEnd = 0x0a;
-
-function createTailBuffer() {
-  let last: { readonly at: number; readonly piece: Uint8Array }[] = [];
-  return {
-    /** An incomplete line is left to the query that continues. */
-    async *through(stamped: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-      for await (const piece of stamped) {
-        if (piece.at(-1) !== lineEnd) continue;
-        const newest = lineTime(piece, piece.lastIndexOf(lineEnd, -2) + 1);
-        last.push({ at: lineTime(piece, 0) ?? 0, piece });
-        const enough = last.findLastIndex(({ at }) => at <= (newest ?? 0) - overlap);
-        last = last.slice(Math.max(0, enough));
-        yield withoutTimestamps(piece);
-      }
-    },
-    /** `resumeAfter` of the query that continues after these lines. */
-    resumeAfter: () => Buffer.concat(last.map(({ piece }) => piece)),
-  };
 }

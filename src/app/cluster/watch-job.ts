@@ -25,9 +25,13 @@ export async function* watchJob(
     throw new JobmanError(`Job ${id} cannot be watched: its cluster cannot be reached.`, exitCode.unreachable);
   }
   let before: Phase | undefined;
-  const onLost = (why: string | null): void =>
-    onNote(why === null ? 'The cluster answers again.' : `The cluster does not answer (${why}); still trying.`);
-  for await (const change of cluster.watchJobs({ name: job.name, signal, onLost })) {
+  for await (const change of cluster.watchJobs({ name: job.name, signal })) {
+    if (change.kind === 'lost')
+      onNote(
+        change.why === null
+          ? 'The cluster answers again.'
+          : `The cluster does not answer (${change.why}); still trying.`,
+      );
     const isAbsent = change.kind === 'synced' && before === undefined;
     if (isAbsent || (change.kind === 'gone' && change.object.uid === job.uid)) return yield { kind: 'deleted' };
     if (change.kind !== 'changed' || change.object.uid !== job.uid) continue;

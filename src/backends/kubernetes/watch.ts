@@ -40,7 +40,7 @@ export async function* watchAll<T extends { readonly uid: string }>(
 ): AsyncIterable<ClusterChange<T>> {
   const { path, purpose } = request;
   const { initialDelay, maxDelay } = api.retry;
-  const { signal, onLost } = request.query;
+  const { signal } = request.query;
   const query = selectorsOf(request.query);
   const objects = new Map<string, T>();
   let isLost = false;
@@ -73,7 +73,7 @@ export async function* watchAll<T extends { readonly uid: string }>(
         yield { kind: 'gone', object };
       }
       yield { kind: 'synced' };
-      if (isLost) onLost?.(null);
+      if (isLost) yield { kind: 'lost', why: null };
       isLost = false;
       syncedAt = performance.now();
       yield* changesFrom(api, request, version ?? '', objects);
@@ -88,7 +88,10 @@ export async function* watchAll<T extends { readonly uid: string }>(
       }
       if (!(error instanceof JobmanError) && !isConnectionError(error)) throw error;
       if (!isLost)
-        onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the connection was lost');
+        yield {
+          kind: 'lost',
+          why: error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the connection was lost',
+        };
       isLost = true;
       await backOff(maxDelay * outagePauseFactor);
     }

@@ -249,11 +249,13 @@ suite('a stream', () => {
       return ['null\n', '{"type":"ADDED","object":{"metadata":null}}\n', '5\n'];
     });
     const leave = new AbortController();
+    const seen: string[] = [];
     for await (const change of server.cluster().watchJobs({ signal: leave.signal })) {
-      assert.equal(change.kind, 'synced');
+      seen.push(change.kind === 'lost' && change.why === null ? 'answered' : change.kind);
       if (lists >= 3) leave.abort();
     }
     assert.equal(lists, 3);
+    assert.deepEqual(seen.slice(0, 5), ['synced', 'lost', 'synced', 'answered', 'lost']);
   });
 });
 
