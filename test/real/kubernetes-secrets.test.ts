@@ -6,6 +6,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'node:test';
 import type { V1Job, V1Secret } from '@kubernetes/client-node';
+import { createCluster } from '../../src/backends/kubernetes/cluster.ts';
+import { readKubeContext } from '../../src/backends/kubernetes/kubeconfig.ts';
 import { eventually } from '../support/eventually.ts';
 import { kubeTest, tinyFlavor, withoutLogArchive, type ClusterUser, type Kube } from '../support/kube.ts';
 
@@ -85,5 +87,25 @@ suite('secrets of a job in a cluster', () => {
     await user.output('secret set wandb', { input: `${named}\n` });
     await user.output(['start', suspended.trim()]);
     assert.equal(await outputOf(kube, user, 'later'), `${named} ${fromFile} ${fromShell}\n`);
+
+    // An earlier Job of that name is not there any more.
+    const access = { setting: { type: 'default', file: null }, env: { KUBECONFIG: kube.admin } } as const;
+    const context = await readKubeContext({ ...access, userHome: '/', cwd: '/' }, { namespace: kube.namespace });
+    const cluster = createCluster({ context, flavorKey: 'jobman/flavor', env: {}, now: Date.now });
+    kube.world.atEnd(() => cluster.close());
+    const later = kube.get<V1Job>('job', 'later').metadata;
+    const secretName =
+      secretsIn(kube).find(({ metadata }) => metadata?.name?.startsWith('later-'))?.metadata?.name ?? '';
+    const earlier = { name: 'later', uid: '00000000-0000-4000-8000-000000000000' };
+    for (const change of [
+      () => cluster.patch(earlier, { spec: { suspend: true } }),
+      () => cluster.patchSecret(secretName, earlier, { NAMED: 'd3Jvbmc=' }),
+      () => cluster.remove(earlier),
+    ])
+      await assert.rejects(change(), { code: 3, message: /deleted meanwhile, and another job has its name/ });
+    assert.equal(kube.get<V1Job>('job', 'later').metadata?.resourceVersion, later?.resourceVersion);
+    const value = kube.field('.data.NAMED', 'secret', secretName);
+    await cluster.patchSecret(secretName, { name: 'later', uid: later?.uid ?? '' }, { NAMED: 'd3Jvbmc=' });
+    assert.notEqual(kube.field('.data.NAMED', 'secret', secretName), value);
   });
 });

@@ -229,30 +229,32 @@ function secretRequests({
 
     async patchSecret(name, job, data) {
       const changes = Object.entries(data).map(([key, value]) => ({ op: 'add', path: `/data/${key}`, value }));
-      await unlessReplaced(job, ownerUid, () =>
-        api.fetchObject({
-          method: 'PATCH',
-          path: pathOfSecret(name),
-          // `createSecret` has written this reference. Its check needs no right to read Secrets.
-          body: [{ op: 'test', path: ownerUid, value: job.uid }, ...changes],
-          type: 'application/json-patch+json',
-          purpose: `change the Secret ${name} ${where}`,
-        }),
-      );
+      // `createSecret` has written this reference. Its check needs no right to read Secrets.
+      const check = { op: 'test', path: '/metadata/ownerReferences/0/uid', value: job.uid };
+      const request: ApiRequest = {
+        method: 'PATCH',
+        path: pathOfSecret(name),
+        body: [check, ...changes],
+        type: 'application/json-patch+json',
+        purpose: `change the Secret ${name} ${where}`,
+      };
+      // The cluster names no cause for a failed check.
+      await unlessReplaced(job, ({ details }) => (details?.causes ?? []).length === 0, api.fetchObject(request));
     },
   };
 }
 
-const ownerUid = '/metadata/ownerReferences/0/uid';
-
-/** `condition` is in the cause that the cluster gives for a patch of another object. */
-async function unlessReplaced(job: JobIdentity, condition: string, change: () => Promise<object>): Promise<void> {
+/** `isOther`: true if the cluster calls a patch invalid because the object is not the one that was read. */
+async function unlessReplaced(
+  job: JobIdentity,
+  isOther: (status: ClusterRefusal['status']) => boolean,
+  change: Promise<object>,
+): Promise<void> {
   try {
-    await change();
+    await change;
   } catch (error) {
-    const causes = (error instanceof ClusterRefusal && error.status.code === 422 && error.status.details?.causes) || [];
-    const isOther = causes.some(({ field, message }) => field === condition || message?.includes(condition) === true);
-    throw isOther ? replacedError(job.name) : error;
+    const isReplaced = error instanceof ClusterRefusal && error.status.code === 422 && isOther(error.status);
+    throw isReplaced ? replacedError(job.name) : error;
   }
 }
 
@@ -292,16 +294,17 @@ function jobRequests(
     create: (job, options) => createJob(scope, job, options),
 
     async patch(job, change) {
-      await unlessReplaced(job, 'metadata.uid', () =>
-        api.fetchObject({
-          method: 'PATCH',
-          path: jobPath(scope, job.name),
-          // The cluster refuses another uid, because it never changes.
-          body: { ...change, metadata: { ...change.metadata, uid: job.uid } },
-          type: 'application/merge-patch+json',
-          purpose: `change the job ${job.name}`,
-        }),
-      );
+      const request: ApiRequest = {
+        method: 'PATCH',
+        path: jobPath(scope, job.name),
+        // The cluster refuses another uid, because it never changes.
+        body: { ...change, metadata: { ...change.metadata, uid: job.uid } },
+        type: 'application/merge-patch+json',
+        purpose: `change the job ${job.name}`,
+      };
+      const isOther = ({ details }: ClusterRefusal['status']): boolean =>
+        details?.causes?.some(({ field }) => field === 'metadata.uid') === true;
+      await unlessReplaced(job, isOther, api.fetchObject(request));
     },
 
     remove: (job, { signal } = {}) => removeJob(scope, job, signal),

@@ -312,13 +312,7 @@ suite('a Job that was deleted and created again under its name', () => {
   });
 
   test('keeps the values of its Secret', async (t) => {
-    const causes = [
-      {
-        reason: 'UnexpectedServerResponse',
-        message: 'testing value /metadata/ownerReferences/0/uid failed: test failed',
-      },
-    ];
-    const server = await openServer(t, () => status(422, 'Invalid', 'the server rejected our request', { causes }));
+    const server = await openServer(t, () => status(422, 'Invalid', 'the server rejected our request'));
     await assert.rejects(server.cluster().patchSecret('train-1', train, { KEY: 'dmFsdWU=' }), replaced);
     assert.deepEqual(JSON.parse(server.requests[0]?.body ?? ''), [
       { op: 'test', path: '/metadata/ownerReferences/0/uid', value: 'u1' },
