@@ -17,6 +17,12 @@ export function homeOf(io: Io): string {
   return isAbsolute(named) ? named : resolve(io.cwd, named);
 }
 
+/** The settings file of `$JOBMAN_SETTINGS` as an absolute path, which the flag `--settings` replaces. */
+export function namedSettings(io: Pick<Io, 'env' | 'cwd'>): string | undefined {
+  const named = io.env['JOBMAN_SETTINGS'] ?? '';
+  return named === '' ? undefined : resolve(io.cwd, named);
+}
+
 /** The built template, which an administrator may have edited, else that of the source; null without both. */
 export function templateFile(entry: string): string | null {
   const root = packageFolder(entry);

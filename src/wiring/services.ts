@@ -13,7 +13,7 @@ import type { Settings, SettingsFiles, SettingsLayer } from '../app/settings.ts'
 import type { UserName } from '../core/model/user.ts';
 import type { ServerClient } from '../http-client/client.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
-import { contextsFile, mayHaveCurrentContext, homeOf, templateFile } from './paths.ts';
+import { contextsFile, mayHaveCurrentContext, homeOf, namedSettings, templateFile } from './paths.ts';
 
 export function createServices(io: Io): LabServices {
   const home = homeOf(io);
@@ -50,7 +50,8 @@ export function createServices(io: Io): LabServices {
       );
     },
 
-    settingsFiles: () => (files ??= { home, explicit: named, template: templateFile(io.launcher.at(-1) ?? '') }),
+    settingsFiles: () =>
+      (files ??= { home, explicit: named ?? namedSettings(io), template: templateFile(io.launcher.at(-1) ?? '') }),
 
     useSettings(path) {
       if (files !== undefined) throw new Error('the settings were read before their file was named');

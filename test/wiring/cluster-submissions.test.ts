@@ -145,6 +145,17 @@ suite('a cluster', () => {
     assert.equal(await uses(), true);
   });
 
+  test('is in use if the file of JOBMAN_SETTINGS names a kubeconfig', async (t) => {
+    const { folder, env, uses } = using(t);
+    writeFileSync(join(folder, 'pod.json'), JSON.stringify({ kubeConfig: { type: 'file', file: '/kubeconfig' } }));
+    env['JOBMAN_SETTINGS'] = 'pod.json';
+    assert.equal(await uses(), true);
+    env['JOBMAN_SETTINGS'] = 'missing.json';
+    await assert.rejects(uses(), { code: 2, message: `There is no settings file ${join(folder, 'missing.json')}.` });
+    env['JOBMAN_SETTINGS'] = '';
+    assert.equal(await uses(), false);
+  });
+
   test('counts as in use if wrong settings mention one: the command reports the mistake', async (t) => {
     const { settings, uses } = using(t);
     settings('{"job": {"imagePrefix": ');
