@@ -23,7 +23,7 @@ import { openStore } from '../../src/store/store.ts';
 import { createCliHarness, fakeCluster, noSubmissions } from '../cli/support/harness.ts';
 import { withCheckedAnswers } from '../contract/over-http.ts';
 import { aMember } from '../support/builders.ts';
-import { aClusterJob, aClusterPod, noon } from '../support/cluster-builders.ts';
+import { aClusterJob, aClusterPod, anArchivedJob, noon } from '../support/cluster-builders.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { openServer } from './support/server.ts';
 
@@ -37,6 +37,8 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
   const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   const parts = clientParts('/nowhere', store, { now: () => noon });
+  const { hidden: _hidden, object: _object, logs: _logs, ...archived } = anArchivedJob({ job: train });
+  await store.clusters.archiveObservation(archived, []);
   const { services } = createCliHarness();
   const done: string[] = [];
   const queries: (string | undefined)[] = [];
@@ -125,7 +127,8 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
     (await store.access.audit({ actors: null, limit: 50 })).map(({ actor, operation, outcome, object, detail }) =>
       [actor, operation, object?.id, outcome, ...Object.values(detail)].join(' '),
     );
-  return { of, done, queries, created, secrets, audit, bugs };
+  const archiveOf = (token: string): Client => clientFor(async () => actors[token] ?? assert.fail(token), parts);
+  return { of, archiveOf, done, queries, created, secrets, audit, bugs };
 }
 
 const refused = { errorCode: 'forbidden' };
@@ -306,7 +309,10 @@ test('a viewer sees the rows of all jobs, and everything else of the own jobs', 
 });
 
 test('a user uses only the clusters and namespaces of their limits', async (t) => {
-  const { of } = await openClusters(t, { clusters: ['lab/vision', 'big'] });
+  const { of, archiveOf } = await openClusters(t, { clusters: ['lab/vision', 'lab/null', 'big'] });
+  const archive = archiveOf('ada-member');
+  assert.deepEqual((await archive.archivedJobs({})).length, 1);
+  assert.equal((await archive.archivedJob('u1'))?.job.name, 'train');
   const { api, cluster } = of('ada-member');
   assert.deepEqual(await cluster.job('train'), train);
   assert.equal((await api.context({ context: 'big', namespace: 'any' })).context, 'big');
@@ -319,10 +325,25 @@ test('a user uses only the clusters and namespaces of their limits', async (t) =
   ])
     await assert.rejects(call(), {
       ...refused,
-      message: /^Ada may not use the cluster .*: allowed are lab\/vision and big\.$/,
+      message: /^Ada may not use the cluster .*: allowed are lab\/vision, lab\/null and big\.$/,
     });
-  const { of: without } = await openClusters(t, { clusters: [] });
+  await assert.rejects(api.events('lab', 'vision', Array<string>(1001).fill('train')), { code: 2 });
+  assert.deepEqual(await api.events('lab', 'vision', Array<string>(1000).fill('train')), []);
+
+  const { of: without, archiveOf: noArchiveOf } = await openClusters(t, { clusters: ['other'] });
   assert.equal((await without('ada-member').api.site()).isConfigured, false);
+  const none = noArchiveOf('ada-member');
+  assert.deepEqual(
+    [
+      await none.archivedJobs({}),
+      await none.archivedJob('u1'),
+      await none.archivedEvents('u1'),
+      await none.archivedLogs('u1'),
+    ],
+    [[], null, [], []],
+  );
+  for (const change of [none.recordClusterDeletion('u1'), none.hideArchivedJob('u1'), none.removeArchivedJob('u1')])
+    await assert.rejects(change, refused);
 });
 
 test('a watch reports that the cluster of the server does not answer, and that it answers again', async (t) => {
