@@ -7,6 +7,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import type { NetConnectOpts } from 'node:net';
 import { createInterface } from 'node:readline';
 import { suite, test, type TestContext } from 'node:test';
 import type { V1Pod } from '@kubernetes/client-node';
@@ -17,8 +18,8 @@ import { createCertificates } from '../support/certificates.ts';
 import { debianTar, hasDebootstrap } from '../support/debian.ts';
 import { eventually } from '../support/eventually.ts';
 import { helmBinary } from '../support/helm.ts';
-import { jobman } from '../support/jobman.ts';
-import { kubeTest, type Kube } from '../support/kube.ts';
+import { jobman, startJobman } from '../support/jobman.ts';
+import { kubeTest, tinyFlavor, type Kube } from '../support/kube.ts';
 import { requirePostgres } from '../support/postgres.ts';
 import { requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
@@ -174,7 +175,9 @@ suite('the chart', () => {
 
       const database = await postgres.createDatabase();
       const address = kube.field('.items[0].status.addresses[0].address', 'nodes');
-      const port = await openRelay(world, address, new URL(postgres.urlOf(database)));
+      const databaseUrl = new URL(postgres.urlOf(database));
+      const socket = `.s.PGSQL.${databaseUrl.port || '5432'}`;
+      const port = await openRelay(world, address, { path: join(databaseUrl.searchParams.get('host') ?? '', socket) });
       const url = `postgres://postgres@${address}:${port}/${database}`;
       kube.kubectl('create', 'secret', 'generic', 'jobman-database', `--from-literal=url=${url}`);
       const { certFile, keyFile, caFile } = createCertificates(join(world.folder, 'certificates'), 'DNS:localhost');
@@ -252,23 +255,99 @@ suite('the chart', () => {
       const other = await openForward(kube);
       await user('login', `https://localhost:${other}`, '--ca', caFile, '--token-file', tokenFile, '--name', 'other');
       assert.match(await user('user'), /^ada/m);
+
+      await t.test('and one with a bucket and an empty home, which runs jobs in this cluster and on TPUs', async () => {
+        helm('uninstall', 'jobman', '--wait');
+        const cloud = startJobman(world, ['emulator', 'serve', '--speed', '60'], { withinMs: 280_000 });
+        world.atEnd(() => void cloud.child.kill('SIGTERM'));
+        await cloud.waitForOutput(/^READY /m);
+        const endpoint = JSON.parse(readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8')) as Endpoint;
+        const bucketUrl = `${endpoint.url}/storage/v1/b`;
+        await fetch(`${bucketUrl}?project=lab`, { method: 'POST', body: JSON.stringify({ name: 'lab' }) });
+        // On the network of the node, the API server and the TPU emulator are on loopback. There is no proxy for services.
+        const { hostname, port: apiPort } = new URL(kube.server());
+        const env = { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: apiPort };
+        // The emulator serves only the user who started it.
+        const cloudPort = await openRelay(world, '127.0.0.1', { port: Number(new URL(endpoint.url).port) });
+        const settings = { tpu: { endpoint: `http://127.0.0.1:${cloudPort}`, sshPort: endpoint.sshPort } };
+        const values = {
+          replicas: 1,
+          data: 'gs://lab/jobman',
+          jobNamespaces: [kube.namespace],
+          settings,
+          pod: { hostNetwork: true },
+          env: Object.entries(env).map(([name, value]) => ({ name, value })),
+        };
+        const file = join(world.folder, 'values.json');
+        writeFileSync(file, JSON.stringify(values));
+        helm('install', 'jobman', join(root, 'deploy/helm/jobman'), '--values', file, '--wait', '--timeout', '90s');
+        const inPod = (...args: readonly string[]): string =>
+          kube.kubectl('exec', 'deployment/jobman', '--', 'jobman', ...args).trim();
+        assert.equal(inPod('settings', 'get', 'server.data'), 'gs://lab/jobman');
+
+        const login = async (): Promise<void> => {
+          const url = `https://localhost:${await openForward(kube)}`;
+          await user('login', url, '--ca', caFile, '--token-file', tokenFile, '--name', `from-${url.split(':')[2]}`);
+        };
+        await login();
+        await user('submit', '-q', '-i', 'alpine', '-r', tinyFlavor, '-j', 'in-pod', '--', 'echo', 'from a pod');
+        await user('wait', 'in-pod');
+        assert.equal(await user('logs', 'in-pod'), 'from a pod\n');
+        assert.match(await user('list', '--all'), new RegExp(`in-pod .*in-cluster/${kube.namespace}`));
+
+        const code = join(world.folder, 'code');
+        mkdirSync(code);
+        writeFileSync(join(code, 'data.txt'), 'from the copy\n');
+        const manifest = join(world.folder, 'job.yaml');
+        writeFileSync(
+          manifest,
+          JSON.stringify({
+            job: { name: 'on-tpu', workdir: code },
+            tpu: { project: 'lab', accelerator: 'v4-8', zone: 'us-central2-b' },
+            command: { run: 'cat data.txt' },
+          }),
+        );
+        const id = (await user('create', manifest, '--yes', '--quiet')).trim();
+        await user('wait', id);
+        const logs = await user('logs', id);
+        assert.match(logs, /from the copy\n$/);
+        const listed = (await (await fetch(`${bucketUrl}/lab/o`)).json()) as {
+          readonly items: readonly { name: string }[];
+        };
+        const names = listed.items.map(({ name }) => name);
+        for (const pattern of [/^jobman\/blobs\//, /^jobman\/jobs\/.*worker_0\.log\//])
+          assert.ok(
+            names.some((name) => pattern.test(name)),
+            `${pattern} is not in ${names.join('\n')}`,
+          );
+
+        // Another pod has an empty home.
+        kube.kubectl('delete', 'pod', '--selector', 'app.kubernetes.io/name=jobman', '--wait');
+        kube.kubectl('rollout', 'status', 'deployment/jobman', '--timeout=90s');
+        await login();
+        assert.equal(await user('logs', id), logs);
+      });
     },
   );
 });
 
-/** Forwards TCP connections of pods to the socket of the database, in a thread that no command of the test blocks. */
-async function openRelay(world: World, host: string, url: URL): Promise<number> {
-  const path = join(url.searchParams.get('host') ?? '', `.s.PGSQL.${url.port || '5432'}`);
+interface Endpoint {
+  readonly url: string;
+  readonly sshPort: number;
+}
+
+/** Forwards TCP connections of pods, in a thread that no command of the test blocks. */
+async function openRelay(world: World, host: string, to: NetConnectOpts): Promise<number> {
   const program = `
     const { connect, createServer } = require('node:net');
     const { parentPort, workerData } = require('node:worker_threads');
     createServer((incoming) => {
-      const outgoing = connect(workerData.path);
+      const outgoing = connect(workerData.to);
       const end = () => [incoming, outgoing].forEach((socket) => socket.destroy());
       for (const one of [incoming, outgoing]) one.on('error', end);
       incoming.pipe(outgoing).pipe(incoming);
     }).listen(0, workerData.host, function () { parentPort.postMessage(this.address().port); });`;
-  const relay = new Worker(program, { eval: true, workerData: { path, host } });
+  const relay = new Worker(program, { eval: true, workerData: { to, host } });
   world.atEnd(async () => void (await relay.terminate()));
   const [port] = (await once(relay, 'message')) as [number];
   return port;
