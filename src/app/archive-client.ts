@@ -99,14 +99,15 @@ export function createArchiveClient(
       const job = await find(uid);
       if (job === null) return [];
       const logs = await archivedLogs();
-      return logs.list(job).flatMap(({ pod, container }) => {
+      return (await logs.list(job)).flatMap(({ pod, container }) => {
         const last = pods.includes(pod) ? logs.lastLine(job, { pod, container }) : null;
         return last === null ? [] : [{ pod, container, ...last }];
       });
     },
     async *readArchivedLog(uid, { pod, container }, query) {
       const [job, logs] = await Promise.all([find(uid), archivedLogs()]);
-      const isKnown = job !== null && logs.list(job).some((log) => log.pod === pod && log.container === container);
+      const known = job === null ? [] : await logs.list(job);
+      const isKnown = job !== null && known.some((log) => log.pod === pod && log.container === container);
       if (isKnown) return yield* logs.read(job, { pod, container }, query);
       const { JobmanError, exitCode } = await import('./errors.ts');
       throw new JobmanError(`The archive has no log of ${container} in pod ${pod}.`, exitCode.notFound);

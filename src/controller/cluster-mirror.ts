@@ -33,7 +33,11 @@ interface ClusterMirrorOptions {
   /** The cluster of that context; rejects with JobmanError when the kubeconfig no longer has it. */
   readonly open: (context: WatchedContext) => Promise<Cluster>;
   /** Throws StoreError. */
-  readonly openLogCopy: (job: ClusterJob, pod: string, container: string) => ArchivedLogWriter;
+  readonly openLogCopy: (
+    job: ClusterJob,
+    pod: string,
+    container: string,
+  ) => ArchivedLogWriter | Promise<ArchivedLogWriter>;
   readonly clock: Clock;
   /** The own price of a job's flavor now; null without one. */
   readonly flavorPrice: (job: ClusterJob) => FlavorPrice | null;

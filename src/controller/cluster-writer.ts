@@ -287,7 +287,7 @@ const maxLogFailures = 5;
 export function createLogCopier(options: {
   readonly cluster: Pick<Cluster, 'logs'>;
   readonly store: Pick<ClusterStore, 'archiveLog'>;
-  readonly openLogCopy: (log: ContainerLog) => ArchivedLogWriter;
+  readonly openLogCopy: (log: ContainerLog) => ArchivedLogWriter | Promise<ArchivedLogWriter>;
   readonly view: ClusterView;
   readonly timers: Timers;
   readonly signal: AbortSignal;
@@ -331,7 +331,7 @@ export function createLogCopier(options: {
   /** True when the log is complete; false when its pod disappeared before its end, or the signal has aborted. */
   async function copyOnce(log: ContainerLog, got: () => void): Promise<boolean> {
     let isComplete = true;
-    const writer = options.openLogCopy(log);
+    const writer = await options.openLogCopy(log);
     try {
       const onTruncated = (): void => void (isComplete = false);
       const query: ClusterLogQuery = { follow: true, timestamps: true, resumeAfter: writer.tail, signal, onTruncated };

@@ -152,7 +152,7 @@ export function createArchivedLogs(home: string): ArchivedLogs {
   const pathOf: (...log: Parameters<ArchivedLogs['lastLine']>) => string = ({ job }, { pod, container }) =>
     archivedLogPath(archiveFolder(home, job), pod, container);
   return {
-    list(archived) {
+    async list(archived) {
       const { job, pods, logs } = archived;
       const folder = archiveFolder(home, job);
       const files = listLogFiles(folder).map((name) => {

@@ -7,12 +7,14 @@
 // the generation that it replaces, so of two servers that write at the same time, one is refused and reads first.
 
 import { closeSync, existsSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { mapConcurrent, withTimeout } from '../app/concurrency.ts';
 import { messageOf, StoreError } from '../app/errors.ts';
 import type { Bucket, BucketObject, JobFolders, LogFiles } from '../app/ports.ts';
+import type { ArchivedLogs, ClusterJob } from '../app/cluster/objects.ts';
 import type { Job } from '../core/model/job.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
+import { archiveFolder, type ArchivedLogWriter } from './archived-logs.ts';
 import { makeFolder, readRegularFile, writeAtomically, writeFileAt } from './files.ts';
 import { folderOf } from './job-folder.ts';
 
@@ -53,11 +55,14 @@ export function createBucketLogs(parts: {
     return known;
   }
 
-  const folderIn = (job: Job): JobFolder => ({
-    folder: relative(home, folderOf(home, job)),
+  function folderIn(job: SharedJob): JobFolder {
+    if ('uid' in job) {
+      const folder = archiveFolder(home, job);
+      return { folder: relative(home, folder), prefix: `clusters/${basename(folder)}/` };
+    }
     // A restored database may give an id again.
-    prefix: `jobs/${job.id}-${job.createdAt.toString(36)}/`,
-  });
+    return { folder: relative(home, folderOf(home, job)), prefix: `jobs/${job.id}-${job.createdAt.toString(36)}/` };
+  }
 
   const markerOf = ({ prefix }: JobFolder): string => join(unsent, prefix.split('/')[1] ?? '');
 
@@ -70,10 +75,11 @@ export function createBucketLogs(parts: {
 
   const send = (one: JobFolder): Promise<void> => copyOf(one).send(markerOf(one));
 
-  async function receive(job: Job): Promise<void> {
+  async function receive(job: SharedJob): Promise<void> {
     const one = folderIn(job);
     const state = refreshed.get(one.prefix) ?? { at: 0, under: null };
-    const isUpToDate = job.finish !== null && state.at - job.finish.at > longFinished;
+    const finishedAt = 'uid' in job ? job.endedAt : (job.finish?.at ?? null);
+    const isUpToDate = finishedAt !== null && state.at - finishedAt > longFinished;
     const age = Math.abs(now() - state.at);
     // The server that writes the logs of a job has them. It reads them once, after it took over.
     const isOwn = state.at > 0 && Math.abs(now() - (written.get(one.prefix) ?? 0)) < ownFor;
@@ -81,11 +87,11 @@ export function createBucketLogs(parts: {
     refreshed.set(one.prefix, state);
     const begin = async (): Promise<void> => {
       try {
-        await copyOf(one).receive(job.finish !== null);
+        await copyOf(one).receive(finishedAt !== null);
         state.at = now();
       } finally {
         state.under = null;
-        if (job.finish !== null && now() - job.finish.at > longFinished) copies.delete(one.prefix);
+        if (finishedAt !== null && now() - finishedAt > longFinished) copies.delete(one.prefix);
       }
     };
     state.under ??= begin();
@@ -98,7 +104,7 @@ export function createBucketLogs(parts: {
 
   return {
     /** To call after each write to a file of the job. */
-    noteWrite(job: Job): void {
+    noteWrite(job: SharedJob): void {
       const one = folderIn(job);
       written.set(one.prefix, now());
       noteUnsent(one);
@@ -108,11 +114,11 @@ export function createBucketLogs(parts: {
     send: (job: Job) => send(folderIn(job)),
 
     /** Adds what other servers have stored. Without files here, throws StoreError if the bucket cannot be read. */
-    async refresh(job: Job): Promise<void> {
+    async refresh(job: SharedJob): Promise<void> {
       try {
         await receive(job);
       } catch (error) {
-        if (!existsSync(join(folderOf(home, job), 'logs'))) throw error;
+        if (!existsSync(join(home, folderIn(job).folder, 'uid' in job ? '' : 'logs'))) throw error;
       }
     },
 
@@ -135,7 +141,7 @@ export function createBucketLogs(parts: {
     /** To call before `noteWrite` if the files of a copy of the working directory were replaced. */
     replaceWorkdir: (job: Job, copy: number) => copyOf(folderIn(job)).replace(`workdir/${copy}/`),
 
-    async remove(job: Job): Promise<void> {
+    async remove(job: SharedJob): Promise<void> {
       const one = folderIn(job);
       await copyOf(one).remove();
       for (const marker of [markerOf(one), sendingOf(markerOf(one))]) rmSync(marker, { force: true });
@@ -145,6 +151,9 @@ export function createBucketLogs(parts: {
     },
   };
 }
+
+/** A job of the store, or one of a cluster, of whose files the archive has the logs. */
+type SharedJob = Job | ClusterJob;
 
 /** The files of a job: their folder below the home, and the prefix of their names in the bucket. */
 interface JobFolder {
@@ -316,13 +325,13 @@ const isOutput = (path: string): boolean => /^logs\/attempt_\d+\/(?:command|metr
 
 /** The names come from a bucket, so no other path is accepted. */
 const isShared = (path: string): boolean =>
-  /^(?:logs\/(?:attempt_\d+\/)?[^/]+|workdir\/\d+\/(?:about\.json|changes\.diff))$/.test(path) &&
+  /^(?:logs\/(?:attempt_\d+\/)?[^/]+|workdir\/\d+\/(?:about\.json|changes\.diff)|[^/_]+_[^/_]+\.log)$/.test(path) &&
   !/(?:^|\/)\.\.?(?:\/|$)/.test(path);
 
 function sharedFiles(folder: string): readonly string[] {
-  return ['logs', 'workdir'].flatMap((top) => {
+  return ['', 'logs', 'workdir'].flatMap((top) => {
     try {
-      const entries = readdirSync(join(folder, top), { recursive: true, withFileTypes: true });
+      const entries = readdirSync(join(folder, top), { recursive: top !== '', withFileTypes: true });
       return entries
         .filter((entry) => entry.isFile())
         .map(({ parentPath, name }) => relative(folder, join(parentPath, name)))
@@ -430,6 +439,39 @@ export function shareJobFolders(folders: JobFolders, logs: BucketLogs): JobFolde
       // First, because files here show that the command can be repeated.
       await logs.remove(job);
       return (await folders.remove(job, options)) || wasShared;
+    },
+  };
+}
+
+/** Reads and removes files as `files`, and what the bucket has of them. */
+export function shareArchivedLogs(files: ArchivedLogs, logs: BucketLogs): ArchivedLogs {
+  return {
+    ...files,
+    async list(archived) {
+      await logs.refresh(archived.job);
+      return files.list(archived);
+    },
+    async remove(archived) {
+      await logs.remove(archived.job);
+      await files.remove(archived);
+    },
+  };
+}
+
+/** Continues a copy of the archive that another server has begun, and sends what is added. */
+export async function openSharedCopy(
+  job: ClusterJob,
+  open: () => ArchivedLogWriter,
+  logs: BucketLogs,
+): Promise<ArchivedLogWriter> {
+  // Without the bucket the log is copied from its beginning.
+  await logs.refresh(job).catch(() => undefined);
+  const writer = open();
+  return {
+    ...writer,
+    append(lines) {
+      writer.append(lines);
+      logs.noteWrite(job);
     },
   };
 }

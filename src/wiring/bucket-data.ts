@@ -10,7 +10,7 @@ import { createBucket } from '../google/bucket.ts';
 import type { DataParts } from './data.ts';
 import { createGoogleLogin, serviceEndpoint } from './google-api.ts';
 
-export { shareJobFolders, shareLogFiles } from '../files/bucket-logs.ts';
+export { openSharedCopy, shareArchivedLogs, shareJobFolders, shareLogFiles } from '../files/bucket-logs.ts';
 
 export interface BucketData {
   readonly bucket: Bucket;

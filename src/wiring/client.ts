@@ -61,7 +61,13 @@ export function createClientParts(
       return openChannels(services, async () => (await import('./doctor.ts')).openSecrets(services));
     },
     clusters: store.clusters,
-    archivedLogs: async () => (await import('../files/archived-logs.ts')).createArchivedLogs(home),
+    async archivedLogs() {
+      const [{ createArchivedLogs }, { openArchivedLogs }] = await Promise.all([
+        import('../files/archived-logs.ts'),
+        data(),
+      ]);
+      return openArchivedLogs(createArchivedLogs(home));
+    },
     files: createJobFiles(home, { openBlobs: blobs, refresh: mayShare ? refresh : null }),
     folders: localFolders,
     blobs,

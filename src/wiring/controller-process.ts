@@ -36,12 +36,12 @@ import { createBackends, createClock } from './backends.ts';
 import { shareConnections } from './worker-access.ts';
 import { databaseName } from './controller-database.ts';
 import type { BucketData } from './bucket-data.ts';
-import { openData } from './data.ts';
+import { openData, type Data } from './data.ts';
 import type { ControllerParts } from './controller-service.ts';
 import { openSheet } from './sheet.ts';
 import { finalRows } from './final-rows.ts';
 import { createMessageSender } from './notify.ts';
-import { databaseOf, templateFile } from './paths.ts';
+import { databaseOf, namedSettings, templateFile } from './paths.ts';
 
 type RunParts = ControllerParts & Parameters<ControllerService['run']>[0];
 
@@ -114,7 +114,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       isServer: parts.isServer === true,
       onStop: (call) => io.onSignal(call),
       createBackgroundTasks: () => [
-        openClusterMirror(parts, settings, store, clock, (line) => logger.info(line)),
+        openClusterMirror({ ...parts, data }, settings, store, clock, (line) => logger.info(line)),
         createNotifier({
           store: store.notifications,
           settings: settings.notify,
@@ -343,7 +343,7 @@ function createSheetDeliveries(
 
 /** Reads and watches nothing before its first `poll`. */
 function openClusterMirror(
-  { io, home }: Pick<ControllerParts, 'io' | 'home'>,
+  { io, home, data }: Pick<ControllerParts, 'io' | 'home'> & { readonly data: Data },
   { prices }: Settings,
   store: JobmanStore,
   clock: Clock,
@@ -364,7 +364,8 @@ function openClusterMirror(
     },
     installation: () => store.installationId(),
     open,
-    openLogCopy: (job, pod, container) => openArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container)),
+    openLogCopy: (job, pod, container) =>
+      data.openArchivedLog(job, () => openArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container))),
     clock,
     flavorPrice: ({ flavor, createdAt }) => flavorPriceOf(prices, flavor, createdAt),
     report: log,
@@ -378,7 +379,7 @@ function openClusterMirror(
     ]);
     try {
       const template = templateFile(io.launcher.at(-1) ?? '');
-      const layers = await settingsLayers({ home, template });
+      const layers = await settingsLayers({ home, explicit: namedSettings(io), template });
       return (await loadClusterSettings({ layers, userHome: io.userHome })).settings.kubernetes.keepLogs;
     } catch (error) {
       log(`cannot read the cluster settings: ${messageOf(error)}`);

@@ -1,9 +1,11 @@
 // Data: where a home keeps the logs and the files of jobs, by the setting `server.data`.
 
+import type { ArchivedLogs, ClusterJob } from '../app/cluster/objects.ts';
 import type { Blobs, JobFolders, LogFiles, Store } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import { parseBucketAddress, resolveSettingPath, type Settings } from '../app/settings.ts';
 import { fileError } from '../app/file-errors.ts';
+import type { ArchivedLogWriter } from '../files/archived-logs.ts';
 import { createBlobs } from '../files/blobs.ts';
 import { linkDataFolder } from '../files/data-folder.ts';
 import { createLogFiles } from '../files/log-files.ts';
@@ -21,6 +23,9 @@ export interface Data {
   readonly bucket: BucketData | null;
   readonly openLogFiles: (history: Store['events']) => LogFiles;
   readonly openFolders: (folders: JobFolders) => JobFolders;
+  readonly openArchivedLogs: (files: ArchivedLogs) => ArchivedLogs;
+  /** `open` opens the file of a log of that job. */
+  readonly openArchivedLog: (job: ClusterJob, open: () => ArchivedLogWriter) => Promise<ArchivedLogWriter>;
   /** Throws StoreError if the setting names a folder that cannot be used. The home must exist. */
   readonly prepare: () => void;
 }
@@ -45,14 +50,16 @@ async function createData(parts: DataParts): Promise<Data> {
   if (data === null) return homeData(home);
   const address = parseBucketAddress(data);
   if (address !== null) {
-    const { openBucketData, shareJobFolders, shareLogFiles } = await import('./bucket-data.ts');
-    const bucket = openBucketData(parts, address);
+    const shared = await import('./bucket-data.ts');
+    const bucket = shared.openBucketData(parts, address);
     return {
       ...homeData(home),
       blobs: bucket.blobs,
       bucket,
-      openLogFiles: (history) => shareLogFiles(createLogFiles({ home, history }), bucket.logs),
-      openFolders: (folders) => shareJobFolders(folders, bucket.logs),
+      openLogFiles: (history) => shared.shareLogFiles(createLogFiles({ home, history }), bucket.logs),
+      openFolders: (folders) => shared.shareJobFolders(folders, bucket.logs),
+      openArchivedLogs: (files) => shared.shareArchivedLogs(files, bucket.logs),
+      openArchivedLog: (job, open) => shared.openSharedCopy(job, open, bucket.logs),
     };
   }
   const folder = resolveSettingPath(data, { home, userHome: io.userHome });
@@ -73,6 +80,8 @@ export function homeData(home: string): Data {
     bucket: null,
     openLogFiles: (history) => createLogFiles({ home, history }),
     openFolders: (folders) => folders,
+    openArchivedLogs: (files) => files,
+    openArchivedLog: async (_job, open) => open(),
     prepare: () => undefined,
   };
 }

@@ -12,9 +12,23 @@ import type { Blob, Blobs, Bucket, JobFiles, JobFolders, LogFiles } from '../../
 import { createGoogleApiClient } from '../../src/backends/tpu/api.ts';
 import { digestOf } from '../../src/catalogue/digest.ts';
 import { day } from '../../src/core/model/time.ts';
+import type { ArchivedLogs } from '../../src/app/cluster/objects.ts';
+import {
+  archivedLogPath,
+  archiveFolder,
+  createArchivedLogs,
+  openArchivedLog,
+  type ArchivedLogWriter,
+} from '../../src/files/archived-logs.ts';
 import { createBlobs } from '../../src/files/blobs.ts';
 import { createBucketBlobs } from '../../src/files/bucket-blobs.ts';
-import { createBucketLogs, shareJobFolders, shareLogFiles } from '../../src/files/bucket-logs.ts';
+import {
+  createBucketLogs,
+  openSharedCopy,
+  shareArchivedLogs,
+  shareJobFolders,
+  shareLogFiles,
+} from '../../src/files/bucket-logs.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
 import { createJobFolders } from '../../src/files/job-folders.ts';
 import { createLogFiles } from '../../src/files/log-files.ts';
@@ -22,6 +36,7 @@ import { linkDataFolder } from '../../src/files/data-folder.ts';
 import { createBucket } from '../../src/google/bucket.ts';
 import { startTestEmulator } from '../emulator/test-emulator.ts';
 import { aJob, noon } from '../support/builders.ts';
+import { aClusterPod, anArchivedJob } from '../support/cluster-builders.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 const job = aJob();
@@ -31,12 +46,19 @@ const workdir = { about: { from: '/work', copiedAt: noon, files: 1, bytes: 1, gi
 
 const blobOf = (text: string): Blob => ({ digest: digestOf(Buffer.from(text)), content: Buffer.from(text) });
 
+const archived = anArchivedJob({ pods: [aClusterPod()] });
+const openCopyIn = (home: string): ArchivedLogWriter =>
+  openArchivedLog(archivedLogPath(archiveFolder(home, archived.job), 'train-a', 'main'));
+
 interface Server {
   readonly home: string;
   readonly blobs: Blobs;
   readonly logFiles: LogFiles;
   readonly files: JobFiles;
   readonly folders: JobFolders;
+  readonly archive: ArchivedLogs;
+  /** Opens the archived log of `archived`, as the controller does. */
+  readonly openCopy: () => Promise<ArchivedLogWriter>;
   /** Sends waiting bytes, as a server does every few seconds. */
   readonly settle: () => Promise<string | null>;
 }
@@ -68,6 +90,8 @@ function sharedFolder(t: TestContext): Shared {
         logFiles: createLogFiles({ home, history: async () => [] }),
         files: createJobFiles(home),
         folders,
+        archive: createArchivedLogs(home),
+        openCopy: async () => openCopyIn(home),
         settle: async () => null,
       };
     },
@@ -106,6 +130,8 @@ async function sharedBucket(t: TestContext) {
         refresh: (one) => logs.refresh(one),
       }),
       folders,
+      archive: shareArchivedLogs(createArchivedLogs(home), logs),
+      openCopy: () => openSharedCopy(archived.job, () => openCopyIn(home), logs),
       async settle() {
         // Readers may wait for less than this.
         late += 60_000;
@@ -136,7 +162,33 @@ async function read(server: Server, kind: Parameters<JobFiles['read']>[1] = writ
   return server.files.read(job, kind, 0, 10_000_000)?.bytes.toString() ?? '';
 }
 
+async function readArchive({ archive }: Server): Promise<string> {
+  const [log] = await archive.list(archived);
+  const pieces = log === undefined ? [] : await Array.fromAsync(archive.read(archived, log, {}));
+  return Buffer.concat(pieces).toString();
+}
+
 for (const [name, open] of implementations) {
+  test(`${name}: the archived log of a cluster's job is continued by the other server, read and removed by all`, async (t) => {
+    const { add } = await open(t);
+    const [one, other] = [add(), add()];
+    const line = (number: number): Buffer => Buffer.from(`2026-11-22T12:00:0${number}.5Z line ${number}\n`);
+    const first = await one.openCopy();
+    first.append(Buffer.concat([line(1), line(2)]));
+    first.close();
+    await one.settle();
+    assert.equal(await readArchive(other), 'line 1\nline 2\n');
+    const next = await other.openCopy();
+    assert.equal(Buffer.from(next.tail).toString(), `${line(1).toString()}${line(2).toString()}`);
+    next.append(line(3));
+    next.close();
+    await other.settle();
+    await one.settle();
+    for (const server of [one, other, add()]) assert.equal(await readArchive(server), 'line 1\nline 2\nline 3\n');
+    await one.archive.remove(archived);
+    assert.equal(await readArchive(add()), '');
+  });
+
   test(`${name}: contents that one server stores are found and read by the other, with their digest`, async (t) => {
     const { add, spoil } = await open(t);
     const [one, other] = [add(), add()];

@@ -150,10 +150,10 @@ export interface ArchivedLine extends ArchivedLogName {
   readonly at: Instant;
 }
 
-/** The files of the copies. */
+/** The files of the copies. `list` gets what other servers have of them, the other methods read what is here. */
 export interface ArchivedLogs {
   /** Including those that the database does not know yet. */
-  list(job: ArchivedJob): readonly ArchivedLog[];
+  list(job: ArchivedJob): Promise<readonly ArchivedLog[]>;
   /** Yields whole lines, byte for byte as printed, without timestamps; nothing for an absent file. */
   read(job: ArchivedJob, log: ArchivedLogName, query: ArchivedLogQuery): AsyncIterable<Uint8Array>;
   /** Null without a whole line. */
