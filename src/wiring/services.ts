@@ -50,8 +50,7 @@ export function createServices(io: Io): LabServices {
       );
     },
 
-    settingsFiles: () =>
-      (files ??= { home, explicit: named ?? namedSettings(io), template: templateFile(io.launcher.at(-1) ?? '') }),
+    settingsFiles: () => (files ??= settingsFilesOf(io, named)),
 
     useSettings(path) {
       if (files !== undefined) throw new Error('the settings were read before their file was named');
@@ -135,6 +134,11 @@ export function createServices(io: Io): LabServices {
     return fresh;
   }
   return { ...services, ...partsOfThisMachine(services) };
+}
+
+function settingsFilesOf(io: Io, named: string | undefined): SettingsFiles {
+  const template = templateFile(io.launcher.at(-1) ?? '');
+  return { home: homeOf(io), explicit: named ?? namedSettings(io), template };
 }
 
 async function openLab(services: LabServices): Promise<Lab> {
