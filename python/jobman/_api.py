@@ -277,6 +277,9 @@ AttemptView = TypedDict("AttemptView", {
     "workdirCopy": "Union[float, None]",
 })
 
+# `failed`: it has failed. `silent`: a worker does not answer. `unchecked`: the cloud has not answered for 5 minutes. `budget`: its budget or its owner's is nearly used. `long_wait`: it has waited for capacity for longer than 9 of 10 similar jobs, and for at least 10 minutes.
+Attention = Literal["failed", "silent", "unchecked", "budget", "long_wait"]
+
 AuditObject = TypedDict("AuditObject", {
     "kind": "Literal[\"job\", \"cluster_job\", \"user\", \"token\", \"secret\", \"project\", \"tpu\", \"recipient\"]",
     # The id or the name; of a TPU the resource name.
@@ -1947,6 +1950,10 @@ JobActivity = TypedDict("JobActivity", {
     "stage": "float",
     # Number of the newest attempt; 0 before the first.
     "attempt": "float",
+    # The ends of the newest attempts, 8 at most, oldest first; null for one that has not ended. Empty in a cluster.
+    "attemptEnds": "List[Union[Reason, None]]",
+    # The reason why the job needs its owner; null without one.
+    "attention": "Union[Attention, None]",
     "tags": "List[str]",
     # The values of `--set`, in order.
     "overrides": "List[Override]",
@@ -2044,6 +2051,10 @@ JobRow = TypedDict("JobRow", {
     "stage": "float",
     # Number of the newest attempt; 0 before the first.
     "attempt": "float",
+    # The ends of the newest attempts, 8 at most, oldest first; null for one that has not ended. Empty in a cluster.
+    "attemptEnds": "List[Union[Reason, None]]",
+    # The reason why the job needs its owner; null without one.
+    "attention": "Union[Attention, None]",
     "tags": "List[str]",
     # The values of `--set`, in order.
     "overrides": "List[Override]",
@@ -2143,6 +2154,10 @@ JobView = TypedDict("JobView", {
     "stage": "float",
     # Number of the newest attempt; 0 before the first.
     "attempt": "float",
+    # The ends of the newest attempts, 8 at most, oldest first; null for one that has not ended. Empty in a cluster.
+    "attemptEnds": "List[Union[Reason, None]]",
+    # The reason why the job needs its owner; null without one.
+    "attention": "Union[Attention, None]",
     "tags": "List[str]",
     # The values of `--set`, in order.
     "overrides": "List[Override]",

@@ -89,6 +89,13 @@ export interface ListQuery {
   readonly cursor?: string;
 }
 
+/**
+ * `failed`: it has failed. `silent`: a worker does not answer. `unchecked`: the cloud has not answered for 5 minutes.
+ * `budget`: its budget or its owner's is nearly used. `long_wait`: it has waited for capacity for longer than 9 of 10 similar
+ * jobs, and for at least 10 minutes.
+ */
+export type Attention = 'failed' | 'silent' | 'unchecked' | 'budget' | 'long_wait';
+
 /** A job in a list. */
 export interface JobRow {
   /** Six digits; for a job in a cluster its name there. */
@@ -117,6 +124,10 @@ export interface JobRow {
   readonly stage: number;
   /** Number of the newest attempt; 0 before the first. */
   readonly attempt: number;
+  /** The ends of the newest attempts, 8 at most, oldest first; null for one that has not ended. Empty in a cluster. */
+  readonly attemptEnds: readonly (Reason | null)[];
+  /** The reason why the job needs its owner; null without one. */
+  readonly attention: Attention | null;
   readonly tags: readonly string[];
   /** The values of `--set`, in order. */
   readonly overrides: readonly Override[];

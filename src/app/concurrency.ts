@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Duration, Instant } from '../core/model/time.ts';
 
 /** Longest timer of Node, which would fire a longer one at once. */
@@ -49,18 +48,23 @@ export function createLimiter(limit: number): <Answer>(work: () => Promise<Answe
 
 /** The result of `work`, or of `onTimeout` if that takes longer. The work continues. */
 export function withTimeout<T, U>(length: Duration, work: Promise<T>, onTimeout: () => U): Promise<T | U> {
-  const over = new AbortController();
-  const late = sleep(length, undefined, { signal: over.signal }).then(onTimeout);
-  return Promise.race([work, late]).finally(() => over.abort());
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, length))).then(onTimeout);
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 /** Returns at once when the signal aborts. */
-export async function pause(length: Duration, signal?: AbortSignal): Promise<void> {
-  try {
-    await sleep(length, undefined, signal === undefined ? {} : { signal });
-  } catch (error) {
-    if (signal?.aborted !== true) throw error;
-  }
+export function pause(length: Duration, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) return resolve();
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, length);
+    signal?.addEventListener('abort', end);
+  });
 }
 
 /** Ends a wait early. A ring without a wait ends the next one. */

@@ -21,6 +21,31 @@ export function matchesRow(row: JobRow, { phases, zone, accelerator }: ListQuery
   );
 }
 
+/** All filters of the query that a row alone decides. The owner is compared by name, without the logins of a user. */
+export function matchesQuery(row: JobRow, query: ListQuery): boolean {
+  const { user, tag, name, createdSince } = query;
+  return (
+    matchesRow(row, query) &&
+    (user === undefined || row.owner === user) &&
+    (tag === undefined || row.tags.includes(tag)) &&
+    (createdSince === undefined || row.createdAt >= createdSince) &&
+    (name === undefined || matchesPattern(row.name, name))
+  );
+}
+
+/** The newest pattern: a list has one, and thousands of rows. */
+let compiled = { pattern: '', test: /^$/ };
+
+function matchesPattern(name: string, pattern: string): boolean {
+  if (pattern !== compiled.pattern) {
+    const parts = pattern
+      .split(/([*?])/)
+      .map((part) => (part === '*' ? '.*' : part === '?' ? '.' : RegExp.escape(part)));
+    compiled = { pattern, test: new RegExp(`^${parts.join('')}$`, 'is') };
+  }
+  return compiled.test.test(name);
+}
+
 /** The part of the phases that the store knows. */
 export function finishedFilter({ phases }: ListQuery): Pick<JobFilter, 'isFinished'> {
   const [first, ...others] = phases?.map(isFinishedPhase) ?? [];

@@ -35,6 +35,7 @@ import type {
 } from './ports.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { idOfRef, nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
+import { mayWaitLong, withLongWaits } from './typical-wait.ts';
 import { jobRow } from './views.ts';
 import type { WorkerRoutes } from './worker-access.ts';
 import type { WorkerMeter } from './worker-figures.ts';
@@ -735,8 +736,14 @@ async function listTogether(
   const read = async (): Promise<JobList> => {
     await setImmediate();
     awaited.delete(key);
-    const list = await listJobs(parts.store, query, owners, parts.now());
-    return { ...list, rows: await nameMissingHosts(list.rows, parts.pools) };
+    const [now, waiting] = [parts.now(), new Array<Job>()];
+    const rowOf = (job: Job): JobRow => {
+      if (mayWaitLong(job, now)) waiting.push(job);
+      return jobRow(job, now);
+    };
+    const list = await listJobs(parts.store, query, owners, rowOf);
+    const rows = await nameMissingHosts(list.rows, parts.pools);
+    return { ...list, rows: waiting.length === 0 ? rows : await withLongWaits(parts.store, rows, waiting, now) };
   };
   const list = awaited.get(key) ?? read();
   awaited.set(key, list);
@@ -747,7 +754,7 @@ async function listJobs(
   store: Store,
   query: ListQuery,
   owners: readonly UserName[] | null,
-  now: Instant,
+  rowOf: (job: Job) => JobRow,
 ): Promise<JobList> {
   const filter = {
     ...(owners === null ? {} : { owners }),
@@ -755,7 +762,6 @@ async function listJobs(
     ...nameFilter(query.name),
   };
   const { phases, zone, accelerator, limit, cursor, all = query.ids !== undefined } = query;
-  const rowOf = (job: Job): JobRow => jobRow(job, now);
   if ([phases, zone, accelerator, limit, cursor].every((one) => one === undefined)) {
     const page = await store.listRows({ ...filter, maxFinished: all ? null : maxFinishedShown }, rowOf);
     return { rows: newestFirst(page.rows), more: page.more, notes: [] };

@@ -3,9 +3,10 @@
 
 import { mayCreate } from '../core/decide/allocate.ts';
 import { allocationOf, openAttempt, type Job } from '../core/model/job.ts';
-import { day, type Duration, type Instant } from '../core/model/time.ts';
+import { day, minute, type Duration, type Instant } from '../core/model/time.ts';
 import { isSimulated } from '../core/model/spec.ts';
 import { pluralize, formatDuration } from './format.ts';
+import type { JobRow } from './client.ts';
 import type { Store } from './ports.ts';
 
 const sampleDays = 30;
@@ -62,6 +63,51 @@ export async function isLongerThanTypical(store: Pick<Store, 'similarJobs'>, job
   if (!awaitsCapacity(job)) return false;
   const typical = await typicalWaitFor(store, job, now);
   return typical !== null && waitedFor(job, now) > typical.percentile90;
+}
+
+/** Jobs that have waited for a shorter time need no attention, so a list of them reads no past waits. */
+const minLongWait: Duration = 10 * minute;
+const longWaitAge: Duration = minute;
+
+type Percentiles = Map<string, { readonly at: Instant; readonly value: Promise<Duration | null> }>;
+
+/** Past waits change slowly; a list is read again and again. */
+const knownPercentiles = new WeakMap<object, Percentiles>();
+
+/** The rows, with `long_wait` for those of `waiting` that have waited for longer than 9 of 10 similar jobs. */
+export async function withLongWaits(
+  store: Pick<Store, 'similarJobs'>,
+  rows: readonly JobRow[],
+  waiting: readonly Job[],
+  now: Instant,
+): Promise<readonly JobRow[]> {
+  const known = knownPercentiles.get(store) ?? new Map<string, never>();
+  knownPercentiles.set(store, known);
+  const percentileOf = (job: Job): Promise<Duration | null> => {
+    const { capacity } = job.spec;
+    if (capacity.kind !== 'tpu') return Promise.resolve(null);
+    const { accelerator, zone, pricing } = capacity;
+    const key = JSON.stringify([accelerator, zone, pricing, isSimulated(capacity)]);
+    const last = known.get(key);
+    if (last !== undefined && Math.abs(now - last.at) < longWaitAge) return last.value;
+    const value = typicalWaitFor(store, job, now).then((typical) => typical?.percentile90 ?? null);
+    known.set(key, { at: now, value });
+    value.catch(() => known.delete(key));
+    return value;
+  };
+  const late = new Set<string>();
+  for (const job of waiting) {
+    const percentile = await percentileOf(job);
+    if (percentile !== null && waitedFor(job, now) > percentile) late.add(job.id);
+  }
+  return late.size === 0
+    ? rows
+    : rows.map((row) => (late.has(row.id) && row.attention === null ? { ...row, attention: 'long_wait' } : row));
+}
+
+/** True if the job has waited so long that its wait may be unusual. */
+export function mayWaitLong(job: Job, now: Instant): boolean {
+  return awaitsCapacity(job) && waitedFor(job, now) >= minLongWait;
 }
 
 /** By nearest rank, so that each value is a real wait. Null with fewer than five. */

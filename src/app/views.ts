@@ -22,7 +22,7 @@ import { budgetOf, usedBudget } from '../core/decide/recover.ts';
 import { spendingOf } from '../core/decide/spending.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
-import type { AllocationView, AttemptView, JobRow, JobView } from './client.ts';
+import type { AllocationView, Attention, AttemptView, JobRow, JobView } from './client.ts';
 import { formatAccelerator, formatEndReason, formatCloudError, errorPhrases, phrasesOf } from './phrases.ts';
 import { formatAge, pluralize, formatDuration, importedPrefix, reasonPhrases } from './format.ts';
 import { formatCloudStatus } from './cloud-status.ts';
@@ -30,6 +30,9 @@ import type { FinalRows } from './ports.ts';
 
 /** The longest phrase that a narrow terminal shows completely. */
 export const maxReasonLength = 32;
+
+const maxAttemptEnds = 8;
+const maxUncheckedTime: Duration = 5 * minute;
 
 export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' | 'backend'> {
   const capacity = capacityOf(job, lastAllocation(job));
@@ -52,6 +55,8 @@ export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' |
     desired: job.desired,
     stage: attempt?.stage ?? 0,
     attempt: attempt?.ordinal ?? 0,
+    attemptEnds: job.attempts.slice(-maxAttemptEnds).map(({ ending }) => ending?.reason ?? null),
+    attention: attentionOf(job, phase, now),
     tags: job.spec.tags,
     overrides: job.spec.overrides ?? [],
     createdAt: job.createdAt,
@@ -61,10 +66,26 @@ export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' |
   };
 }
 
+/** The reasons that the job alone shows. For a long wait, see `withLongWaits` in typical-wait.ts. */
+function attentionOf(job: Job, phase: Phase, now: Instant): Attention | null {
+  if (isFinishedPhase(phase)) return phase === 'failed' ? 'failed' : null;
+  const { unreachableAt = null, unreachableWho = null } = lastAllocation(job) ?? {};
+  if (unreachableAt !== null) {
+    if (unreachableWho === 'worker') return 'silent';
+    const isCloud = unreachableWho === 'cloud' || unreachableWho === 'login';
+    if (isCloud && now - unreachableAt >= maxUncheckedTime) return 'unchecked';
+  }
+  return job.budgetWarning !== undefined || isOwnerWarned(job, now) ? 'budget' : null;
+}
+
+function isOwnerWarned({ ownerBudgetWarnings = [] }: Job, now: Instant): boolean {
+  return ownerBudgetWarnings.some(({ endsAt }) => now < endsAt);
+}
+
 /** The store keeps these rows, so that lists are quick. */
 export const finalRows: FinalRows = {
   /** Raise this when a row gets another field or phrase. */
-  version: 12,
+  version: 13,
   rowOf(job) {
     if (job.finish === null || job.startRequest !== null || heldAllocations(job).length > 0) return null;
     return jobRow(job, job.finish.at);
@@ -262,8 +283,7 @@ function runPhrase(job: Job, now: Instant): string {
   const spending = job.budgetWarning === undefined ? undefined : spendingOf(job, now);
   if (spending !== undefined)
     return `running for ${formatAge(length)}, ${Math.floor((100 * spending.spentUsd) / spending.budgetUsd)}% of budget`;
-  const isOwnerWarned = job.ownerBudgetWarnings?.some(({ endsAt }) => now < endsAt) === true;
-  if (isOwnerWarned) return `running for ${formatAge(length)}, user budget low`;
+  if (isOwnerWarned(job, now)) return `running for ${formatAge(length)}, user budget low`;
   if (preemptions > 0) return `running for ${formatAge(length)}, ${pluralize(preemptions, 'preemption')}`;
   if (failures > 0) return `running for ${formatAge(length)}, ${pluralize(failures, 'failure')}`;
   return `running for ${formatDuration(length)}`;

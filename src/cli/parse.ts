@@ -1,9 +1,9 @@
 // Parsers for values of flags. Each throws an Error whose message says what it expected.
 
 import type { WorkerId } from '../core/model/spec.ts';
-import { day, type Duration, type Instant } from '../core/model/time.ts';
+import { durationOf } from '../app/period-border.ts';
+import type { Duration } from '../core/model/time.ts';
 import { parseDollars, suggestDollars } from '../manifest/dollars.ts';
-import { parseDuration as exactDuration, suggestDuration } from '../manifest/durations.ts';
 
 export function parseCount(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new Error('expected a whole number');
@@ -41,11 +41,6 @@ export function parseBudget(text: string): number {
   );
 }
 
-/** As in a manifest, and `5min` or `2 hours`. */
-function durationOf(text: string): Duration | undefined {
-  return exactDuration(text) ?? exactDuration(suggestDuration(text) ?? '');
-}
-
 /** `90s`, `10m`, `2h`, `1d`, `1h30m`; a plain number means seconds. */
 export function parseDuration(text: string): Duration {
   const duration = durationOf(text);
@@ -59,36 +54,6 @@ export function parseDurationOr<const W extends string>(keyword: W): (text: stri
     if (duration === undefined) throw new Error(`expected a length of time: 90s, 10m, 2h or 1d, or ${keyword}`);
     return duration;
   };
-}
-
-/** A point in time, or the first and the last instant of a named day or month. */
-export type PeriodBorder = (now: Instant) => { readonly from: Instant; readonly until: Instant };
-
-/**
- * `7d` (ago), `yesterday`, `2026-11`, `2026-11-28`, `2026-11-28T14:30` or `2026-11-28 14:30`, with or without seconds and
- * offset. Without one it is UTC.
- */
-export function parsePeriodBorder(text: string): PeriodBorder {
-  const daysBack = ['today', 'yesterday'].indexOf(text.toLowerCase());
-  if (daysBack >= 0)
-    return (now) => {
-      const midnight = now - (now % day) - daysBack * day;
-      return { from: midnight, until: midnight + day };
-    };
-  const ago = /^\d+$/.test(text) ? undefined : durationOf(text.replace(/\s+ago$/i, ''));
-  if (ago !== undefined) return (now) => ({ from: now - ago, until: now - ago });
-  const [, month, dayOfMonth, time, offset = 'Z'] =
-    /^(\d{4}-\d\d)(-\d\d)?(?:[T ](\d\d:\d\d(?::\d\d)?)(Z|[+-]\d\d:\d\d)?)?$/i.exec(text) ?? [];
-  const date = `${month}${dayOfMonth ?? '-01'}`;
-  const midnight = Date.parse(date);
-  const from = time === undefined ? midnight : Date.parse(`${date}T${time}${offset}`);
-  // Date.parse silently turns 30 February into 2 March.
-  const isDate = !Number.isNaN(from) && new Date(midnight).toISOString().startsWith(date);
-  if (!isDate || (time !== undefined && dayOfMonth === undefined))
-    throw new Error('expected a time: 7d (ago), yesterday, 2026-11-28, 2026-11 or 2026-11-28T14:30, in UTC');
-  if (time !== undefined) return () => ({ from, until: from });
-  const until = dayOfMonth === undefined ? Date.UTC(Number(date.slice(0, 4)), Number(date.slice(5, 7))) : from + day;
-  return () => ({ from, until });
 }
 
 export function parsePattern(text: string): RegExp {

@@ -8,7 +8,10 @@ import {
   formatTypicalWait,
   typicalWaitFor,
   waitsOf,
+  mayWaitLong,
+  withLongWaits,
 } from '../../src/app/typical-wait.ts';
+import { jobRow } from '../../src/app/views.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 import { aJob, endedAttempt, withAttempts, localSpec, noon, readyAllocation, tpuSpec } from '../support/builders.ts';
@@ -99,4 +102,25 @@ test('the typical wait is shown with the number of samples', () => {
     formatTypicalWait({ median: 2 * minute, percentile90: 4 * minute, samples: 12 }, 42 * minute),
     '2m (median of 12 waits in 30 days; 9 of 10 within 4m); this wait of 42m is longer than usual',
   );
+});
+
+test('a row needs attention once its job has waited for longer than 9 of 10 similar ones, and their waits are read once', async () => {
+  const past = [3, 4, 5, 6, 20].map((minutes) => madeAgain(noon + minutes * minute));
+  let reads = 0;
+  const store = {
+    similarJobs: () => {
+      reads += 1;
+      return Promise.resolve(past);
+    },
+  };
+  const job = madeAgain(null);
+  const attentionAt = async (now: number) => {
+    const rows = await withLongWaits(store, [jobRow(job, now)], [job, job], now);
+    return rows.map(({ attention }) => attention);
+  };
+  assert.deepEqual(await attentionAt(noon + 20 * minute), [null]);
+  assert.deepEqual(await attentionAt(noon + 20 * minute + 1), ['long_wait']);
+  assert.equal(reads, 1);
+  assert.equal(mayWaitLong(job, noon + 9 * minute), false);
+  assert.equal(mayWaitLong(job, noon + 10 * minute), true);
 });

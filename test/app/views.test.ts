@@ -935,6 +935,32 @@ test('a row says in few characters that most of a budget is used', () => {
   assert.equal(jobRow({ ...job, ownerBudgetWarnings: [ownerBudget] }, at).message, 'running for 1m, user budget low');
 });
 
+test('a row says why its job needs attention, and how its newest attempts ended', () => {
+  const running = (allocation: Partial<Allocation>, changes: Partial<Job> = {}): Job =>
+    withAttempts({ ...aJob(), ...changes }, [{ ...readyAllocation, ...allocation }], [runningAttempt]);
+  const at = noon + hour;
+  const attentionOf = (job: Job) => jobRow(job, at).attention;
+  assert.equal(attentionOf(running({})), null);
+  const unreachable = (who: Allocation['unreachableWho'], age: number) =>
+    running({ unreachableAt: at - age, unreachableWho: who });
+  assert.equal(attentionOf(unreachable('worker', second)), 'silent');
+  assert.equal(attentionOf(unreachable('cloud', 5 * minute - 1)), null);
+  assert.equal(attentionOf(unreachable('cloud', 5 * minute)), 'unchecked');
+  assert.equal(attentionOf(unreachable('machine', hour)), null, 'another controller runs it');
+  assert.equal(attentionOf(running({}, { budgetWarning: { spentUsd: 9, budgetUsd: 10 } })), 'budget');
+  const failed = withAttempts(
+    aJob(),
+    [{ ...readyAllocation, ...gone }],
+    [
+      { ...preempted, allocation: 1 },
+      { ...failedExit, allocation: 1 },
+    ],
+  );
+  const row = jobRow({ ...failed, finish: { verdict: 'failed', reason: 'command_failed', at: noon } }, at);
+  assert.equal(row.attention, 'failed');
+  assert.deepEqual(row.attemptEnds, ['preempted', 'command_failed']);
+});
+
 test('why says until when the budget of the owner refuses a new start', () => {
   const ownerBudget = { grant: 'spot v4-*', period: 'month', endsAt: noon + 200 * hour } as const;
   const evidence = { message: 'used up', budget: { spentUsd: 100, budgetUsd: 100, ownerBudget } };

@@ -24,6 +24,8 @@ export function jobActivity(overrides: Partial<JobActivity> = {}): JobActivity {
     desired: view.desired,
     stage: view.stage,
     attempt: view.attempt,
+    attemptEnds: view.attemptEnds,
+    attention: view.attention,
     tags: view.tags,
     overrides: view.overrides,
     createdAt: view.createdAt,

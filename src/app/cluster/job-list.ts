@@ -14,7 +14,7 @@ import type { ArchivedJob, ClusterJob, ClusterPod } from './objects.ts';
 import type { Cluster, ClusterContext, ClusterQuery } from './cluster.ts';
 import { archivedJobs } from './cluster-record.ts';
 import { clusterPhase, clusterReason, clusterSummary, type ClusterResult } from './job-result.ts';
-import { matchesRow } from '../list-query.ts';
+import { matchesQuery } from '../list-query.ts';
 import { ownerLabels } from './job-object.ts';
 import { formatAmounts } from './missing-resources.ts';
 
@@ -220,6 +220,7 @@ export function archivedRow(archived: ArchivedJob, now: Instant): JobRow {
   return {
     ...clusterRow(job, archived, now),
     phase,
+    attention: phase === 'failed' ? 'failed' : null,
     // An unfinished job may have changed since its observation, so the reason gets an age.
     message: isOpen ? `${last}; as seen ${formatAge(now - observedAt)} ago` : last,
     phaseStartedAt: job.endedAt ?? goneAt ?? job.startedAt ?? job.createdAt,
@@ -249,6 +250,8 @@ export function clusterRow(
     desired: 'running',
     stage: 0,
     attempt: 0,
+    attemptEnds: [],
+    attention: phase === 'failed' ? 'failed' : null,
     tags: [],
     overrides: [],
     createdAt: job.createdAt,
@@ -256,21 +259,6 @@ export function clusterRow(
     pricePerHourUsd: null,
     simulated: false,
   };
-}
-
-function matchesQuery(row: JobRow, query: ListQuery): boolean {
-  const { user, name, createdSince } = query;
-  return (
-    (user === undefined || row.owner === user) &&
-    (createdSince === undefined || row.createdAt >= createdSince) &&
-    matchesRow(row, query) &&
-    (name === undefined || matchesPattern(row.name, name))
-  );
-}
-
-function matchesPattern(name: string, pattern: string): boolean {
-  const parts = pattern.split(/([*?])/).map((part) => (part === '*' ? '.*' : part === '?' ? '.' : RegExp.escape(part)));
-  return new RegExp(`^${parts.join('')}$`, 'is').test(name);
 }
 
 function limitFinished(rows: readonly JobRow[], { all, phases, limit }: ListQuery): JobList {

@@ -1,3 +1,4 @@
+import { parsePeriodBorder } from '../../app/period-border.ts';
 import { parseAmount, parsePodCount, parserOf, parseVariable } from '../cluster-flags.ts';
 import { acceleratorTypes, jobRefs, logSteps, userNames } from '../completion/proposals.ts';
 import {
@@ -17,7 +18,6 @@ import {
   parseDurationOr,
   parseFactor,
   parsePattern,
-  parsePeriodBorder,
   parseWorker,
   parseWorkers,
 } from '../parse.ts';

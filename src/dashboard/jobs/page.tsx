@@ -1,106 +1,271 @@
-// The jobs: all rows, filters in the address, and the number of jobs in each phase.
+// The jobs: filters in the address, the number of jobs in each phase, and commands for several jobs at once.
 
-import { useComputed, useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { signal, useComputed, useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import './jobs.css';
 import type { JobRow } from '../../app/client.ts';
-import { escapeLine, formatMachine, formatPricePerHour } from '../../app/format.ts';
-import { phases } from '../../core/decide/phase.ts';
-import { address, changeQuery, goTo, pageHref } from '../location.ts';
+import { flagsOf, parseTerms, withPhases, type FilterTerms } from '../../app/filter-terms.ts';
+import { pluralize } from '../../app/format.ts';
+import { phases, type Phase } from '../../core/decide/phase.ts';
+import { day } from '../../core/model/time.ts';
+import { ownNames } from '../../core/model/user.ts';
+import { quote } from '../../catalogue/shell.ts';
+import { readChoice, storeChoice } from '../choices.ts';
+import { now } from '../clock.ts';
+import { serverNow } from '../live.ts';
+import { address, changeQuery, goTo } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Empty, Failure, FilteredOut } from '../parts/messages.tsx';
-import { PhaseLabel } from '../parts/phase.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Age, Since } from '../parts/time.tsx';
-import { jobRows, followRows } from './rows.ts';
+import { Table, type Selection } from '../parts/table.tsx';
+import { actorOf, session } from '../session.ts';
+import { Bulk } from './bulk.tsx';
+import { allColumns, JobLines, ownColumns } from './columns.tsx';
+import { FilterBox } from './filter-box.tsx';
+import { jobHref, keyOfJob } from './job-key.ts';
+import { followRows, jobRows } from './rows.ts';
+import { holdRows, selectRows, type RowChoice, type ShownRows } from './select-rows.ts';
 
-const columns: readonly Column<JobRow>[] = [
-  { name: 'id', title: 'Job', width: '5.5rem', cell: (row) => <a href={pageHref(['jobs', row.id])}>{row.id}</a> },
-  { name: 'name', title: 'Name', cell: (row) => escapeLine(row.name) },
-  { name: 'owner', title: 'Owner', width: '7rem', wide: true, cell: (row) => row.owner ?? '-' },
-  { name: 'phase', title: 'Phase', width: '9rem', cell: (row) => <PhaseLabel row={row} /> },
-  {
-    name: 'since',
-    title: 'For',
-    width: '5rem',
-    align: 'right',
-    wide: true,
-    cell: (row) => <Since at={row.phaseStartedAt} />,
-  },
-  { name: 'detail', title: 'Detail', width: '32%', cell: (row) => escapeLine(row.message) },
-  {
-    name: 'where',
-    title: 'Where',
-    width: '13rem',
-    wide: true,
-    cell: (row) => [formatMachine(row), row.zone].filter((one) => one !== null).join(', '),
-  },
-  {
-    name: 'attempt',
-    title: 'Attempt',
-    width: '5.5rem',
-    align: 'right',
-    wide: true,
-    cell: (row) => String(row.attempt),
-  },
-  {
-    name: 'price',
-    title: 'Price',
-    width: '6rem',
-    align: 'right',
-    wide: true,
-    cell: (row) => (row.pricePerHourUsd === null ? '-' : formatPricePerHour(row.pricePerHourUsd)),
-  },
-  { name: 'age', title: 'Age', width: '4.5rem', align: 'right', cell: (row) => <Age at={row.createdAt} /> },
-];
+/** When this browser last showed the list before this page was loaded. */
+const seenAt = Number(readChoice('jobs-seen') ?? serverNow() - day);
+const selected = signal<ReadonlySet<string>>(new Set());
 
 export function JobsPage() {
-  const shown = useSignal<readonly string[]>([]);
-  useEffect(() => followRows(() => shown.peek()), []);
-  const query = useComputed(() => address.value.query);
+  const shown = useRef<readonly JobRow[]>([]);
+  useEffect(() => followRows(() => visibleIds(shown.current)), []);
+  useEffect(rememberVisit, []);
+  const isHeld = useSignal(false);
+  const held = useRef<{ readonly view: string | null; readonly rows: readonly JobRow[] }>({ view: null, rows: [] });
+
+  const view = useComputed(() => readView());
   const state = jobRows.value;
-  const wanted = query.value.getAll('phase').flatMap((text) => text.split(','));
+  const { text, terms, choice, command } = view.value;
   if (state === null) return <p class="quiet">Reading the jobs…</p>;
-  const all = [...state.rows.values()];
-  const counts = Map.groupBy(all, ({ phase }) => phase);
-  const rows = wanted.length === 0 ? all : all.filter(({ phase }) => wanted.includes(phase));
-  shown.value = rows.slice(0, 50).map(({ id }) => id);
+  const found = selectRows(state.rows.values(), choice, now.peek());
+  const isPinned = (isHeld.value || selected.value.size > 0) && state.isComplete && held.current.view === view.value.id;
+  const { rows, waiting } = isPinned
+    ? holdRows(held.current.rows, state.rows, found.rows, keyOfJob)
+    : { rows: found.rows, waiting: 0 };
+  if (state.isComplete) held.current = { view: view.value.id, rows };
+  shown.current = rows;
+  const release = (): void => {
+    held.current = { view: null, rows: [] };
+    jobRows.value = { ...state };
+  };
   return (
-    <section class="page page-table">
+    <section class="page page-table jobs">
       <div class="bar">
         <h1>Jobs</h1>
-        <div class="toggles" role="group" aria-label="Phases">
-          {phases.flatMap((phase) => {
-            const count = counts.get(phase)?.length ?? 0;
-            const isOn = wanted.includes(phase);
-            if (count === 0 && !isOn) return [];
-            const next = isOn ? wanted.filter((one) => one !== phase) : [...wanted, phase];
-            return [
-              <button key={phase} aria-pressed={isOn} onClick={() => changeQuery({ phase: next.join(',') })}>
-                {phase} {count}
-              </button>,
-            ];
-          })}
-        </div>
-        <PageCommand text="jobman list --all" />
+        <Scope choice={choice} />
+        <PageCommand text={command} />
+      </div>
+      <div class="bar">
+        <FilterBox
+          text={text}
+          problems={terms.problems}
+          rows={() => state.rows.values()}
+          onChange={(filter) => changeQuery({ filter })}
+        />
+        <Counts found={found} choice={choice} text={text} />
       </div>
       {state.failure !== null && <Failure lines={state.failure} retry={null} />}
-      {state.failure !== null && all.length === 0 ? null : all.length === 0 && state.isComplete ? (
-        <Empty command="jobman create configs/quick-start.yaml">
-          No jobs yet. This command runs one here in a minute.
-        </Empty>
-      ) : rows.length === 0 && state.isComplete ? (
-        <FilteredOut onClear={() => changeQuery({ phase: null })}>
-          None of {all.length} jobs is {wanted.join(' or ')}.
-        </FilteredOut>
-      ) : (
+      <Bulk selected={selectedRows(state.rows)} onClear={() => (selected.value = new Set())} />
+      {waiting > 0 && (
+        <button class="primary waiting" onClick={release}>
+          {waiting} new
+        </button>
+      )}
+      {rows.length > 0 || (state.failure !== null && state.rows.size === 0) || !state.isComplete ? (
         <Table
           label="Jobs"
           rows={rows}
-          columns={columns}
-          keyOf={({ id }) => id}
-          onOpen={({ id }) => goTo(pageHref(['jobs', id]))}
+          columns={choice.owners === null ? allColumns : ownColumns}
+          twoLines={(row) => <JobLines row={row} />}
+          keyOf={keyOfJob}
+          onOpen={open}
+          selection={selectionOf(rows)}
+          onHold={(next) => (isHeld.value = next)}
         />
+      ) : state.rows.size === 0 ? (
+        <Empty command="jobman create configs/quick-start.yaml">
+          No jobs yet. This command runs one here in a minute.
+        </Empty>
+      ) : (
+        <Nothing found={found} choice={choice} text={text} total={state.rows.size} />
       )}
+      {rows.length > 0 && <Rest found={found} />}
     </section>
   );
+}
+
+function open(row: JobRow): void {
+  const href = jobHref(row);
+  if (href !== null) goTo(href);
+}
+
+interface View {
+  /** Differs for each choice of rows. */
+  readonly id: string;
+  /** Of the filter box. */
+  readonly text: string;
+  readonly terms: FilterTerms;
+  readonly choice: RowChoice;
+  /** The command that shows the same. It cannot search for texts. */
+  readonly command: string;
+}
+
+/** The choice of the address and the session. */
+function readView(): View {
+  const { query } = address.value;
+  const actor = actorOf(session.value);
+  const text = query.get('filter') ?? '';
+  const terms = parseTerms(text, now.peek());
+  const isOwn = query.get('of') !== 'everyone' && terms.query.user === undefined && actor !== null;
+  const all = query.get('all') === '1';
+  const choice = {
+    terms,
+    owners: isOwn ? ownNames(actor) : null,
+    all,
+    onlyAttention: query.get('attention') === '1',
+    seenAt,
+  };
+  const flags = [...(isOwn ? [`--user ${quote(actor.user)}`] : []), ...flagsOf(terms), ...(all ? ['--all'] : [])];
+  return { id: query.toString(), text, terms, choice, command: ['jobman list', ...flags].join(' ') };
+}
+
+/** Failures that the person has seen need no attention at the next visit. */
+function rememberVisit(): () => void {
+  const remember = (): void => {
+    if (document.visibilityState === 'visible') storeChoice('jobs-seen', String(serverNow()));
+  };
+  const leave = (): void => storeChoice('jobs-seen', String(serverNow()));
+  const timer = setInterval(remember, 5000);
+  window.addEventListener('pagehide', leave);
+  return () => {
+    clearInterval(timer);
+    window.removeEventListener('pagehide', leave);
+  };
+}
+
+/** Their texts have ages. */
+function visibleIds(rows: readonly JobRow[]): readonly string[] {
+  return rows.slice(0, 50).map(({ id }) => id);
+}
+
+function Scope({ choice: { owners, all, terms } }: { readonly choice: RowChoice }) {
+  const toggle = (name: string, value: string | null, label: string, isOn: boolean) => (
+    <button aria-pressed={isOn} onClick={() => changeQuery({ [name]: value })}>
+      {label}
+    </button>
+  );
+  return (
+    <>
+      {terms.query.user === undefined && (
+        <div class="toggles joined" role="group" aria-label="Owners">
+          {toggle('of', null, 'Mine', owners !== null)}
+          {toggle('of', 'everyone', 'Everyone', owners === null)}
+        </div>
+      )}
+      <div class="toggles joined" role="group" aria-label="Finished jobs">
+        {toggle('all', null, 'Last day', !all)}
+        {toggle('all', '1', 'All', all)}
+      </div>
+    </>
+  );
+}
+
+interface FoundProps {
+  readonly found: ShownRows;
+  readonly choice: RowChoice;
+  readonly text: string;
+}
+
+function Counts({ found: { counts, attention }, choice: { onlyAttention, terms }, text }: FoundProps) {
+  const wanted = terms.query.phases ?? [];
+  const toggle = (phase: Phase): void =>
+    changeQuery({
+      filter: withPhases(text, wanted.includes(phase) ? wanted.filter((one) => one !== phase) : [...wanted, phase]),
+    });
+  return (
+    <div class="toggles" role="group" aria-label="Phases">
+      <button
+        class={attention > 0 ? 'attention' : ''}
+        aria-pressed={onlyAttention}
+        title="Failed since your last visit, a silent worker, no answer of the cloud, a budget nearly used, or a long wait"
+        onClick={() => changeQuery({ attention: onlyAttention ? null : '1' })}
+      >
+        needs attention {attention}
+      </button>
+      {phases.flatMap((phase) => {
+        const count = counts.get(phase) ?? 0;
+        if (count === 0 && !wanted.includes(phase)) return [];
+        return [
+          <button key={phase} aria-pressed={wanted.includes(phase)} onClick={() => toggle(phase)}>
+            {phase} {count}
+          </button>,
+        ];
+      })}
+    </div>
+  );
+}
+
+/** The filters hide everything: their names, a button for each that hides jobs, and one for all. */
+function Nothing({ found: { ofOthers, older }, choice, text, total }: FoundProps & { readonly total: number }) {
+  const filter = text.trim();
+  const filters = [
+    ...(choice.owners === null ? [] : ['yours']),
+    ...(choice.all ? [] : ['unfinished or of the last day']),
+    ...(choice.onlyAttention ? ['in need of attention'] : []),
+    ...(filter === '' ? [] : [`found by ${filter}`]),
+  ];
+  const clear = { filter: null, attention: null, of: 'everyone', all: '1' };
+  return (
+    <>
+      <FilteredOut onClear={() => changeQuery(clear)}>
+        None of {pluralize(total, 'job')} is {filters.join(', ')}.
+      </FilteredOut>
+      <div class="choices">
+        {filter !== '' && <button onClick={() => changeQuery({ filter: null })}>Clear {filter}</button>}
+        {ofOthers > 0 && (
+          <button onClick={() => changeQuery({ of: 'everyone' })}>Show {pluralize(ofOthers, 'job')} of others</button>
+        )}
+        {older > 0 && <button onClick={() => changeQuery({ all: '1' })}>Show {pluralize(older, 'older job')}</button>}
+      </div>
+    </>
+  );
+}
+
+/** The jobs that the view leaves out. */
+function Rest({ found: { ofOthers, older, rows } }: { readonly found: ShownRows }) {
+  const hidden = [
+    ...(ofOthers > 0 ? [`${pluralize(ofOthers, 'job')} of others`] : []),
+    ...(older > 0 ? [`${pluralize(older, 'job')} that finished more than a day ago`] : []),
+  ];
+  return (
+    <p class="quiet rest">
+      {pluralize(rows.length, 'job')}
+      {hidden.length > 0 && ` · not shown: ${hidden.join(', ')}`}
+    </p>
+  );
+}
+
+function selectedRows(rows: ReadonlyMap<string, JobRow>): readonly JobRow[] {
+  return [...selected.value].flatMap((key) => rows.get(key) ?? []);
+}
+
+function selectionOf(rows: readonly JobRow[]): Selection {
+  const current = selected.value;
+  const count = current.size === 0 ? 0 : rows.reduce((sum, row) => sum + (current.has(keyOfJob(row)) ? 1 : 0), 0);
+  const choose = (keys: Iterable<string>): void => {
+    selected.value = new Set(keys);
+  };
+  return {
+    has: (key) => current.has(key),
+    toggle: (key) => {
+      const next = new Set(selected.peek());
+      if (!next.delete(key)) next.add(key);
+      choose(next);
+    },
+    toggleAll: () => choose(count === rows.length ? [] : rows.map(keyOfJob)),
+    state: count === 0 ? 'none' : count === rows.length ? 'all' : 'some',
+  };
 }

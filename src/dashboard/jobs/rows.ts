@@ -2,12 +2,13 @@
 
 import { signal } from '@preact/signals';
 import type { JobRow } from '../../app/client.ts';
-import { second, type Duration } from '../../core/model/time.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
+import { minute, second, type Duration } from '../../core/model/time.ts';
 import { onChange } from '../live.ts';
 import { client, linesOf } from '../session.ts';
 
 export interface JobRows {
-  /** By id. The same object as long as the row has not changed. */
+  /** By id. The same map as long as changes arrive, and the same row as long as it has not changed. */
   readonly rows: ReadonlyMap<string, JobRow>;
   /** False while more are read. */
   readonly isComplete: boolean;
@@ -25,11 +26,17 @@ const batchTime: Duration = second / 4;
 const batchSize = 200;
 /** Texts such as "no capacity for 9m" change without an event. */
 const refreshTime: Duration = 15 * second;
+/** So does the need for attention of a job that waits. */
+const unfinishedRefreshTime: Duration = 2 * minute;
+const maxUnfinishedRefreshed = 1000;
 const maxPause: Duration = 15 * second;
 
 /** Keeps the rows until the returned function is called. `visible`: the ids that the page shows. */
 export function followRows(visible: () => readonly string[]): () => void {
   const changed = new Set<string>();
+  /** The rows of a read of all jobs that has not ended, and the ids that were read later than it began. */
+  let filling = new Map<string, JobRow>();
+  let newer = new Set<string>();
   let isOver = false;
   let reading: Promise<void> | null = null;
   let generation = 0;
@@ -40,18 +47,18 @@ export function followRows(visible: () => readonly string[]): () => void {
     generation += 1;
     const own = generation;
     const isOld = (): boolean => isOver || own !== generation;
-    const rows = new Map<string, JobRow>();
+    const rows = (filling = new Map<string, JobRow>());
+    const skipped = (newer = new Set<string>());
     try {
       for (let cursor: string | undefined, limit = firstPage; ; limit = nextPages) {
         const list = await client.list({ all: true, limit, ...(cursor === undefined ? {} : { cursor }) });
         if (isOld()) return;
-        for (const row of list.rows) rows.set(row.id, row);
+        for (const row of list.rows) if (!skipped.has(row.id)) rows.set(row.id, row);
         cursor = list.next;
         // The rows of before stay until the new ones are complete.
         const before = jobRows.peek();
         const isFirst = before === null || !before.isComplete;
-        if (cursor === undefined || isFirst)
-          jobRows.value = { rows: new Map(rows), isComplete: cursor === undefined, failure: null };
+        if (cursor === undefined || isFirst) jobRows.value = { rows, isComplete: cursor === undefined, failure: null };
         if (cursor === undefined) return;
       }
     } catch (error) {
@@ -75,11 +82,17 @@ export function followRows(visible: () => readonly string[]): () => void {
       const { rows } = await client.list({ ids });
       const before = jobRows.peek();
       if (isOver || before === null) return;
-      const next = new Map(before.rows);
-      // A job that is not in the answer was deleted.
-      for (const id of ids) if (!rows.some((row) => row.id === id)) next.delete(id);
-      for (const row of rows) next.set(row.id, row);
-      jobRows.value = { ...before, rows: next, failure: null };
+      // A copy of ten thousand entries takes longer than the change.
+      const found = new Map(rows.map((row) => [row.id, row]));
+      for (const map of new Set([before.rows as Map<string, JobRow>, filling]))
+        for (const id of ids) {
+          const row = found.get(id);
+          // A job that is not in the answer was deleted.
+          if (row === undefined) map.delete(id);
+          else map.set(id, row);
+        }
+      for (const id of ids) newer.add(id);
+      jobRows.value = { ...before, failure: null };
       failures = 0;
     } catch (error) {
       for (const id of ids) changed.add(id);
@@ -89,9 +102,13 @@ export function followRows(visible: () => readonly string[]): () => void {
     }
   }
 
+  const refresh = (ids: Iterable<string>): void => {
+    if (document.visibilityState === 'visible') for (const id of ids) changed.add(id);
+  };
   const leave = onChange(
     (change) => {
       if (change.kind === 'event') changed.add(change.job);
+      else if (change.kind === 'jobs') refresh(visible());
     },
     () => void readAll(),
   );
@@ -99,14 +116,18 @@ export function followRows(visible: () => readonly string[]): () => void {
     if (changed.size === 0 || reading !== null || jobRows.peek() === null || performance.now() < pausedUntil) return;
     reading = readChanged().finally(() => (reading = null));
   }, batchTime);
-  const refreshes = setInterval(() => {
-    if (document.visibilityState === 'visible') for (const id of visible()) changed.add(id);
-  }, refreshTime);
+  const refreshes = [
+    setInterval(() => refresh(visible()), refreshTime),
+    setInterval(() => {
+      const unfinished = [...(jobRows.peek()?.rows.values() ?? [])].filter(({ phase }) => !isFinishedPhase(phase));
+      refresh(unfinished.slice(0, maxUnfinishedRefreshed).map(({ id }) => id));
+    }, unfinishedRefreshTime),
+  ];
   void readAll();
   return () => {
     isOver = true;
     leave();
     clearInterval(batches);
-    clearInterval(refreshes);
+    refreshes.forEach(clearInterval);
   };
 }

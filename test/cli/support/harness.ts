@@ -552,6 +552,8 @@ const aRow = {
   desired: 'running',
   stage: 2,
   attempt: 3,
+  attemptEnds: ['preempted', 'preempted', null],
+  attention: null,
   tags: [],
   overrides: [],
   createdAt: now - 14 * 3_600_000,

@@ -1,15 +1,24 @@
 /** The page of the jobs, with real jobs of the TPU emulator. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { assertAccessible, openBrowser } from '../../support/browser.ts';
+import { test, type TestContext } from 'node:test';
+import { assertAccessible, openBrowser, type OpenedPage } from '../../support/browser.ts';
 import { jobman, startJobman } from '../../support/jobman.ts';
 import { root } from '../../support/root.ts';
-import { openWorld } from '../../support/world.ts';
+import { openWorld, type World } from '../../support/world.ts';
 
-test('a person opens the dashboard, sees jobs change, opens one, and cancels it', async (t) => {
+const example = join(root, 'configs/quick-start.yaml');
+
+interface Opened {
+  readonly world: World;
+  readonly open: (options?: object) => Promise<OpenedPage>;
+  readonly address: string;
+  readonly dashboard: ReturnType<typeof startJobman>;
+}
+
+async function openDashboard(t: TestContext): Promise<Opened | undefined> {
   const open = await openBrowser(t);
-  if (open === undefined) return;
+  if (open === undefined) return undefined;
   const world = openWorld(t);
   world.atEnd(async () => {
     await jobman(world, ['controller', 'stop']);
@@ -19,12 +28,18 @@ test('a person opens the dashboard, sees jobs change, opens one, and cancels it'
   world.atEnd(() => void dashboard.child.kill('SIGKILL'));
   await dashboard.waitForOutput(/open\?code=\S+\n/);
   const [, address = ''] = /at (http\S+)/.exec(dashboard.stdout) ?? [];
+  return { world, open, address, dashboard };
+}
+
+test('a person opens the dashboard, sees jobs change, opens one, and cancels it', async (t) => {
+  const opened = await openDashboard(t);
+  if (opened === undefined) return;
+  const { world, open, address, dashboard } = opened;
   const { page } = await open();
   await page.goto(address);
   await page.getByText('No jobs yet.').waitFor();
   await assertAccessible(page);
 
-  const example = join(root, 'configs/quick-start.yaml');
   await jobman(world, ['create', example, '--set', 'command.env.IRIS_PACE=5']);
   await page.getByRole('row', { name: /000001 iris/ }).waitFor();
   await page.getByRole('row', { name: /running/ }).waitFor();
@@ -54,4 +69,72 @@ test('a person opens the dashboard, sees jobs change, opens one, and cancels it'
   dashboard.child.kill('SIGINT');
   assert.equal((await dashboard.result).code, 0);
   await page.getByRole('button', { name: /offline/ }).waitFor();
+});
+
+test('a person filters the list, and cancels several jobs after a question that names what each loses', async (t) => {
+  const opened = await openDashboard(t);
+  if (opened === undefined) return;
+  const { world, open, address } = opened;
+  const create = (name: string, ...more: string[]) =>
+    jobman(world, ['create', example, '--set', `job.name=${name}`, '--set', 'command.env.IRIS_PACE=5', ...more]);
+  for (const name of ['alpha', 'beta', 'gamma']) await create(name);
+  const { page } = await open();
+  await page.goto(address);
+  const row = (name: string) => page.getByRole('row', { name: new RegExp(name) });
+  await row('alpha').locator('.phase-running').waitFor();
+
+  // The filter has the terms of the command, and the address has the filter.
+  await page.keyboard.press('/');
+  await page.keyboard.type('name:*a BET');
+  await row('alpha').waitFor({ state: 'hidden' });
+  await row('beta').waitFor();
+  assert.equal(new URL(page.url()).searchParams.get('filter'), 'name:*a BET');
+  await page.reload();
+  await row('beta').waitFor();
+  assert.equal(await row('alpha').count(), 0);
+  await page.getByLabel('Filter').fill('phase:faild zzz');
+  await page.getByText('There is no phase faild; there is failed.').waitFor();
+  await page.getByText(/None of 3 jobs/).waitFor();
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'Clear phase:faild zzz' }).click();
+  await row('alpha').waitFor();
+
+  // A new job waits while jobs are selected, and no row moves.
+  await row('alpha').getByRole('checkbox').click();
+  await row('gamma').getByRole('checkbox').click();
+  await create('delta');
+  const more = page.getByRole('button', { name: '1 new' });
+  await more.waitFor();
+  assert.equal(await row('delta').count(), 0);
+  await assertAccessible(page);
+  await more.click();
+  await row('delta').waitFor();
+
+  await page.getByRole('group', { name: 'Selected jobs' }).getByRole('button', { name: 'Cancel' }).click();
+  const question = page.getByRole('dialog', { name: 'Cancel 2 jobs?' });
+  await question.getByText('000001 alpha').waitFor();
+  await question
+    .getByText(/of work is lost|Work since/)
+    .first()
+    .waitFor();
+  await assertAccessible(page);
+  await page.keyboard.press('Enter');
+  await question.waitFor({ state: 'hidden' });
+  await page.getByRole('group', { name: 'Selected jobs' }).getByRole('button', { name: 'Cancel' }).click();
+  await question.getByRole('button', { name: 'Cancel 2 jobs' }).click();
+  await page.getByText('Cancel: 2 of 2 jobs answered').waitFor();
+  await page.getByRole('button', { name: /^cancelled 2/ }).click();
+  await row('alpha').locator('.phase-cancelled').waitFor();
+  await row('gamma').waitFor();
+  assert.equal(await row('beta').count(), 0);
+  await assertAccessible(page);
+
+  const phone = await open({
+    viewport: { width: 360, height: 740 },
+    storageState: await page.context().storageState(),
+  });
+  await phone.page.goto(page.url());
+  await phone.page.getByRole('row', { name: /alpha.*cancelled/ }).waitFor();
+  await assertAccessible(phone.page);
+  assert.equal(await phone.page.evaluate('document.documentElement.scrollWidth'), 360);
 });

@@ -1,0 +1,188 @@
+// Commands for the selected jobs: a question that names each job and what it loses, and an answer for each.
+
+import { signal, useSignal } from '@preact/signals';
+import { commandLosses } from '../../app/command-losses.ts';
+import type { JobRow } from '../../app/client.ts';
+import { mapConcurrent } from '../../app/concurrency.ts';
+import { capitalize, escapeLine, pluralize } from '../../app/format.ts';
+import { now } from '../clock.ts';
+import { Dialog } from '../parts/dialog.tsx';
+import { client, linesOf } from '../session.ts';
+
+type BulkCommand = 'stop' | 'cancel' | 'delete';
+
+const commands: readonly BulkCommand[] = ['stop', 'cancel', 'delete'];
+
+/** One job of the question. */
+interface Subject {
+  readonly row: JobRow;
+  /** The reason against the command; null if it applies. */
+  readonly refusal: string | null;
+  /** The owner in whose name it is given; null for an own job. */
+  readonly onBehalfOf: string | null;
+  readonly lines: readonly string[];
+}
+
+interface Answer {
+  readonly id: string;
+  readonly ok: boolean;
+  readonly message: string;
+}
+
+interface Answers {
+  readonly command: BulkCommand;
+  readonly total: number;
+  readonly given: readonly Answer[];
+}
+
+/** Stays when the selection is cleared. */
+const answers = signal<Answers | null>(null);
+const maxConcurrent = 4;
+
+interface BulkProps {
+  readonly selected: readonly JobRow[];
+  readonly onClear: () => void;
+}
+
+export function Bulk({ selected, onClear }: BulkProps) {
+  const asked = useSignal<{ readonly command: BulkCommand; readonly subjects: readonly Subject[] | null } | null>(null);
+  const ask = async (command: BulkCommand): Promise<void> => {
+    asked.value = { command, subjects: null };
+    const subjects = await mapConcurrent(selected, maxConcurrent, (row) => subjectOf(row, command));
+    if (asked.peek()?.command === command) asked.value = { command, subjects };
+  };
+  const perform = (command: BulkCommand, subjects: readonly Subject[]): void => {
+    asked.value = null;
+    onClear();
+    void performAll(command, subjects);
+  };
+  const open = asked.value;
+  return (
+    <>
+      {selected.length > 0 && (
+        <div class="bulk" role="group" aria-label="Selected jobs">
+          <strong>{pluralize(selected.length, 'job')} selected</strong>
+          {commands.map((command) => (
+            <button key={command} onClick={() => void ask(command)}>
+              {capitalize(command)}
+            </button>
+          ))}
+          <button class="plain" onClick={onClear}>
+            Clear the selection
+          </button>
+        </div>
+      )}
+      <AnswerList />
+      {open !== null && (
+        <Question
+          command={open.command}
+          subjects={open.subjects}
+          onConfirm={(subjects) => perform(open.command, subjects)}
+          onClose={() => (asked.value = null)}
+        />
+      )}
+    </>
+  );
+}
+
+async function subjectOf(row: JobRow, command: BulkCommand): Promise<Subject> {
+  const none = { row, refusal: null, onBehalfOf: null, lines: [] };
+  try {
+    const [view, actions] = await Promise.all([client.show(row.id), client.actions(row.id)]);
+    const action = actions[command];
+    if (action.answer === 'deny') return { ...none, refusal: `${capitalize(action.message)}.` };
+    const lines = commandLosses(view, command, now.peek());
+    if (action.answer === 'allow') return { ...none, lines };
+    return { ...none, onBehalfOf: view.owner, lines: [`${capitalize(action.message)}.`, ...lines] };
+  } catch (error) {
+    return { ...none, refusal: linesOf(error).join(' ') };
+  }
+}
+
+async function performAll(command: BulkCommand, subjects: readonly Subject[]): Promise<void> {
+  answers.value = { command, total: subjects.length, given: [] };
+  await mapConcurrent(subjects, maxConcurrent, async ({ row: { id }, onBehalfOf }) => {
+    const given = await client
+      .sendCommand(id, command, onBehalfOf === null ? {} : { onBehalfOf })
+      .then(({ ok, message }) => ({ id, ok, message }))
+      .catch((error: unknown) => ({ id, ok: false, message: linesOf(error).join(' ') }));
+    const { given: before = [] } = answers.peek() ?? {};
+    answers.value = { command, total: subjects.length, given: [...before, given] };
+  });
+  await client.wake().catch(() => undefined);
+}
+
+interface QuestionProps {
+  readonly command: BulkCommand;
+  /** Null while they are read. */
+  readonly subjects: readonly Subject[] | null;
+  readonly onConfirm: (subjects: readonly Subject[]) => void;
+  readonly onClose: () => void;
+}
+
+/** Begins at the button that changes nothing. */
+function Question({ command, subjects, onConfirm, onClose }: QuestionProps) {
+  const possible = subjects?.filter(({ refusal }) => refusal === null) ?? [];
+  const title =
+    subjects === null ? capitalize(command) : `${capitalize(command)} ${pluralize(possible.length, 'job')}?`;
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {subjects === null ? (
+        <p role="status">Reading what each job would lose…</p>
+      ) : (
+        <ul class="subjects" tabIndex={0} aria-label="Jobs">
+          {subjects.map(({ row, refusal, lines }) => (
+            <li key={row.id}>
+              <strong>
+                {row.id} {escapeLine(row.name)}
+              </strong>{' '}
+              {row.phase}
+              {[...(refusal === null ? lines : [`Not possible: ${refusal}`])].map((line) => (
+                <p key={line} class={refusal === null ? '' : 'quiet'}>
+                  {line}
+                </p>
+              ))}
+            </li>
+          ))}
+        </ul>
+      )}
+      <footer>
+        <button autofocus onClick={onClose}>
+          Change nothing
+        </button>
+        {possible.length > 0 && (
+          <button class="danger" onClick={() => onConfirm(possible)}>
+            {capitalize(command)} {pluralize(possible.length, 'job')}
+          </button>
+        )}
+      </footer>
+    </Dialog>
+  );
+}
+
+function AnswerList() {
+  const current = answers.value;
+  return (
+    <div role="status">
+      {current !== null && (
+        <div class="answers">
+          <div class="bar">
+            <strong>
+              {capitalize(current.command)}: {current.given.length} of {pluralize(current.total, 'job')} answered
+            </strong>
+            <button class="plain" onClick={() => (answers.value = null)}>
+              Close
+            </button>
+          </div>
+          <ul>
+            {current.given.map(({ id, ok, message }) => (
+              <li key={id} class={ok ? '' : 'bad'}>
+                {message}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </div>
+  );
+}

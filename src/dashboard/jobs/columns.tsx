@@ -1,0 +1,116 @@
+// The columns of the list of jobs, and its two lines on a narrow screen.
+
+import type { JobRow } from '../../app/client.ts';
+import { escapeLine, formatMachine, formatPricePerHour, reasonPhrases } from '../../app/format.ts';
+import type { Reason } from '../../core/model/spec.ts';
+import { jobHref } from './job-key.ts';
+import { PhaseLabel } from '../parts/phase.tsx';
+import type { Column } from '../parts/table.tsx';
+import { Age, Since } from '../parts/time.tsx';
+
+const owner: Column<JobRow> = {
+  name: 'owner',
+  title: 'Owner',
+  width: '6.5rem',
+  wide: true,
+  cell: (row) => escapeLine(row.owner ?? '-'),
+};
+
+const others: readonly Column<JobRow>[] = [
+  { name: 'phase', title: 'Phase', width: '8.5rem', cell: (row) => <PhaseLabel row={row} /> },
+  {
+    name: 'since',
+    title: 'For',
+    width: '5.2rem',
+    align: 'right',
+    wide: true,
+    cell: (row) => <Since at={row.phaseStartedAt} />,
+  },
+  { name: 'detail', title: 'Detail', width: '19%', cell: (row) => escapeLine(row.message) },
+  { name: 'where', title: 'Where', width: '16.5rem', wide: true, cell: whereOf },
+  { name: 'attempts', title: 'Attempts', width: '6.5rem', wide: true, cell: (row) => <Attempts row={row} /> },
+  {
+    name: 'price',
+    title: 'Price',
+    width: '5.5rem',
+    align: 'right',
+    wide: true,
+    cell: (row) => (row.pricePerHourUsd === null ? '-' : formatPricePerHour(row.pricePerHourUsd)),
+  },
+  { name: 'age', title: 'Age', width: '3.5rem', align: 'right', cell: (row) => <Age at={row.createdAt} /> },
+];
+
+const first: readonly Column<JobRow>[] = [
+  { name: 'id', title: 'Job', width: '5rem', cell: (row) => <JobLink row={row} /> },
+  { name: 'name', title: 'Name', cell: (row) => <Name row={row} /> },
+];
+
+export const ownColumns: readonly Column<JobRow>[] = [...first, ...others];
+/** With the owner. */
+export const allColumns: readonly Column<JobRow>[] = [...first, owner, ...others];
+
+export function JobLines({ row }: { readonly row: JobRow }) {
+  return (
+    <div class="job-lines">
+      <span class="line">
+        <JobLink row={row} /> {escapeLine(row.name)}
+      </span>
+      <PhaseLabel row={row} />
+      <span class="line quiet">{[escapeLine(row.message), whereOf(row)].join(' · ')}</span>
+      <span class="quiet">
+        <Age at={row.createdAt} />
+      </span>
+    </div>
+  );
+}
+
+function JobLink({ row }: { readonly row: JobRow }) {
+  const href = jobHref(row);
+  // A job of a cluster has its name as its id, which the next column shows.
+  return href === null ? <>-</> : <a href={href}>{row.id}</a>;
+}
+
+function Name({ row: { name, tags } }: { readonly row: JobRow }) {
+  return (
+    <>
+      {escapeLine(name)}
+      {tags.map((tag) => (
+        <span key={tag} class="tag">
+          {escapeLine(tag)}
+        </span>
+      ))}
+    </>
+  );
+}
+
+function whereOf(row: JobRow): string {
+  const machine = [formatMachine(row), row.pricing].filter((one) => one !== null).join(' ');
+  return [machine, row.zone].filter((one) => one !== null).join(', ');
+}
+
+const tickClasses: Readonly<Record<Reason, string>> = {
+  succeeded: 'good',
+  stopped: 'quiet',
+  preempted: 'warn',
+  unreachable: 'warn',
+  allocation_failed: 'bad',
+  setup_failed: 'bad',
+  command_failed: 'bad',
+  hung: 'bad',
+  timed_out: 'bad',
+  budget: 'bad',
+};
+
+/** The number of attempts, and a tick for each of the newest ones, coloured by its end. */
+function Attempts({ row: { attempt, attemptEnds } }: { readonly row: JobRow }) {
+  const ends = attemptEnds.map((end) => (end === null ? 'not ended' : reasonPhrases[end]));
+  const text = `${attempt}${ends.length === 0 ? '' : `: ${ends.join(', ')}`}`;
+  return (
+    <span class="attempts" role="img" aria-label={text} title={text}>
+      <span>{attempt}</span>
+      {attemptEnds.map((end, index) => (
+        <i key={index} class={end === null ? 'tick' : `tick tick-${tickClasses[end]}`} />
+      ))}
+    </span>
+  );
+}
