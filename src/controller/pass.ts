@@ -5,11 +5,12 @@ import { messageOf, mentionsDescriptorShortage } from '../app/errors.ts';
 import { describeCloudAnswer, describeEvent } from '../app/history.ts';
 import { phrasesOf } from '../app/phrases.ts';
 import type { Meter } from '../app/meter.ts';
-import type { Backend, PassRecord } from '../app/ports.ts';
+import type { Backend, PassRecord, StoredJob } from '../app/ports.ts';
 import { subjectKey, type Decision } from '../core/model/decision.ts';
 import { recoveredFrom } from '../core/decide/phase.ts';
 import { attemptOf, type Job } from '../core/model/job.ts';
 import type { Observation } from '../core/model/observation.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 import { recordPass } from '../core/model/recorded-pass.ts';
 import { reconcile } from '../core/decide/reconcile.ts';
 import { day, earliest, minute, second, type Duration, type Instant } from '../core/model/time.ts';
@@ -51,13 +52,23 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
   const immediate = createImmediateLimit();
   const failures = new Map<string, number>();
   const observedAgain = new Set<string>();
+  const specs = new Map<string, JobSpec>();
+
+  /** A spec never changes, so everything that is kept of a job shares one. */
+  async function load(id: string): Promise<StoredJob | undefined> {
+    const stored = await store.load(id);
+    if (stored === undefined) return undefined;
+    const spec = specs.get(id) ?? stored.job.spec;
+    specs.set(id, spec);
+    return { ...stored, job: { ...stored.job, spec } };
+  }
 
   async function pass(id: string): Promise<void> {
     if (!isRunning() || lease.epoch === null) return;
     schedule.remove(id);
     const startedAt = clock.now();
     if (!parts.mayAct() && !(await lease.renew())) return parts.onLeaseLost();
-    const stored = await store.load(id);
+    const stored = await load(id);
     if (stored === undefined) return;
     const completionsBefore = performer.completions;
     const began = clock.now();
@@ -119,6 +130,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
   function forgetJob(job: Job): void {
     immediate.forget(job.id);
     observedAgain.delete(job.id);
+    specs.delete(job.id);
     observer.forget(job.id);
     followers.forget(job);
   }

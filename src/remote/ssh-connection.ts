@@ -136,7 +136,7 @@ export function createConnector(
     const socket = await openSocket(config, isUrgent ? shortTimeout : tcpTimeout);
     if ('problem' in socket) return socket;
     // A socket that breaks while it waits for the limiter is noticed at the handshake.
-    socket.stream.on('error', () => undefined);
+    socket.stream.on('error', ignore);
     // A hanging host must not delay the others either: its kernel accepts connections, but nothing answers on them.
     const patience = isUrgent ? shortTimeout - (performance.now() - began) : handshakeTimeout;
     if (!(await sendsAnything(socket.stream, patience))) {
@@ -173,8 +173,7 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
     closeReason: '',
     idleTimer: undefined,
   };
-  let isOver = false;
-  let offered = 0;
+  const offer = createOffer(login.methods);
   let isRefused = false;
   handshaking.add(client);
   return new Promise((resolve) => {
@@ -182,29 +181,26 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
     const fail = async (): Promise<void> => {
       const errorOutput = await socket.errorOutput();
       socket.stream.destroy();
-      if (isRefused) resolve({ offered });
+      if (isRefused) resolve({ offered: offer.count() });
       else
         resolve({
           problem: errorOutput === '' ? connection.closeReason : `${connection.closeReason} (${errorOutput})`,
         });
     };
-    client.on('error', (error: Error & { level?: string }) => {
-      // An agent that does not answer is only one key source less.
+    watchConnection(connection, socket.stream, config, hostKey.problem);
+    const onError = (error: Error & { level?: string }): void => {
       if (error.level === 'agent') return void login.notes.push(`the SSH agent cannot be used: ${error.message}`);
       isRefused = hostKey.problem() === undefined && isLoginRefused(error);
-      connection.isOpen = false;
-      connection.closeReason = hostKey.problem() ?? connectionProblem(error, config);
       void fail();
-    });
-    client.on('close', () => {
+    };
+    let isOver = false;
+    const onClose = (): void => {
       isOver = true;
       handshaking.delete(client);
-      connection.isOpen = false;
-      if (connection.closeReason === '') connection.closeReason = `${config.host} closed the connection`;
-      clearTimeout(connection.idleTimer);
       void fail();
-    });
-    client.on('ready', () => {
+    };
+    client.on('error', onError).on('close', onClose);
+    client.once('ready', () => {
       void hostKey.pin().then((problem) => {
         if (problem !== undefined || shared.isClosed()) {
           connection.closeReason = problem ?? 'jobman is exiting';
@@ -215,6 +211,7 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
         if (isOver) return;
         handshaking.delete(client);
         connection.isOpen = true;
+        client.off('error', onError).off('close', onClose);
         watchForSilence(connection, socket.stream);
         dropHandshakeState(client);
         resolve(connection);
@@ -224,16 +221,12 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
       sock: socket.stream,
       username: config.user,
       // The declared type lacks the `false` that ends the login.
-      authHandler: ((_left: unknown, _isPartial: unknown, next: (method: AnyAuthMethod | false) => void) => {
-        const method = login.methods[offered];
-        if (method !== undefined) offered += 1;
-        next(method ?? false);
-      }) as never,
+      authHandler: offer.next as never,
       readyTimeout: handshakeTimeout,
       keepaliveInterval: pingInterval,
       keepaliveCountMax: maxUnansweredPings,
       algorithms: { kex: [...keyExchange], serverHostKey: orderedTypes(accepted) },
-      hostVerifier: (bytes: Buffer) => hostKey.accepts(bytes),
+      hostVerifier: hostKey.accepts,
     };
     try {
       client.connect(settings);
@@ -242,6 +235,41 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
       void fail();
     }
   });
+}
+
+/** Also after the handshake, whose own listeners are removed then, because they keep much more. */
+function watchConnection(
+  connection: Connection,
+  stream: Duplex,
+  { host }: Pick<SshConfig, 'host'>,
+  hostKeyProblem: () => string | undefined,
+): void {
+  const lose = (reason: string): void => {
+    if (connection.isOpen) stream.destroy();
+    connection.isOpen = false;
+    connection.closeReason = reason;
+  };
+  connection.client.on('error', (error: Error & { level?: string }) => {
+    // An agent that does not answer is only one key source less.
+    if (error.level !== 'agent') lose(hostKeyProblem() ?? connectionProblem(error, host));
+  });
+  connection.client.on('close', () => {
+    lose(connection.closeReason === '' ? `${host} closed the connection` : connection.closeReason);
+    clearTimeout(connection.idleTimer);
+  });
+}
+
+/** Offers one method after another. */
+function createOffer(methods: readonly AnyAuthMethod[]) {
+  let offered = 0;
+  return {
+    count: () => offered,
+    next(_left: unknown, _isPartial: unknown, answer: (method: AnyAuthMethod | false) => void): void {
+      const method = methods[offered];
+      if (method !== undefined) offered += 1;
+      answer(method ?? false);
+    },
+  };
 }
 
 /** By their names, the algorithms that connections offer. */
@@ -266,6 +294,9 @@ interface HandshakeState {
   readonly _offer?: { readonly lists: { readonly serverHostKey: { readonly array: readonly string[] } } };
   readonly _kex?: { readonly _finished?: boolean };
 }
+
+/** At the top level, so that it keeps no variables. */
+function ignore(): void {}
 
 /** True as soon as the other side has sent data or closed; false when it sends nothing for that long. Reads nothing. */
 function sendsAnything(stream: Duplex, patience: Duration): Promise<boolean> {
@@ -496,8 +527,8 @@ function orderedTypes(accepted: readonly string[]): ServerHostKeyAlgorithm[] {
   return hostKeyTypes.toSorted((a, b) => Number(known.includes(b)) - Number(known.includes(a)));
 }
 
-function connectionProblem(error: Error & { level?: string }, config: SshConfig): string {
-  if (error.message === 'Keepalive timeout') return `${config.host} no longer answers`;
-  if (error.level === 'client-timeout') return `${config.host} did not finish the SSH handshake in time`;
-  return `the connection to ${config.host} was lost: ${error.message}`;
+function connectionProblem(error: Error & { level?: string }, host: string): string {
+  if (error.message === 'Keepalive timeout') return `${host} no longer answers`;
+  if (error.level === 'client-timeout') return `${host} did not finish the SSH handshake in time`;
+  return `the connection to ${host} was lost: ${error.message}`;
 }

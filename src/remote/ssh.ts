@@ -216,6 +216,11 @@ function releaseConnection(connection: Connection, idleMs: Duration): void {
   connection.idleTimer.unref();
 }
 
+/** A function of its own, because its listener keeps the variables of the function around it as long as the channel is open. */
+function releaseAtClose(connection: Connection, channel: ClientChannel, idleMs: Duration): void {
+  channel.once('close', () => releaseConnection(connection, idleMs));
+}
+
 function openChannel(
   connection: Connection,
   idleMs: Duration,
@@ -233,7 +238,7 @@ function openChannel(
           fail(error);
           return;
         }
-        channel.once('close', () => releaseConnection(connection, idleMs));
+        releaseAtClose(connection, channel, idleMs);
         resolve(channel);
       });
     } catch (error) {
@@ -321,12 +326,13 @@ async function runScript(host: string, openShell: OpenShell, request: RunRequest
 }
 
 /** A silent connection drops the stream at once, because the receiver can continue from its own position. */
-function streamScript(host: string, openShell: OpenShell, request: StreamRequest): () => void {
+function streamScript(host: string, openShell: OpenShell, { script, onBytes, onEnd }: StreamRequest): () => void {
+  let input = wrapScript(script);
   let isCancelled = false;
   let channel: ClientChannel | undefined;
   void openShell().then((shell) => {
     if ('problem' in shell) {
-      if (!isCancelled) request.onEnd({ kind: 'dropped', reason: shell.problem });
+      if (!isCancelled) onEnd({ kind: 'dropped', reason: shell.problem });
       return;
     }
     ({ channel } = shell);
@@ -339,20 +345,22 @@ function streamScript(host: string, openShell: OpenShell, request: StreamRequest
       if (isCancelled) return;
       isCancelled = true;
       own.close();
-      request.onEnd({ kind: 'dropped', reason: `${host} no longer answers` });
+      onEnd({ kind: 'dropped', reason: `${host} no longer answers` });
     });
     own.once('close', removeListener);
     const errors = createOutputBuffer(4_096);
     const whole = receiveScript(channel, async (chunk, name) => {
       if (name === 'stderr') errors.add(chunk);
-      else if (!isCancelled) await request.onBytes(chunk);
+      else if (!isCancelled) await onBytes(chunk);
     });
     // The input stays open: its end shows the script that we have gone.
-    channel.write(wrapScript(request.script));
+    channel.write(input);
+    // A stream may last for months.
+    input = '';
     void whole.then((exitCode) => {
       if (isCancelled) return;
-      if (exitCode === undefined) request.onEnd({ kind: 'dropped', reason: shell.connection.closeReason });
-      else request.onEnd({ kind: 'ended', exitCode, stderr: new TextDecoder().decode(errors.bytes()) });
+      if (exitCode === undefined) onEnd({ kind: 'dropped', reason: shell.connection.closeReason });
+      else onEnd({ kind: 'ended', exitCode, stderr: new TextDecoder().decode(errors.bytes()) });
     });
   });
   return () => {
