@@ -53,7 +53,8 @@ function replyTo(script: string, host: SimulatedHost): Reply | undefined {
 function answer(channel: ServerChannel, host: SimulatedHost): void {
   let script = '';
   channel.setEncoding('utf8').on('data', (text: string) => (script += text));
-  channel.on('error', () => undefined);
+  // jobman may have closed the channel before its answer.
+  for (const stream of [channel, channel.stderr]) stream.on('error', () => undefined);
   channel.on('end', () => {
     channel.write('jobman begins here\n');
     const reply = replyTo(script, host);
