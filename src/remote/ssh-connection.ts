@@ -264,7 +264,7 @@ function createOffer(methods: readonly AnyAuthMethod[]) {
   let offered = 0;
   return {
     count: () => offered,
-    next(_left: unknown, _isPartial: unknown, answer: (method: AnyAuthMethod | false) => void): void {
+    next: (_left: unknown, _isPartial: unknown, answer: (method: AnyAuthMethod | false) => void): void => {
       const method = methods[offered];
       if (method !== undefined) offered += 1;
       answer(method ?? false);
@@ -495,7 +495,7 @@ function createHostKeyCheck({ target, config, pinned, accepted }: LoginPlan, hos
   }
 
   return {
-    accepts(bytes: Buffer): boolean {
+    accepts: (bytes: Buffer): boolean => {
       presentedKey = keyFromWire(bytes);
       const isAccepted = accepted.length === 0 || accepted.includes(presentedKey);
       if (!isAccepted) problem = problemOf(presentedKey);
