@@ -58,7 +58,7 @@ export async function withSimulatedHosts<T>(home: Home, measure: (home: Home) =>
     () => void hosts.kill(),
     async () => {
       await once(hosts.stdout, 'data');
-      // The controller would start an emulator with real hosts in their place.
+      // The controller would start an emulator with real hosts.
       const ended = once(hosts, 'exit').then(() => Promise.reject(new Error('the simulated hosts have ended')));
       return Promise.race([measure(home), ended]);
     },
