@@ -10,6 +10,8 @@ export interface Page {
   readonly load: Load;
   /** The page of one object: `/jobs/000042`. */
   readonly loadOne?: Load;
+  /** The pages of a part of one object: `/jobs/000042/logs`. */
+  readonly parts?: Readonly<Record<string, Load>>;
 }
 
 type Load = () => Promise<ComponentType>;
@@ -22,6 +24,7 @@ export const pages: readonly Page[] = [
     key: 'j',
     load: async () => (await import('./jobs/page.tsx')).JobsPage,
     loadOne: async () => (await import('./job/page.tsx')).JobPage,
+    parts: { logs: async () => (await import('./logs/page.tsx')).LogsPage },
   },
   {
     path: 'settings',

@@ -69,10 +69,11 @@ export function Shell() {
 
 /** The page, whose code is loaded once. */
 function Content({ page }: { readonly page: Page | undefined }) {
-  const isOne = address.value.path.length > 1;
+  const [, one, part] = address.value.path;
   const loaded = useSignal<{ readonly load: unknown; readonly Component: ComponentType } | null>(null);
   const failure = useSignal<readonly string[] | null>(null);
-  const load = isOne ? page?.loadOne : page?.load;
+  const load =
+    one === undefined ? page?.load : ((part === undefined ? undefined : page?.parts?.[part]) ?? page?.loadOne);
   const start = (): void => {
     failure.value = null;
     load?.().then(

@@ -10,7 +10,7 @@ import type { Machines } from '../hosts/machines.ts';
 import { openMachines } from '../jobs/machines.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { abortOnSignal } from '../interrupt.ts';
-import { joinLabels } from '../logs/lines.ts';
+import { joinLabels } from '../../app/log-text.ts';
 
 /** Each copy reads its files again, and all share one connection. */
 const maxConcurrentCopies = 8;

@@ -3,7 +3,7 @@ import type { AttemptView, JobView, WorkerView } from '../../app/client.ts';
 import { pluralize, formatDuration, formatTime, reasonPhrases, escapeLine } from '../../app/format.ts';
 import { describeEvent } from '../../app/history.ts';
 import { formatEnding, formatEvidence } from '../../app/phrases.ts';
-import { joinLabels } from '../logs/lines.ts';
+import { joinLabels } from '../../app/log-text.ts';
 import type { Event } from '../../core/model/event.ts';
 import { type Duration, type Instant, minute, second } from '../../core/model/time.ts';
 

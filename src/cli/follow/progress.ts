@@ -15,7 +15,7 @@ import type { Event } from '../../core/model/event.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import { type Duration, hour, type Instant, minute, second } from '../../core/model/time.ts';
 import { createBlock, type TerminalWindow } from '../block.ts';
-import { joinLabels } from '../logs/lines.ts';
+import { joinLabels } from '../../app/log-text.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { cutEnd, hangingIndent, padEnd, width } from '../render/cell.ts';

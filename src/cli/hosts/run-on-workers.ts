@@ -12,7 +12,7 @@ import { drawStatusLine } from '../block.ts';
 import { type Cli, printError } from '../context.ts';
 import { type OutputDisplay, createOutputDisplay } from './worker-output.ts';
 import { callAfter } from '../interrupt.ts';
-import { joinLabels } from '../logs/lines.ts';
+import { joinLabels } from '../../app/log-text.ts';
 import type { Machines } from './machines.ts';
 
 /** One argument is a line for a shell, as with ssh; several are a program and its arguments, unchanged. */

@@ -1,7 +1,7 @@
-import { formatWorker, type WorkerId } from '../../core/model/spec.ts';
-import { matchPattern } from '../../core/model/log-lines.ts';
+import { formatWorker } from '../../core/model/spec.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
+import { inOrderOfTime, isErrorLine, timestampOf } from '../../app/log-text.ts';
 import { logBytes, type FoundJob, type JobLog } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';
 import { type Cli, printError } from '../context.ts';
@@ -9,7 +9,6 @@ import type { LogsFlags } from '../table/flags.ts';
 import { outputRules, queryOf, type LogSource } from './print.ts';
 import { rawBytes } from '../output.ts';
 import { createSplitter, formatBody, formatJson, formatPrefix, type Piece } from './lines.ts';
-import { timestampOf } from './merge.ts';
 
 /** Of a job in a cluster, the first error of all pods unless the query selects some. */
 export async function printFirstError(cli: Cli, jobs: Jobs, job: FoundJob, flags: LogsFlags): Promise<number> {
@@ -34,7 +33,7 @@ export async function printFirstError(cli: Cli, jobs: Jobs, job: FoundJob, flags
   const details = why.backend === 'kubernetes' ? why : await jobs.show(job);
   const attempts = 'attempts' in details ? details.attempts : [];
   const evidence = attempts.find(({ attempt }) => attempt === first?.attempt)?.evidence?.worker;
-  const [error, ...others] = inOrder(found, evidence);
+  const [error, ...others] = inOrderOfTime(found, evidence);
   if (error === undefined) {
     const sentence = `No error found in ${pluralize(count, 'log')}. ${why.message}`;
     if (cli.json) return printError(cli, sentence, exitCode.notFound, { job: why.id });
@@ -54,6 +53,7 @@ export async function printFirstError(cli: Cli, jobs: Jobs, job: FoundJob, flags
 
 interface FoundError {
   readonly log: JobLog;
+  readonly worker: JobLog['worker'];
   /** From 1. */
   readonly line: number;
   readonly pieces: readonly Piece[];
@@ -69,27 +69,6 @@ function formatPosition({ log: { worker, pod }, line }: FoundError): string {
 const linesBefore = 3;
 const linesAfter = 20;
 const maxLineBytes = 4 * 1024;
-
-/**
- * At most one error per log, the earliest first by the times in the lines. Without times, the worker of the attempt's
- * evidence comes first, then the order of the logs: their times prove nothing.
- */
-function inOrder(found: readonly FoundError[], evidence: WorkerId | undefined): readonly FoundError[] {
-  const times = found.map(({ time }) => time);
-  // Two time formats cannot be compared as text.
-  if (times.every((time) => time !== null && time.length === times[0]?.length)) {
-    return found.toSorted((one, other) => (one.time ?? '').localeCompare(other.time ?? ''));
-  }
-  return found.toSorted((one, other) => Number(other.log.worker === evidence) - Number(one.log.worker === evidence));
-}
-
-/** Patterns of the recovery rules, and of Python, C++ and the kernel. */
-const errorPattern =
-  /^\s*Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b(?::|$)|\b(?:FATAL|CRITICAL|ERROR)\b|^panic: |Segmentation fault|\(core dumped\)|^F\d{4} /;
-
-function isError(text: string): boolean {
-  return errorPattern.test(text) || matchPattern(text) !== undefined;
-}
 
 async function firstErrorOf(
   source: Pick<LogSource, 'readLog'>,
@@ -108,7 +87,7 @@ async function firstErrorOf(
       return;
     }
     time = timestampOf(piece.text) ?? time;
-    if (!isError(piece.text)) {
+    if (!isErrorLine(piece.text)) {
       recent.push(piece);
       if (recent.length > linesBefore) recent.shift();
       return;
@@ -122,5 +101,5 @@ async function firstErrorOf(
     if (pieces.length > linesAfter + recent.length) break;
   }
   splitter.end(0);
-  return line === 0 ? null : { log, line, pieces, time };
+  return line === 0 ? null : { log, worker: log.worker, line, pieces, time };
 }

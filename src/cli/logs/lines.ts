@@ -1,8 +1,9 @@
 // Splits and formats log lines. Memory is bounded for any output: a line of 10 MB, an endless progress bar, zero bytes.
 
 import { isUtf8 } from 'node:buffer';
-import { hexDigits, escapeForTerminal, escapeLine, formatBytes } from '../../app/format.ts';
+import { hexDigits, escapeForTerminal, formatBytes } from '../../app/format.ts';
 import type { JobLog } from '../../app/job-source.ts';
+import { joinLabels, type LogLabel } from '../../app/log-text.ts';
 import { isSanitized } from '../output.ts';
 import type { ClusterLogLineOutput, LogLineOutput } from '../outputs.ts';
 import type { Instant } from '../../core/model/time.ts';
@@ -13,9 +14,6 @@ export interface LineRules {
   readonly fold: boolean;
   readonly colour: boolean;
 }
-
-/** Tells one log from the others: the number of a worker or pod, `controller`, or the end of a pod's name. */
-export type LogLabel = NonNullable<JobLog['label']>;
 
 /** `[0] `, `[0-3] `; empty without a label. A terminal gets aligned texts. */
 export function formatPrefix(
@@ -29,23 +27,6 @@ export function formatPrefix(
   const folded = rules.fold && all.length > 1;
   const widest = folded ? joinLabels(all).length : Math.max(0, ...all.map((one) => String(one).length));
   return `${label.padEnd(widest + 2)} `;
-}
-
-/** `0-3`, `0,2-3`, `controller`. */
-export function joinLabels(all: readonly LogLabel[]): string {
-  const labels: string[] = all.filter((one) => typeof one === 'string').map(escapeLine);
-  const numbers = all.filter((one) => typeof one === 'number').toSorted((one, other) => one - other);
-  for (let at = 0; at < numbers.length;) {
-    const from = numbers[at] ?? 0;
-    let to = from;
-    while (numbers[at + 1] === to + 1) {
-      to += 1;
-      at += 1;
-    }
-    labels.push(from === to ? String(from) : `${from}-${to}`);
-    at += 1;
-  }
-  return labels.join(',');
 }
 
 export function formatBody(piece: Piece, rules: LineRules): string {

@@ -1,5 +1,6 @@
 // Merges the lines of several logs. A log's own lines keep their order; `fold` shows equal lines once.
 
+import { foldKey, foldLines } from '../../app/log-text.ts';
 import type { Piece } from './lines.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
@@ -141,39 +142,3 @@ function keyOf(piece: Piece): string {
   keys.set(piece, key);
   return key;
 }
-
-/** Equal without the leading time, except for numbers with a decimal point (a loss). Another step is another line. */
-function foldKey(text: string): string {
-  return withoutTime(text).replace(decimals, '#');
-}
-
-function foldLines(texts: readonly string[]): string {
-  const [first = '', ...others] = texts;
-  const rest = withoutTime(first);
-  const time = first.slice(0, first.length - rest.length);
-  const all = [rest, ...others.map(withoutTime)].map((text) => text.split(decimalsKept));
-  const drawn = all[0]?.map((part, index) => {
-    const parts = all.map((text) => text[index] ?? part);
-    return parts.every((other) => other === part) ? part : range(parts);
-  });
-  return time + (drawn ?? []).join('');
-}
-
-function range(parts: readonly string[]): string {
-  const sorted = parts.toSorted((one, other) => Number(one) - Number(other));
-  return `${sorted[0] ?? ''}..${sorted.at(-1) ?? ''}`;
-}
-
-export function timestampOf(text: string): string | null {
-  return leadingTime.exec(text)?.[0].replaceAll(/[[\]]/g, '').trim() ?? null;
-}
-
-function withoutTime(text: string): string {
-  return text.replace(leadingTime, '');
-}
-
-const decimals = /\d+\.\d+/g;
-const decimalsKept = /(\d+\.\d+)/;
-/** `2026-11-20T08:20:01Z `, `[08:20:01,123] `, and the absl form `I1120 08:20:01.123456 4711 `. */
-const leadingTime =
-  /^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?\s+)/;

@@ -1,6 +1,7 @@
 // Prints logs, once or as they grow. Memory is limited to a few blocks per log; a slow reader slows the reading.
 
 import { logBlockSize, type JobLog } from '../../app/job-source.ts';
+import type { LogLabel } from '../../app/log-text.ts';
 import type { Stream } from '../../app/services.ts';
 import {
   decode,
@@ -9,7 +10,6 @@ import {
   formatPrefix,
   formatJson,
   type LineRules,
-  type LogLabel,
   type Piece,
   type SplitRules,
   type Splitter,
