@@ -294,6 +294,8 @@ suite('the chart', () => {
         await user('wait', 'in-pod');
         assert.equal(await user('logs', 'in-pod'), 'from a pod\n');
         assert.match(await user('list', '--all'), new RegExp(`in-pod .*in-cluster/${kube.namespace}`));
+        await user('delete', 'in-pod');
+        assert.equal(kube.jobs(), '');
 
         const code = join(world.folder, 'code');
         mkdirSync(code);
@@ -326,6 +328,7 @@ suite('the chart', () => {
         kube.kubectl('rollout', 'status', 'deployment/jobman', '--timeout=90s');
         await login();
         assert.equal(await user('logs', id), logs);
+        assert.equal(await user('logs', 'in-pod'), 'from a pod\n', 'the archive is not in the bucket');
       });
     },
   );
