@@ -79,10 +79,18 @@ const readersOfTpus = [
   ...['confirmation', 'grants', 'record-orphan', 'orphans', 'activity', 'storage', 'tpus', 'zones', 'typical-wait'].map(
     (name) => `app/${name}.ts`,
   ),
-  ...['quota', 'why-quota', 'why-waiting', 'views', 'json', 'ports', 'billing', 'notifications/notice'].map(
-    (name) => `app/${name}.ts`,
-  ),
-  ...['manifest-file', 'render/show', 'commands/create'].map((name) => `cli/${name}.ts`),
+  ...[
+    'quota',
+    'why-quota',
+    'why-waiting',
+    'views',
+    'json',
+    'job-facts',
+    'ports',
+    'billing',
+    'notifications/notice',
+  ].map((name) => `app/${name}.ts`),
+  ...['manifest-file', 'commands/create'].map((name) => `cli/${name}.ts`),
   ...['lab', 'migrations', 'jobs'].map((name) => `store/${name}.ts`),
   ...['billing', 'usage', 'checkpoints'].map((name) => `reports/${name}.ts`),
   'controller/observe.ts',

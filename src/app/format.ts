@@ -127,6 +127,12 @@ export function formatAmount({ durationMs, estimateUsd, unpricedMs }: CostAmount
   return [...(estimateUsd === null ? [] : [formatUsd(estimateUsd)]), ...time].join(' + ');
 }
 
+/** `40,210`. */
+export function formatCount(value: number): string {
+  const [whole = '', fraction] = String(value).split('.');
+  return `${whole.replaceAll(/\B(?=(\d{3})+$)/g, ',')}${fraction === undefined ? '' : `.${fraction}`}`;
+}
+
 export function pluralize(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }

@@ -29,7 +29,7 @@ import {
   type WorkerPace,
 } from '../reports/metrics.ts';
 import { outputLog, type EndReader } from './file-ends.ts';
-import { formatDuration, pluralize } from './format.ts';
+import { formatCount, formatDuration, pluralize } from './format.ts';
 import { textOf } from './logs.ts';
 import type { CopiedOutput, FilePart, LocalFolders, OutputFile } from './ports.ts';
 import { workersOf } from './views.ts';
@@ -415,10 +415,4 @@ function formatRate(perSecond: number): string {
   const [name, unit] = units.find(([, length]) => inUnit(length) >= 0.5) ?? ['h', hour];
   const value = inUnit(unit);
   return `${value >= 100 ? formatCount(Math.round(value)) : value.toPrecision(3)}/${name}`;
-}
-
-/** `40,210`. */
-export function formatCount(value: number): string {
-  const [whole = '', fraction] = String(value).split('.');
-  return `${whole.replaceAll(/\B(?=(\d{3})+$)/g, ',')}${fraction === undefined ? '' : `.${fraction}`}`;
 }

@@ -59,7 +59,7 @@ export interface PageAttempt {
   readonly evidence: string | null;
 }
 
-export interface PageCost {
+interface PageCost {
   readonly rows: readonly { readonly use: string; readonly time: string; readonly estimate: string }[];
   readonly note: string;
 }

@@ -1,6 +1,7 @@
 // A plot of a metric over the steps or the time of a job's attempts.
 
 import { html } from 'hono/html';
+import { formatNumber, withRoom } from './chart-numbers.ts';
 import { round } from './job-timeline.ts';
 
 export interface Plot {
@@ -95,18 +96,4 @@ function rangeOf(values: readonly number[]): readonly [least: number, greatest: 
     greatest = Math.max(greatest, value);
   }
   return least > greatest ? [0, 1] : withRoom([least, greatest]);
-}
-
-/** A constant gets room on both sides. */
-export function withRoom([least, greatest]: readonly [number, number]): readonly [least: number, greatest: number] {
-  if (least < greatest) return [least, greatest];
-  const margin = Math.abs(least) / 2 || 1;
-  return [least - margin, least + margin];
-}
-
-/** At most four significant digits. */
-export function formatNumber(value: number): string {
-  const size = Math.abs(value);
-  if (size >= 10_000 && size < 1e15) return String(Math.round(value)).replaceAll(/\B(?=(\d{3})+$)/g, ',');
-  return String(Number(value.toPrecision(4)));
 }

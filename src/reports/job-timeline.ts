@@ -1,7 +1,8 @@
 // The timeline of a job's page: one line for each allocation or pod, in colours by use.
 
 import { html } from 'hono/html';
-import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
+import { second, type Instant } from '../core/model/time.ts';
+import { ticksOf } from './chart-numbers.ts';
 
 const spanKinds = {
   useful: 'useful',
@@ -108,23 +109,4 @@ function cut(label: string): string {
 
 export function round(value: number): number {
   return Math.round(value * 100) / 100;
-}
-
-const steps: readonly Duration[] = [
-  ...[1, 5, 15, 30].map((count) => count * second),
-  ...[1, 5, 15, 30].map((count) => count * minute),
-  ...[1, 3, 6, 12].map((count) => count * hour),
-  ...[1, 2, 7, 14, 30, 90, 365].map((count) => count * day),
-];
-
-/** At most eight times, at round numbers: with the day at midnight, and with seconds on a short axis. */
-export function ticksOf(from: Instant, until: Instant): readonly { readonly at: Instant; readonly text: string }[] {
-  const step = steps.find((one) => (until - from) / one <= 8) ?? until - from;
-  const ticks: { at: Instant; text: string }[] = [];
-  for (let at = Math.ceil(from / step) * step; at <= until; at += step) {
-    const [date = '', time = ''] = new Date(at).toISOString().split('T');
-    const clock = time.slice(0, step < minute ? 8 : 5);
-    ticks.push({ at, text: step >= day || clock === '00:00' ? date.slice(5) : clock });
-  }
-  return ticks;
 }

@@ -6,8 +6,9 @@ import fc from 'fast-check';
 import { test } from 'node:test';
 import { hour } from '../../src/core/model/time.ts';
 import { jobPage, type JobPage } from '../../src/reports/job-page.ts';
-import { formatNumber, plotSvg, type Plot } from '../../src/reports/job-plot.ts';
-import { ticksOf, timelineLegend } from '../../src/reports/job-timeline.ts';
+import { formatNumber, ticksOf } from '../../src/reports/chart-numbers.ts';
+import { plotSvg, type Plot } from '../../src/reports/job-plot.ts';
+import { timelineLegend } from '../../src/reports/job-timeline.ts';
 
 const from = Date.UTC(2026, 10, 20, 8);
 

@@ -19,7 +19,7 @@ import { joinLabels } from '../../app/log-text.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { cutEnd, hangingIndent, padEnd, width } from '../render/cell.ts';
-import { formatNext } from '../render/show.ts';
+import { formatNext } from '../../app/job-facts.ts';
 import { glyph, type Screen } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import {

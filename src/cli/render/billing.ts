@@ -13,7 +13,7 @@ import {
 import type { BillingOutput } from '../outputs.ts';
 import { fittedTable, type Column } from './aligned.ts';
 import { cutEnd, wrap } from './cell.ts';
-import { formatPrices } from './cost.ts';
+import { formatPrices } from '../../app/cost-table.ts';
 import { csvLines, csvNumber } from './csv.ts';
 
 export function billingObjects({ report, source }: BillingAnswer): readonly BillingOutput[] {

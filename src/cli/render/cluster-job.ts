@@ -11,7 +11,8 @@ import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, stylePhase, type Layout } from '../screen.ts';
 import { fittedTable, labelled, type Column } from './aligned.ts';
-import { formatCostSplit, formatJobName } from './job-phrases.ts';
+import { formatCostSplit } from '../../app/cost-table.ts';
+import { formatJobName } from './job-phrases.ts';
 
 /** Pods and events before this many are counted, not listed; `--json` has all. */
 const maxRows = 20;

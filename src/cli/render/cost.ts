@@ -1,5 +1,6 @@
 // The report of `jobman cost`: as a table, as CSV and as JSON, each with the same rows.
 
+import { formatNoPrice, formatPrices, freeMinute } from '../../app/cost-table.ts';
 import type { CostRequest } from '../../app/client.ts';
 import { escapeLine, formatAmount, formatHours, formatTime, pluralize } from '../../app/format.ts';
 import { hour, type Instant } from '../../core/model/time.ts';
@@ -37,13 +38,6 @@ export function costTitle(title: Title): string {
   return `Estimated cost of ${subject}, with ${formatPrices(prices)}.`;
 }
 
-/** The reason for amounts without an estimate. */
-export function formatNoPrice(held: readonly CostAmount[]): string {
-  if (held.some(({ unpricedMs }) => unpricedMs > 0)) return 'jobman has no price for it.';
-  if (held.some(({ freeMs }) => freeMs > 0)) return 'Nothing is charged.';
-  return 'No capacity was ready, so nothing is charged.';
-}
-
 /** `firstAt`: the first usage in any period, if there is any. */
 export function formatNoUsage(title: Title, firstAt: Instant | null): string {
   const first = firstAt === null ? '' : ` The first usage began on ${formatTime(firstAt, title.now)}.`;
@@ -68,15 +62,6 @@ function formatPeriod({ report: { beginsAt, endsAt }, isDefaultPeriod, now }: Ti
   const end = formatTime(endsAt, now);
   if (beginsAt === null) return endsAt >= now ? 'so far' : `until ${end}`;
   return endsAt >= now ? `since ${formatTime(beginsAt, now)}` : `from ${formatTime(beginsAt, now)} to ${end}`;
-}
-
-/** `the list prices of 2026-08-01 and the prices of the settings`. */
-export function formatPrices(prices: readonly string[]): string {
-  const dates = prices.filter((one) => one !== 'settings');
-  return [
-    ...(dates.length === 0 ? [] : [`the list prices of ${dates.join(', ')}`]),
-    ...(dates.length === prices.length ? [] : ['the prices of the settings']),
-  ].join(' and ');
 }
 
 export function costObjects({ groups, rest, totals, ...report }: CostReport): readonly CostOutput[] {
@@ -104,10 +89,6 @@ export function costLines(title: Title, terminal: number | null): readonly strin
     ...notes(report).flatMap((note, index) => [...(index === 0 ? [''] : []), ...sentence(note)]),
   ];
 }
-
-/** Explains a use of a TPU that costs $0.00, and an estimate that has fallen. */
-export const freeMinute =
-  '$0.00: Google does not charge a TPU that it preempts within a minute. Until the preemption, the estimate counts it.';
 
 function notes({ by, overlapping, olderThanPrices, rest, totals }: CostReport): readonly string[] {
   return [

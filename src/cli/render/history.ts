@@ -1,3 +1,4 @@
+import { attemptLanes, type SegmentKind } from '../../app/attempt-timeline.ts';
 import type { AllocationView, AttemptView, JobView } from '../../app/client.ts';
 import { usageError } from '../../app/errors.ts';
 import type { JobDetails, JobHistory } from '../../app/job-source.ts';
@@ -102,7 +103,9 @@ function timelineLines(
   };
 
   const numbers = ' '.repeat(count).split('');
-  const stretches = life.attempts.flatMap((attempt) => stretchesOf(attempt, life.allocations, now));
+  const stretches = attemptLanes(life, now).flatMap(({ segments }) =>
+    segments.map(({ kind, from: start, until: to }) => ({ kind: kindOf[kind], from: start, to })),
+  );
   for (const { kind, from: start, to } of stretches) paint(kind, start, to);
   for (const attempt of life.attempts) {
     write(numbers, Math.floor((attempt.createdAt - from) / scale), String(attempt.attempt));
@@ -129,21 +132,15 @@ interface Stretch {
   readonly to: Instant;
 }
 
-function stretchesOf(attempt: AttemptView, allocations: readonly AllocationView[], now: Instant): readonly Stretch[] {
-  const stop = attempt.endedAt ?? now;
-  const ready = allocations.find(({ allocation }) => allocation === attempt.allocation)?.readyAt ?? null;
-  const started = Math.min(stop, attempt.startedAt ?? stop);
-  const usable = Math.min(started, Math.max(attempt.createdAt, attempt.notBeforeAt, ready ?? stop));
-  const ending = attempt.reason === 'succeeded' ? null : (attempt.endingAt ?? attempt.endedAt);
-  const ran = attempt.startedAt === null ? started : Math.max(started, ending ?? stop);
-  return [
-    ...(usable > attempt.createdAt ? [{ kind: 'waiting', from: attempt.createdAt, to: usable } as const] : []),
-    ...(started > usable ? [{ kind: 'setup', from: usable, to: started } as const] : []),
-    // A command that ended within a millisecond ran, and gets a symbol.
-    ...(attempt.startedAt === null ? [] : [{ kind: 'run', from: started, to: ran } as const]),
-    ...(ending === null ? [] : [{ kind: 'ended', from: ending, to: stop } as const]),
-  ];
-}
+const kindOf: Readonly<Record<SegmentKind, Kind>> = {
+  pause: 'waiting',
+  waiting: 'waiting',
+  provisioning: 'waiting',
+  setup: 'setup',
+  running: 'run',
+  lost: 'run',
+  ending: 'ended',
+};
 
 function formatTotals(stretches: readonly Stretch[], all: Duration): readonly string[] {
   const sum = (of: readonly Stretch[]) => of.reduce((total, { from, to }) => total + (to - from), 0);

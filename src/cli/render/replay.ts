@@ -1,6 +1,6 @@
 // The recorded passes of a job: for each the situation, what the controller saw, and what it decided.
 
-import type { PassDifference, PassList, PassView } from '../../app/client.ts';
+import type { PassList, PassView } from '../../app/client.ts';
 import {
   escapeLine,
   formatDate,
@@ -9,6 +9,7 @@ import {
   formatTimestamp,
   pluralize,
 } from '../../app/format.ts';
+import { passRows } from '../../app/pass-rows.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { PassOutput } from '../outputs.ts';
 import type { Layout } from '../screen.ts';
@@ -63,26 +64,8 @@ const labelWidth = 10;
 
 function detailedLines(pass: PassView, front: string, { columns, styler }: Layout): readonly string[] {
   const width = columns ?? Number.POSITIVE_INFINITY;
-  const { situation, description, seen, decided, repeats, repeatedAt, recorded, differences } = pass;
-  const [first = '', ...others] = decided;
-  const title = situation === null ? first : situation;
-  const about = situation === null || description === null ? '' : `: ${description}`;
-  const rows: (readonly [string, readonly string[]])[] =
-    differences.length > 0
-      ? [['saw', seen], ...differences.flatMap(differenceRows)]
-      : [
-          ['saw', seen],
-          ['decided', situation === null ? others : decided],
-          ['next', recorded === null ? [] : [nextOf(pass)]],
-          [
-            'then',
-            repeats === 0
-              ? []
-              : [
-                  `the same in ${pluralize(repeats, 'more pass', 'more passes')}${repeatedAt === null ? '' : `, until ${formatTimeOfDay(repeatedAt)}`}`,
-                ],
-          ],
-        ];
+  const { title, description, rows } = passRows(pass);
+  const about = description === null ? '' : `: ${description}`;
   const indent = ' '.repeat(front.length);
   const [head = '', ...rest] = hangingIndent(front, escapeLine(`${title}${about}`), width);
   return [
@@ -93,19 +76,5 @@ function detailedLines(pass: PassView, front: string, { columns, styler }: Layou
         hangingIndent(`${indent}${padEnd(index === 0 ? label : '', labelWidth)}`, escapeLine(text), width),
       ),
     ),
-  ];
-}
-
-function nextOf({ at, nextAt }: PassView): string {
-  if (nextAt === null) return 'nothing until a command';
-  return nextAt <= at ? 'a check at once' : `a check in ${formatDuration(nextAt - at)}`;
-}
-
-function differenceRows({ part, recorded, today }: PassDifference): readonly (readonly [string, readonly string[]])[] {
-  const orNothing = (texts: readonly string[]) => (texts.length === 0 ? ['nothing'] : texts);
-  const label = part === 'wakeAt' ? 'next' : part;
-  return [
-    ['recorded', orNothing(recorded).map((text) => `${label}: ${text}`)],
-    ['today', orNothing(today).map((text) => `${label}: ${text}`)],
   ];
 }

@@ -1,7 +1,6 @@
 // The tables of `top`.
 
-import { escapeLine, formatAge, formatPricePerHour } from '../../app/format.ts';
-import { formatCount } from '../../app/progress.ts';
+import { escapeLine, formatAge, formatCount, formatPricePerHour } from '../../app/format.ts';
 import { percentOf, type TopJob, type TopRows, type TopTpu, type TopWorker, type TopZone } from '../../app/top.ts';
 import { suggestZone } from '../../catalogue/zones.ts';
 import type { Instant } from '../../core/model/time.ts';

@@ -1,15 +1,17 @@
 // The data that `report` collects about a job, before secrets are removed.
 
+import { costTable } from '../../app/cost-table.ts';
 import { jsonText, detailsJson } from '../../app/json.ts';
 import type { FoundJob } from '../../app/job-source.ts';
 import type { Jobs } from '../../app/jobs.ts';
+import { jobCost } from '../../reports/cost.ts';
 import type { JobPage } from '../../reports/job-page.ts';
 import type { Cli } from '../context.ts';
 import { readCode } from '../jobs/resolve.ts';
 import { shownEntries } from '../render/history.ts';
 import { factRows } from '../render/show.ts';
 import { layoutOf } from '../screen.ts';
-import { pageCost, type ReportParts } from './report-parts.ts';
+import type { ReportParts } from './report-parts.ts';
 
 export interface JobReport extends Pick<ReportParts, 'files' | 'secrets'> {
   /** `report` adds the metrics. */
@@ -54,7 +56,7 @@ export async function collectReport(cli: Cli, jobs: Jobs, job: FoundJob): Promis
       facts: factRows(details, layout).filter(([label]) => !headings.includes(label)),
       timeline,
       attempts,
-      cost: pageCost(usage, now),
+      cost: usage.length === 0 ? null : costTable(jobCost(usage, now)),
       history: shownEntries(history.entries),
       logs,
       documents,

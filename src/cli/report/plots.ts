@@ -4,7 +4,7 @@ import type { MetricsView } from '../../app/client.ts';
 import type { Plot } from '../../reports/job-plot.ts';
 import { mainMetrics } from '../../reports/metrics.ts';
 import { hour } from '../../core/model/time.ts';
-import { beginOf, formatSummary, positionsOf, scaleOf } from '../render/plot.ts';
+import { beginOf, formatSummary, positionsOf, scaleOf } from '../../app/metric-charts.ts';
 
 /** A program that prints a metric for each layer has hundreds. */
 const maxPlots = 6;

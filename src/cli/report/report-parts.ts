@@ -1,15 +1,12 @@
 // The parts of a report, before secrets are removed.
 
-import { formatAmount, formatDuration } from '../../app/format.ts';
 import type { SecretSources } from '../../files/known-secrets.ts';
 import type { Client, LogRef } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { readFileEnd } from '../../files/files.ts';
 import type { Instant } from '../../core/model/time.ts';
-import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
+import type { JobPage, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
-import { heldUses, jobCost, type CostAmount } from '../../reports/cost.ts';
-import { formatNoPrice, formatPrices, freeMinute } from '../render/cost.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
 /** The parts that differ between a job of the store and one of a cluster. */
@@ -72,25 +69,6 @@ export function documentOf(title: string, text: string): PageText {
   const shown = isCut ? text.slice(0, Math.max(lineEnd, maxDocumentCharacters - longestSecret)) : text;
   const rest = text.length - shown.length;
   return { title, isOpen: false, text: rest > 0 ? `${shown}\n... and ${rest} characters more` : shown };
-}
-
-/** Null without usage. */
-export function pageCost(rows: readonly UsageRow[], now: Instant): PageCost | null {
-  if (rows.length === 0) return null;
-  const { prices, simulated, ...split } = jobCost(rows, now);
-  const row = (use: string, amount: CostAmount, estimate = formatAmount(amount, ' not priced')) => {
-    return { use, time: formatDuration(amount.durationMs), estimate };
-  };
-  const source = prices.length === 0 ? formatNoPrice([split.held]) : `An estimate with ${formatPrices(prices)}.`;
-  const free = simulated ? ' The TPU emulator is free: these are the prices of the same TPUs at Google.' : '';
-  return {
-    rows: [
-      ...heldUses(split).map((use) => row(use, split[use])),
-      row('total', split.held),
-      ...(split.waiting.durationMs > 0 ? [row('waiting', split.waiting, 'not charged')] : []),
-    ],
-    note: `${source}${free}${split.held.freeMs > 0 ? ` ${freeMinute}` : ''}`,
-  };
 }
 
 /** A lane for each allocation. Null without usage. */

@@ -1,80 +1,175 @@
-// The commands of a job. The server decides which ones apply; a button that does not says why.
+// The commands of a job. The server decides which ones apply; a button that does not says why. What a command ends or gives up,
+// and every reason that the server wants confirmed, is a question first.
 
 import { useSignal } from '@preact/signals';
-import type { JobView } from '../../app/client.ts';
-import type { Verb } from '../../core/decide/commands.ts';
+import type { CommandOptions, CommandResult, JobView } from '../../app/client.ts';
+import { commandLosses } from '../../app/command-losses.ts';
+import type { PerformedCommand } from '../../app/command-steps.ts';
+import { capitalize, escapeLine, formatMachine } from '../../app/format.ts';
 import type { JobActions } from '../../core/policy/permissions.ts';
+import { now } from '../clock.ts';
 import { Confirm } from '../parts/dialog.tsx';
 import { client, linesOf } from '../session.ts';
 
-interface CommandButton {
-  readonly verb: Verb;
+interface Button {
+  readonly command: PerformedCommand;
   readonly title: string;
-  /** For a command that ends a program or gives something up: its consequences. */
-  readonly harm?: (view: JobView) => readonly string[];
+  /** Before the id, where it differs from the title: `Remove the files of`. */
+  readonly phrase?: string;
 }
 
-const buttons: readonly CommandButton[] = [
-  { verb: 'resume', title: 'Resume' },
-  { verb: 'rerun', title: 'Rerun' },
-  {
-    verb: 'stop',
-    title: 'Stop',
-    harm: () => ['Its program ends. Its capacity is kept and costs money until it is released.'],
-  },
-  {
-    verb: 'cancel',
-    title: 'Cancel',
-    harm: () => ['Its program ends, and its capacity is released. The same capacity may not come back.'],
-  },
-  { verb: 'delete', title: 'Delete', harm: () => ['The job leaves the list, and its files are removed.'] },
+const usual: readonly Button[] = [
+  { command: 'resume', title: 'Resume' },
+  { command: 'rerun', title: 'Rerun' },
+  { command: 'stop', title: 'Stop' },
+  { command: 'cancel', title: 'Cancel' },
 ];
 
+const rare: readonly Button[] = [
+  { command: 'start', title: 'Start' },
+  { command: 'disable-recovery', title: 'Turn recovery off', phrase: 'Turn off the recovery of' },
+  { command: 'accept-exit', title: 'Accept the exit', phrase: 'Accept the exit of' },
+  { command: 'clean', title: 'Remove files', phrase: 'Remove the files of' },
+  { command: 'delete', title: 'Delete' },
+];
+
+interface Question {
+  readonly button: Button;
+  readonly title: string;
+  readonly lines: readonly string[];
+  readonly action: string;
+  readonly options: CommandOptions;
+}
+
 export function Commands({ view, actions }: { readonly view: JobView; readonly actions: JobActions }) {
-  const asked = useSignal<CommandButton | null>(null);
+  const question = useSignal<Question | null>(null);
   const answer = useSignal<readonly string[]>([]);
-  const send = async ({ verb }: CommandButton): Promise<void> => {
-    asked.value = null;
-    answer.value = [`${verb} was sent.`];
+  const isBusy = useSignal(false);
+  const job = `${view.id} (${escapeLine(view.name)})`;
+
+  const send = async (button: Button, options: CommandOptions): Promise<void> => {
+    question.value = null;
+    isBusy.value = true;
+    answer.value = [`${button.title} was sent for job ${job}.`];
     try {
-      const { message } = await client.sendCommand(view.id, verb, {});
-      answer.value = [message];
+      const result = await (button.command === 'clean'
+        ? client.clean(view.id, options)
+        : client.sendCommand(view.id, button.command, options));
+      question.value = questionOf(view, button, options, result);
+      answer.value = question.value === null ? [result.message, ...refusals(result)] : [];
+      if (result.ok && button.command !== 'clean') await client.wake();
     } catch (error) {
       answer.value = linesOf(error);
     }
+    isBusy.value = false;
   };
+
+  const press = (button: Button): void => {
+    const action = actions[button.command];
+    if (isBusy.value) return;
+    if (action.answer === 'deny') {
+      answer.value = [`${button.title}: ${action.message}.`];
+      return;
+    }
+    const losses = commandLosses(view, button.command, now.peek());
+    const others = action.answer === 'confirm' ? [`${capitalize(action.message)}.`] : [];
+    const options = action.answer === 'confirm' ? { onBehalfOf: view.owner } : {};
+    if (losses.length + others.length === 0) void send(button, options);
+    else
+      question.value = {
+        button,
+        title: `${phraseOf(button)} ${job}?`,
+        lines: [...others, ...losses],
+        action: `${phraseOf(button)} ${view.id}${others.length > 0 ? ` in the name of ${view.owner}` : ''}`,
+        options,
+      };
+  };
+
+  const show = (button: Button) => {
+    const action = actions[button.command];
+    const reason = action.answer === 'allow' ? undefined : action.message;
+    return (
+      <button
+        key={button.command}
+        aria-disabled={action.answer === 'deny' || isBusy.value}
+        title={reason}
+        onClick={() => press(button)}
+      >
+        {button.title}
+      </button>
+    );
+  };
+  const open = question.value;
   return (
     <section aria-label="Commands" class="commands">
-      {buttons.map((button) => {
-        const action = actions[button.verb];
-        const reason = action.answer === 'allow' ? undefined : action.message;
-        const press = (): void => {
-          if (action.answer === 'deny') answer.value = [action.message];
-          else if (button.harm !== undefined) asked.value = button;
-          else void send(button);
-        };
-        return (
-          <button key={button.verb} aria-disabled={action.answer === 'deny'} title={reason} onClick={press}>
-            {button.title}
-          </button>
-        );
-      })}
-      <div role="status">
-        {answer.value.map((line) => (
-          <p key={line}>{line}</p>
-        ))}
+      <div class="bar">
+        {usual.map(show)}
+        <details class="menu menu-left">
+          <summary>More</summary>
+          <div class="menu-items">{rare.map(show)}</div>
+        </details>
+        <div role="status" class="answer">
+          {answer.value.map((line) => (
+            <p key={line}>{escapeLine(line)}</p>
+          ))}
+        </div>
       </div>
-      {asked.value !== null && (
+      {open !== null && (
         <Confirm
-          title={`${asked.value.title} ${view.id} (${view.name})?`}
-          lines={asked.value.harm?.(view) ?? []}
-          action={`${asked.value.title} ${view.id}`}
-          onConfirm={() => {
-            if (asked.value !== null) void send(asked.value);
-          }}
-          onClose={() => (asked.value = null)}
+          title={open.title}
+          lines={open.lines}
+          action={open.action}
+          onConfirm={() => void send(open.button, open.options)}
+          onClose={() => (question.value = null)}
         />
       )}
     </section>
   );
+}
+
+/** The reasons that no confirmation helps against. */
+function refusals({ message, confirmation }: CommandResult): readonly string[] {
+  const reasons = (confirmation?.reasons ?? []).filter(({ token }) => token === null);
+  const lines = reasons.flatMap((one) => [`${capitalize(one.message)}.`, one.remedy]);
+  return [...new Set(lines)].filter((line) => !message.includes(line));
+}
+
+function phraseOf({ title, phrase = title }: Button): string {
+  return phrase;
+}
+
+/** The next question of the server; null if its answer is final. */
+function questionOf(
+  view: JobView,
+  button: Button,
+  options: CommandOptions,
+  { confirmation, message, mayActForOwner, refusedFor }: CommandResult,
+): Question | null {
+  const job = `${view.id} (${escapeLine(view.name)})`;
+  if (mayActForOwner === true && refusedFor !== undefined && options.onBehalfOf !== refusedFor)
+    return {
+      button,
+      title: `${phraseOf(button)} ${job} in the name of ${escapeLine(refusedFor)}?`,
+      lines: [escapeLine(message), ...commandLosses(view, button.command, now.peek())],
+      action: `${phraseOf(button)} ${view.id} in the name of ${escapeLine(refusedFor)}`,
+      options: { ...options, onBehalfOf: refusedFor },
+    };
+  if (confirmation === undefined || confirmation.reasons.some(({ token }) => token === null)) return null;
+  const { reasons, notice } = confirmation;
+  const tokens = reasons.map(({ token }) => token).filter((token) => token !== null);
+  return {
+    button,
+    title: `${phraseOf(button)} ${job} anyway?`,
+    lines: [
+      ...(notice === null ? [] : [notice]),
+      ...reasons.map(
+        (reason) =>
+          `${capitalize(escapeLine(reason.message))}${reason.cost === null ? '' : `. It costs ${reason.cost}`}.`,
+      ),
+      ...new Set(reasons.map(({ remedy }) => remedy)),
+      ...(reasons.some(({ cost }) => cost !== null) ? [`It runs on ${formatMachine(view)}.`] : []),
+    ],
+    action: `${phraseOf(button)} ${view.id} anyway`,
+    options: { ...options, confirmed: [...(options.confirmed ?? []), ...tokens] },
+  };
 }

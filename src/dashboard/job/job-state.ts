@@ -1,15 +1,17 @@
 // One job, read again whenever it changes.
 
 import type { JobView } from '../../app/client.ts';
-import { second, type Duration } from '../../core/model/time.ts';
+import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { JobActions } from '../../core/policy/permissions.ts';
-import { onChange } from '../live.ts';
+import { onChange, serverNow } from '../live.ts';
 import { client, linesOf } from '../session.ts';
 
 export interface JobState {
   /** The newest that could be read; null before the first. */
   readonly view: JobView | null;
   readonly actions: JobActions | null;
+  /** Time of that read, by the server's clock. */
+  readonly readAt: Instant;
   /** The error of the newest read, with its hints; null if it succeeded. */
   readonly failure: readonly string[] | null;
 }
@@ -22,7 +24,7 @@ export function followJob(id: string, onState: (state: JobState) => void): () =>
   let isOver = false;
   let isReading = false;
   let isDue = false;
-  let last: JobState = { view: null, actions: null, failure: null };
+  let last: JobState = { view: null, actions: null, readAt: serverNow(), failure: null };
 
   async function read(): Promise<void> {
     isDue = true;
@@ -32,7 +34,7 @@ export function followJob(id: string, onState: (state: JobState) => void): () =>
       isDue = false;
       try {
         const [view, actions] = await Promise.all([client.show(id), client.actions(id)]);
-        last = { view, actions, failure: null };
+        last = { view, actions, readAt: serverNow(), failure: null };
       } catch (error) {
         last = { ...last, failure: linesOf(error) };
       }

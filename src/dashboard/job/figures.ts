@@ -1,0 +1,47 @@
+// The figures of the workers of a job: each worker is measured again and again while the page is visible, few at a time.
+
+import type { FiguresAnswer, FiguresTarget } from '../../app/worker-figures.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { messageOf } from '../../app/errors.ts';
+import { client } from '../session.ts';
+
+export type FiguresByWorker = ReadonlyMap<FiguresTarget['worker'], FiguresAnswer>;
+
+/** Each answer takes a connection of the controller's machine. */
+const maxConcurrent = 8;
+const interval: Duration = 5 * second;
+
+/** Calls back with all answers until the returned function is called. A worker without a new answer keeps the old one. */
+export function measureWorkers(
+  id: string,
+  targets: readonly FiguresTarget[],
+  onFigures: (figures: FiguresByWorker) => void,
+): () => void {
+  let isOver = false;
+  const answers = new Map<FiguresTarget['worker'], FiguresAnswer>();
+
+  async function measure(target: FiguresTarget): Promise<void> {
+    const answer = await client
+      .workerFigures(id, target)
+      .catch((error: unknown) => ({ kind: 'unknown' as const, reason: messageOf(error) }));
+    answers.set(target.worker, answer);
+  }
+
+  async function run(): Promise<void> {
+    while (!isOver) {
+      if (document.visibilityState === 'visible') {
+        const waiting = [...targets];
+        const next = async (): Promise<void> => {
+          for (let target = waiting.shift(); target !== undefined && !isOver; target = waiting.shift())
+            await measure(target);
+        };
+        await Promise.all(Array.from({ length: maxConcurrent }, next));
+        if (!isOver) onFigures(new Map(answers));
+      }
+      await new Promise((resolve) => setTimeout(resolve, interval));
+    }
+  }
+
+  void run();
+  return () => (isOver = true);
+}

@@ -1,0 +1,122 @@
+/** The page of one job, with a real job of the TPU emulator that is preempted and then cancelled. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { assertAccessible, openBrowser } from '../../support/browser.ts';
+import { jobman, startJobman } from '../../support/jobman.ts';
+import { root } from '../../support/root.ts';
+import { openWorld } from '../../support/world.ts';
+
+test('a person follows a job through a preemption, reads each section, and cancels it', async (t) => {
+  const open = await openBrowser(t);
+  if (open === undefined) return;
+  const world = openWorld(t);
+  world.atEnd(async () => {
+    await jobman(world, ['controller', 'stop']);
+    await jobman(world, ['emulator', 'stop']);
+  });
+  const dashboard = startJobman(world, ['dashboard', '--no-browser']);
+  world.atEnd(() => void dashboard.child.kill('SIGKILL'));
+  await dashboard.waitForOutput(/open\?code=\S+\n/);
+  const [, address = ''] = /at (http\S+)/.exec(dashboard.stdout) ?? [];
+  const example = join(root, 'configs/quick-start.yaml');
+  await jobman(world, ['create', example, '--set', 'command.env.IRIS_PACE=2', '--set', 'job.budget=5 USD']);
+
+  const { page } = await open();
+  await page.goto(address);
+  await page.goto(new URL('/jobs/000001', address).href);
+  await page.getByRole('heading', { name: '000001 iris' }).waitFor();
+  // Before the program starts, the page shows the plan.
+  await page.getByRole('region', { name: 'Reason' }).waitFor();
+  await assertAccessible(page);
+  const running = page.getByRole('button', { name: /Attempt 1: running/ });
+  await running.waitFor({ timeout: 120_000 });
+  await assertAccessible(page);
+
+  // A segment opens its events, also by key.
+  await page.getByRole('button', { name: /Attempt 1: setup/ }).click();
+  const events = page.getByRole('region', { name: 'Events of the segment' });
+  await events.getByRole('heading', { name: /Attempt 1: setup/ }).waitFor();
+  await page.getByRole('button', { name: /Attempt 1: setup/ }).press('ArrowRight');
+  await events.getByText('attempt 1 is running').waitFor();
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'As a table' }).click();
+  await page.getByRole('table', { name: 'Timeline' }).getByRole('button', { name: 'setup' }).waitFor();
+  await page.getByRole('button', { name: 'As a table' }).click();
+
+  await page.keyboard.press('2');
+  await page.getByRole('heading', { name: '2 workers of attempt 1' }).waitFor();
+  await page.getByRole('row', { name: /Logs of worker 1.*%/ }).waitFor({ timeout: 60_000 });
+  await assertAccessible(page);
+  await page.keyboard.press('3');
+  await page.getByRole('img', { name: /Plot of loss/ }).waitFor({ timeout: 60_000 });
+  await page.locator('.plot canvas').first().waitFor();
+  await page.getByRole('row', { name: /accuracy/ }).waitFor();
+  await assertAccessible(page);
+
+  await jobman(world, ['emulator', 'preempt', '1']);
+  await page.keyboard.press('1');
+  await page.getByRole('button', { name: /Attempt 2: running/ }).waitFor({ timeout: 180_000 });
+  await page.getByRole('row', { name: /preempted/ }).waitFor();
+  await assertAccessible(page);
+
+  await page.keyboard.press('4');
+  await page
+    .getByRole('table', { name: 'Cost by use' })
+    .getByRole('row', { name: /useful/ })
+    .waitFor();
+  await page.getByText(/job\.budget of \$5\.00: .* of \$5\.00 used/).waitFor();
+  await assertAccessible(page);
+  await page.keyboard.press('5');
+  await page
+    .getByRole('region', { name: 'Manifest as written' })
+    .getByText(/# A first job/)
+    .waitFor();
+  await page.getByRole('button', { name: 'Resolved' }).click();
+  await page
+    .getByRole('region', { name: 'Resolved manifest' })
+    .getByText(/"accelerator": "v4-16"/)
+    .waitFor();
+  await page.getByRole('button', { name: 'Plan and rules' }).click();
+  await page
+    .getByText(/preempted/)
+    .first()
+    .waitFor();
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'all', exact: true }).click();
+  await page.keyboard.press('6');
+  await page.getByText('attempt 2 is running').waitFor();
+  await page.keyboard.press('[');
+  await page.getByText('attempt 2 of 2').waitFor();
+  await page.keyboard.press('[');
+  await page.getByText('attempt 1 of 2').waitFor();
+  await page.getByText('attempt 2 is running').waitFor({ state: 'hidden' });
+  await assertAccessible(page);
+  // A link shows the same to another person.
+  assert.match(page.url(), /\?section=history&attempt=1$/);
+  await page.reload();
+  await page.getByText('attempt 1 is running').waitFor();
+  await page.keyboard.press('7');
+  await page
+    .getByText(/^decided$/)
+    .first()
+    .waitFor();
+  await assertAccessible(page);
+
+  // The question names the losses.
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  const question = page.getByRole('dialog', { name: 'Cancel 000001 (iris)?' });
+  await question.getByText(/work .*is lost/i).waitFor();
+  await question.getByText('Its v4-16 is released. The same capacity may not come back.').waitFor();
+  await assertAccessible(page);
+  await question.getByRole('button', { name: 'Cancel 000001' }).click();
+  await page.locator('.phase-cancelled').waitFor({ timeout: 60_000 });
+  // A command that does not apply says why.
+  await page.getByRole('button', { name: 'Stop' }).click({ force: true });
+  await page
+    .getByRole('status')
+    .getByText(/^Stop: /)
+    .waitFor();
+  dashboard.child.kill('SIGINT');
+  assert.equal((await dashboard.result).code, 0);
+});
