@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { measureAtRest } from './at-rest.ts';
 import { cleanUpAll, root } from './home.ts';
+import { measureDashboard } from './dashboard.ts';
 import { measureDatabases } from './databases.ts';
 import { measureHosts } from './hosts.ts';
 import { measureKubernetes } from './kubernetes.ts';
@@ -41,6 +42,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   passes: measurePasses,
   tpus: measureTpus,
   top: measureTop,
+  dashboard: measureDashboard,
   quota: measureQuota,
   storage: measureStorage,
   kubernetes: measureKubernetes,
