@@ -25,7 +25,7 @@ interface Row extends WorkerView {
 }
 
 function logsHref({ job, attempt, worker }: Row): string {
-  return pageHref(['jobs', job, 'logs'], { attempt: String(attempt), worker: String(worker) });
+  return pageHref(['jobs', job, 'logs'], { attempt: String(attempt), workers: String(worker) });
 }
 
 const figure = (row: Row, format: (figures: MachineFigures) => string | null) => {
