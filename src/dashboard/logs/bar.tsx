@@ -199,14 +199,19 @@ function WorkerField({
 }: Pick<BarProps, 'all' | 'wanted'> & { readonly onSelect: (labels: readonly string[]) => void }) {
   const labels = all.map(labelOf);
   const shown = labels.filter((label) => wanted?.includes(String(label)) ?? false);
+  const select = (event: { readonly currentTarget: HTMLInputElement }): void =>
+    onSelect(parseLabels(event.currentTarget.value, labels.map(String)));
   return (
     <label>
       Workers
       <input
         size={8}
         placeholder={joinLabels(labels)}
-        value={joinLabels(shown)}
-        onChange={(event) => onSelect(parseLabels(event.currentTarget.value, labels.map(String)))}
+        defaultValue={joinLabels(shown)}
+        onBlur={select}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter') select(event);
+        }}
       />
     </label>
   );
@@ -233,7 +238,7 @@ function PositionSlider({ pane }: { readonly pane: PaneState }) {
         max={1000}
         value={Math.round(share * 1000)}
         aria-valuetext={`${Math.round(share * 100)}% of the log`}
-        onChange={(event) => pane.openShare(Number(event.currentTarget.value) / 1000)}
+        onInput={(event) => pane.openShare(Number(event.currentTarget.value) / 1000)}
       />
     </label>
   );
