@@ -43,8 +43,8 @@ export const foreignCommandHints: Readonly<Record<string, string>> = {
   edit: '`jobman create job.yaml --set key=value` creates a job with one key changed; `jobman settings` is for settings.',
   sweep: 'docs/sweeps.md: in a shell loop, `jobman create job.yaml --set command.lr=0.1` creates one job per value.',
   auth: '`jobman login` logs in to a server, and without an address checks the login to Google Cloud.',
-  'dashboard|ui|web':
-    'jobman has no web page yet: `jobman list --watch` keeps the list of jobs up to date in a terminal.',
+  'ui|web':
+    '`jobman dashboard` shows the jobs in a browser; `jobman list --watch` keeps a list up to date in a terminal.',
   'upgrade|update|uninstall|install':
     'In a clone of jobman, `git pull && npm install` updates it; docs/uninstalling.md explains how to remove it. `jobman version` prints the version.',
   secrets: '`jobman secret` lists and stores secrets; the manifest names them in job.secrets (docs/secrets.md).',
