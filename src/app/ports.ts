@@ -707,8 +707,8 @@ export interface Bucket {
   /** `gs://bucket/prefix`. */
   readonly address: string;
   find(name: string): Promise<BucketObject | null>;
-  /** Bytes of that generation; `from + length` is at most its size. */
-  read(object: Pick<BucketObject, 'name' | 'generation'>, from: number, length: number): Promise<Buffer>;
+  /** Bytes of that generation; `from + length` is at most its size. Null if it was replaced or removed meanwhile. */
+  read(object: Pick<BucketObject, 'name' | 'generation'>, from: number, length: number): Promise<Buffer | null>;
   /** By name. */
   list(prefix: string): AsyncIterable<BucketObject>;
   /** Replaces that generation; null: there must be no such object. Null if it was changed meanwhile; nothing is written. */

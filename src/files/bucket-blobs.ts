@@ -73,10 +73,14 @@ export function createBucketBlobs(bucket: Bucket, now: () => Instant): Blobs {
 
     async read(digest) {
       const object = await bucket.find(nameOf(digest));
-      if (object === null) throw new BlobError(`${digest} is missing in ${bucket.address}`);
+      const missing = new BlobError(`${digest} is missing in ${bucket.address}`);
+      if (object === null) throw missing;
       const parts: Buffer[] = [];
-      for (let from = 0; from < object.size; from += partBytes)
-        parts.push(await bucket.read(object, from, Math.min(partBytes, object.size - from)));
+      for (let from = 0; from < object.size; from += partBytes) {
+        const part = await bucket.read(object, from, Math.min(partBytes, object.size - from));
+        if (part === null) throw missing;
+        parts.push(part);
+      }
       const content = parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts);
       if (digestOf(content) === digest) return content;
       found.delete(digest);

@@ -8,7 +8,7 @@
 
 import { closeSync, existsSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
-import { mapConcurrent, withTimeout } from '../app/concurrency.ts';
+import { createLimiter, mapConcurrent, withTimeout } from '../app/concurrency.ts';
 import { messageOf, StoreError } from '../app/errors.ts';
 import type { Bucket, BucketObject, JobFolders, LogFiles } from '../app/ports.ts';
 import type { ArchivedLogs, ClusterJob } from '../app/cluster/objects.ts';
@@ -190,34 +190,52 @@ type Chains = ReadonlyMap<string, readonly Chunk[]>;
 
 const endOf = (chunk: Chunk | undefined): number => (chunk === undefined ? 0 : chunk.offset + chunk.size);
 
+function namesIn(bucket: Bucket, prefix: string): Promise<readonly string[]> {
+  return Array.fromAsync(bucket.list(prefix), ({ name }) => name);
+}
+
+async function readChains(bucket: Bucket, prefix: string): Promise<Chains> {
+  const chains = new Map<string, Chunk[]>();
+  for await (const { name, size, generation } of bucket.list(prefix)) {
+    const [, file = '', digits] = /^(.+)\/(\d{15})$/.exec(name.slice(prefix.length)) ?? [];
+    const chain = chains.get(file) ?? [];
+    if (!isShared(file) || Number(digits) !== endOf(chain.at(-1))) continue;
+    chain.push({ name, size, generation, offset: Number(digits) });
+    chains.set(file, chain);
+  }
+  return chains;
+}
+
 type Copy = ReturnType<typeof createCopy>;
 
 function createCopy(bucket: Bucket, folder: string, prefix: string) {
   const sent = openSentFile(join(folder, '.sent.json'), bucket.address);
   /** The last chunk of each file, as this process knows it; undefined before the first list. */
   let ends: Map<string, Chunk> | undefined;
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(act: () => Promise<T>): Promise<T> => {
-    const turn = last.then(act, act);
-    last = turn.catch(() => undefined);
-    return turn;
-  };
+  const inTurn = createLimiter(1);
 
   async function list(): Promise<Chains> {
-    const chains = new Map<string, Chunk[]>();
-    for await (const { name, size, generation } of bucket.list(prefix)) {
-      const [, file = '', digits] = /^(.+)\/(\d{15})$/.exec(name.slice(prefix.length)) ?? [];
-      const chain = chains.get(file) ?? [];
-      if (!isShared(file) || Number(digits) !== endOf(chain.at(-1))) continue;
-      chain.push({ name, size, generation, offset: Number(digits) });
-      chains.set(file, chain);
-    }
+    const chains = await readChains(bucket, prefix);
     ends = new Map([...chains].flatMap(([file, chain]) => chain.slice(-1).map((end) => [file, end] as const)));
     return chains;
   }
 
-  /** Adds the bytes of the bucket to the file. Its own bytes that are not sent yet come after them. */
-  async function receiveFile(path: string, chain: readonly Chunk[]): Promise<void> {
+  /**
+   * Adds the bytes of the bucket to the file. Its own bytes that are not sent yet come after them. Without a chain, those
+   * of a new list.
+   */
+  async function receiveFile(path: string, given?: readonly Chunk[]): Promise<void> {
+    let chain = given ?? (await list()).get(path) ?? [];
+    // Another server replaces the last chunk while this one reads it.
+    for (let conflicts = 0; !(await receiveChain(path, chain)); conflicts += 1) {
+      if (conflicts === maxConflicts)
+        throw new StoreError('busy', `Other servers write ${prefix}${path} all the time.`);
+      chain = (await list()).get(path) ?? [];
+    }
+  }
+
+  /** False if a chunk was replaced or removed meanwhile. */
+  async function receiveChain(path: string, chain: readonly Chunk[]): Promise<boolean> {
     const file = join(folder, path);
     const end = endOf(chain.at(-1));
     for (;;) {
@@ -226,6 +244,7 @@ function createCopy(bucket: Bucket, folder: string, prefix: string) {
       if (chunk === undefined) break;
       const begin = known - chunk.offset;
       const bytes = await bucket.read(chunk, begin, Math.min(chunk.size - begin, maxChunk));
+      if (bytes === null) return false;
       // From here on no other write of this process comes between.
       const own = isOutput(path) ? Buffer.alloc(0) : readBytes(file, known, sizeOf(file) - known);
       const common = commonLines(own, bytes);
@@ -233,6 +252,7 @@ function createCopy(bucket: Bucket, folder: string, prefix: string) {
       sent.set(path, known + bytes.length);
     }
     if (isOutput(path)) sent.set(path, Math.max(sent.of(path), end));
+    return true;
   }
 
   async function sendFile(path: string): Promise<void> {
@@ -243,7 +263,7 @@ function createCopy(bucket: Bucket, folder: string, prefix: string) {
       // Bytes that were sent and are not in the bucket were removed there.
       if (size <= Math.max(sent.of(path), isOutput(path) ? endOf(end) : 0)) return;
       if (endOf(end) > sent.of(path) && !isOutput(path)) {
-        await receiveFile(path, (await list()).get(path) ?? []);
+        await receiveFile(path);
         continue;
       }
       const replaced = end !== undefined && end.size < fullChunk ? end : undefined;
@@ -258,7 +278,7 @@ function createCopy(bucket: Bucket, folder: string, prefix: string) {
       }
       conflicts += 1;
       if (conflicts > maxConflicts) throw new StoreError('busy', `Other servers write ${name} all the time.`);
-      await receiveFile(path, (await list()).get(path) ?? []);
+      await receiveFile(path);
     }
   }
 
@@ -295,17 +315,13 @@ function createCopy(bucket: Bucket, folder: string, prefix: string) {
 
     remove: () =>
       inTurn(async () => {
-        const names: string[] = [];
-        for await (const { name } of bucket.list(prefix)) names.push(name);
-        await mapConcurrent(names, maxConcurrent, (name) => bucket.remove(name));
+        await mapConcurrent(await namesIn(bucket, prefix), maxConcurrent, (name) => bucket.remove(name));
       }),
 
     /** The files below that folder are other ones now. */
     replace: (below: string) =>
       inTurn(async () => {
-        const names: string[] = [];
-        for await (const { name } of bucket.list(prefix + below)) names.push(name);
-        for (const name of names) await bucket.remove(name);
+        for (const name of await namesIn(bucket, prefix + below)) await bucket.remove(name);
         for (const path of sharedFiles(folder)) if (path.startsWith(below)) sent.set(path, 0);
         ends = undefined;
       }),

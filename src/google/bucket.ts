@@ -83,8 +83,9 @@ export function createBucket(
     async read({ name, generation }, from, length) {
       if (length === 0) return Buffer.alloc(0);
       const range = { range: `bytes=${from}-${from + length - 1}` };
-      const bytes = await ask(() => api.bytes('GET', pathOf(name, { alt: 'media', generation }), range));
-      if (bytes?.length !== length) throw unexpected(`a part of ${name}`);
+      const bytes = await ask(() => api.bytes('GET', pathOf(name, { alt: 'media', generation }), range), ['NOT_FOUND']);
+      if (bytes === undefined) return null;
+      if (bytes.length !== length) throw unexpected(`a part of ${name}`);
       return bytes;
     },
 

@@ -293,6 +293,30 @@ for (const [name, open] of implementations) {
   });
 }
 
+test('bucket: bytes that another server replaces while they are read are read again', async (t) => {
+  const { add, addOver, bucket } = await sharedBucket(t);
+  const one = add();
+  let meanwhile: (() => Promise<void>) | undefined;
+  const other = addOver({
+    ...bucket,
+    async read(...part) {
+      const act = meanwhile;
+      meanwhile = undefined;
+      await act?.();
+      return bucket.read(...part);
+    },
+  });
+  const note = async ({ logFiles, settle }: Server, text: string): Promise<void> => {
+    await logFiles.note(job, 'job', noon, text);
+    assert.equal(await settle(), null);
+  };
+  await note(one, 'first');
+  meanwhile = () => note(one, 'second');
+  await note(other, 'third');
+  for (const server of [one, other, add()])
+    assert.match(await read(server, { kind: 'note', log: 'job' }), /^\S+ first\n\S+ second\n\S+ third\n$/);
+});
+
 test('bucket: contents that no job needs are removed, unless a client has found them meanwhile', async (t) => {
   const { add, wait } = await sharedBucket(t);
   const [one, other] = [add(), add()];
