@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { test } from 'node:test';
 import { version } from '../../src/version.ts';
 import { copySources } from '../support/copy.ts';
@@ -27,7 +28,8 @@ test("a clone's build runs, is reproducible, loads little at first, and includes
   const first = readdirSync(bundle);
   assert.ok(first.includes('recent-1.cjs'), 'a recent chunk of another build is kept');
   assert.ok(!first.includes('old-1.cjs'), 'an old chunk is deleted');
-  assert.deepEqual(readdirSync(join(top, 'dist')).toSorted(), ['bundle', 'sdk', 'settings.json']);
+  assert.deepEqual(readdirSync(join(top, 'dist')).toSorted(), ['bundle', 'dashboard', 'sdk', 'settings.json']);
+  assertSmall(join(top, 'dist/dashboard'));
   // The next build compares the checksum to find out whether the settings template was edited.
   const others = first.filter((name) => !/\.cjs(\.map)?$/.test(name));
   assert.deepEqual(others, ['settings.sha256']);
@@ -62,3 +64,12 @@ test("a clone's build runs, is reproducible, loads little at first, and includes
   assert.ok(existsSync(join(bundle, 'main.cjs')), 'tsc leaves the bundle');
   runs();
 });
+
+/** The script that a browser loads before the first page: at most 60 KB, compressed. */
+function assertSmall(dashboard: string): void {
+  const html = readFileSync(join(dashboard, 'index.html'), 'utf8');
+  const scripts = [...html.matchAll(/(?:src|href)="\.\/(assets\/[^"]+\.js)"/g)].map(([, path = '']) => path);
+  assert.ok(scripts.length > 0, html);
+  const bytes = scripts.map((path) => gzipSync(readFileSync(join(dashboard, path))).length);
+  assert.ok(bytes.reduce((sum, one) => sum + one, 0) <= 60_000, String(bytes));
+}
