@@ -6,6 +6,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { JobView, LogRef } from '../../app/client.ts';
 import { escapeLine } from '../../app/format.ts';
 import { formatWorker } from '../../core/model/spec.ts';
+import type { Duration } from '../../core/model/time.ts';
 import { readChoice, storeChoice } from '../choices.ts';
 import { followJob } from '../job/job-state.ts';
 import { onChange } from '../live.ts';
@@ -160,12 +161,12 @@ export function LogView({ view }: { readonly view: JobView }) {
                   const ref = one.refs[log];
                   if (ref !== undefined) shownLine.value = { ref, line };
                 }}
-                onPosition={(top) => {
+                onPosition={(shown, isSelected) => {
                   if (index > 0) return;
-                  const text = formatPosition(one, top);
+                  const text = formatPosition(one, shown);
                   if (text === position.current) return;
                   position.current = text;
-                  keepPosition(text);
+                  keepPosition(text, isSelected ? 0 : scrollPause);
                 }}
               />
             </div>
@@ -222,14 +223,16 @@ function formatPosition({ refs }: PaneState, position: Position | null): string 
 
 let keeping: ReturnType<typeof setTimeout> | undefined;
 
-/** The address follows the view, not faster than a person reads it. */
-function keepPosition(text: string | null): void {
+/** The address follows the view once it rests, because browsers limit how often it may change. */
+const scrollPause: Duration = 400;
+
+function keepPosition(text: string | null, pause: Duration): void {
   clearTimeout(keeping);
   const { path } = address.peek();
   keeping = setTimeout(() => {
     const { path: current, query } = address.peek();
     if (current.join('/') === path.join('/') && query.get('position') !== text) changeQuery({ position: text });
-  }, 400);
+  }, pause);
 }
 
 function workersOf(text: string | null): readonly string[] | null {

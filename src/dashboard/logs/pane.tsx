@@ -25,7 +25,7 @@ interface PaneProps extends PaneOptions {
   readonly label: string;
   readonly onShowAll: (log: number, line: LogLine) => void;
   /** The selected line, or the one at the top; null while the end is followed. */
-  readonly onPosition: (position: Position | null) => void;
+  readonly onPosition: (position: Position | null, isSelected: boolean) => void;
 }
 
 /** In pixels. Also in logs.css. */
@@ -85,12 +85,13 @@ function useBox({ state, wraps, showsTimes, onPosition }: PaneProps, toggled: nu
     const index = indexAt(tops, scrollTop / rowHeight);
     const item = items[index];
     anchor.current = item === undefined ? null : { row: item.row, below: scrollTop - (tops[index] ?? 0) * rowHeight };
-    const [entry] = item?.row.entries ?? [];
+    if (state.isFollowing.peek()) return onPosition(null, false);
     const chosen = state.selected.peek();
     const row = chosen === null ? -1 : state.window.rowOf(chosen);
-    const isInView = row >= state.topRow && row <= state.lastRow;
-    const top = entry === undefined ? null : { log: entry.log, offset: entry.line.from };
-    onPosition(state.isFollowing.peek() ? null : isInView ? chosen : top);
+    const last = items[indexAt(tops, (scrollTop + view.peek().height) / rowHeight)]?.index ?? 0;
+    if (chosen !== null && item !== undefined && row >= item.index && row <= last) return onPosition(chosen, true);
+    const [entry] = item?.row.entries ?? [];
+    if (entry !== undefined) onPosition({ log: entry.log, offset: entry.line.from }, false);
   }
 
   function readMore(): void {

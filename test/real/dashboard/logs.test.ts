@@ -113,6 +113,7 @@ test('a person reads the logs of four workers', async (t) => {
     .and(page.locator('.log-selected'))
     .waitFor();
   await assertAccessible(page);
+  await page.waitForURL(/position=3%3A\d+/);
   await page.reload();
   await line(/^\[3\]RuntimeError/).waitFor();
 
