@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { measureAtRest } from './at-rest.ts';
 import { cleanUpAll, root } from './home.ts';
 import { measureDashboard } from './dashboard.ts';
+import { measureDashboardLogs } from './dashboard-logs.ts';
 import { measureDatabases } from './databases.ts';
 import { measureHosts } from './hosts.ts';
 import { measureKubernetes } from './kubernetes.ts';
@@ -43,6 +44,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   tpus: measureTpus,
   top: measureTop,
   dashboard: measureDashboard,
+  'dashboard-logs': measureDashboardLogs,
   quota: measureQuota,
   storage: measureStorage,
   kubernetes: measureKubernetes,

@@ -2405,6 +2405,25 @@ class LimitsSpec(_LimitsSpec, _LimitsSpec_optional):
     pass
 
 
+# A part of a log. Over HTTP, `bytes` is the body.
+LogPart = TypedDict("LogPart", {
+    # Empty at the end of the log. May be fewer than requested although more follow.
+    "bytes": "Uint8Array",
+    # The offset of the first of them.
+    "from": "float",
+    # The size of the log at the time of the read.
+    "end": "float",
+    # True if these bytes reach the end and nothing more is expected; see `LogRef`.
+    "isComplete": "bool",
+})
+
+# A wanted part of one log, as in `readLog`.
+LogPartRequest = TypedDict("LogPartRequest", {
+    "id": "str",
+    "from": "float",
+    "maxBytes": "float",
+})
+
 # A log of a job. Its bytes never change; more may be added at its end.
 LogRef = TypedDict("LogRef", {
     # The id of the job.
@@ -5002,6 +5021,14 @@ class Operations(Connection):
     ) -> LogPart:
         """The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB. Empty after its end. Status 404 for an unknown log or one whose file was removed."""
         return self._log('GET', f'/v1/jobs/{self._segment(ref)}/logs/{self._segment(id)}', query={'from': from_, 'maxBytes': max_bytes})
+
+    def read_logs(
+        self,
+        ref: Ref,
+        parts: List[LogPartRequest],
+    ) -> Iterator[LogPart]:
+        """Parts of several logs, in the order of the requests: the logs of many workers need one request. As `readLog` for each."""
+        return self._events('POST', f'/v1/jobs/{self._segment(ref)}/log-parts', json={'parts': parts})
 
     def metrics(
         self,

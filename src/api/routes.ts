@@ -95,6 +95,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   replaceJobSecret: json('change PUT /v1/jobs/{ref}/secrets/{name}', 'path ref', 'path name', 'bytes value'),
   logs: rows('GET /v1/jobs/{ref}/logs', 'path ref', 'fields query'),
   readLog: answering('log')('GET /v1/jobs/{ref}/logs/{id}', 'path ref', 'path id', 'query from', 'query maxBytes'),
+  readLogs: events('read POST /v1/jobs/{ref}/log-parts', 'path ref', 'member parts'),
   metrics: events('GET /v1/jobs/{ref}/metrics', 'path ref', 'fields query'),
   metricPoints: events('GET /v1/jobs/{ref}/metric-points', 'path ref', 'fields query'),
   workerTicket: json('change POST /v1/jobs/{ref}/ticket', 'path ref', 'body options'),

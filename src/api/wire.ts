@@ -117,7 +117,13 @@ export function encodeEvent(value: unknown, end?: StreamEnd): string {
 export function decodeEvent(data: string): unknown {
   const value = JSON.parse(data) as unknown;
   const { bytes } = (value ?? {}) as { readonly bytes?: unknown };
-  return typeof bytes === 'string'
-    ? { ...(value as object), bytes: Uint8Array.from(atob(bytes), (sign) => sign.charCodeAt(0)) }
-    : value;
+  return typeof bytes === 'string' ? { ...(value as object), bytes: bytesOf(bytes) } : value;
+}
+
+/** A callback for each byte would be a third of the work of a page that follows 64 logs. */
+function bytesOf(base64: string): Uint8Array {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
+  return bytes;
 }

@@ -416,6 +416,13 @@ export interface LogPart {
   readonly isComplete: boolean;
 }
 
+/** A wanted part of one log, as in `readLog`. */
+export interface LogPartRequest {
+  readonly id: string;
+  readonly from: number;
+  readonly maxBytes: number;
+}
+
 /** A position in the changes. A client only stores it and compares it for equality. */
 export type Cursor = string;
 
@@ -906,6 +913,8 @@ export interface Client {
    * (3) for an unknown log or one whose file was removed.
    */
   readLog(ref: Ref, id: string, from: number, maxBytes: number): Promise<LogPart>;
+  /** Parts of several logs, in the order of the requests: the logs of many workers need one request. As `readLog` for each. */
+  readLogs(ref: Ref, parts: readonly LogPartRequest[]): AsyncIterable<LogPart>;
   /** The metrics of the program, reduced to a number of points. */
   metrics(ref: Ref, query: MetricsQuery): AsyncIterable<MetricsStep>;
   /** Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored. */

@@ -254,10 +254,34 @@ type JobRead =
   | 'readStepFile'
   | 'logs'
   | 'readLog'
+  | 'readLogs'
   | 'diffSide'
   | 'metrics'
   | 'metricPoints'
   | 'workerFigures';
+
+/** `find`: throws for a job that the actor may not read, or without files. */
+function createLogReads(
+  { files, now }: ClientParts,
+  find: (ref: string) => Promise<Job>,
+): Pick<Client, 'logs' | 'readLog' | 'readLogs'> {
+  return {
+    async logs(ref, query) {
+      const [job, { logPage, logsOf }] = await Promise.all([find(ref), import('./logs.ts')]);
+      return logPage(job, logsOf(files, job, query, now()), query);
+    },
+
+    async readLog(ref, id, from, maxBytes) {
+      const [job, { readLog }] = await Promise.all([find(ref), import('./logs.ts')]);
+      return readLog(files, job, { id, from, maxBytes }, now());
+    },
+
+    async *readLogs(ref, wanted) {
+      const [job, { readLog }] = await Promise.all([find(ref), import('./logs.ts')]);
+      for (const part of wanted) yield readLog(files, job, part, now());
+    },
+  };
+}
 
 /** Everything about one job, for those who may read it. */
 function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Client, JobRead> {
@@ -344,15 +368,7 @@ function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Cl
       throw new JobmanError(`No setup step of job ${job.id} has a file ${to} that can be shown.`, exitCode.notFound);
     },
 
-    async logs(ref, query) {
-      const [job, { logPage, logsOf }] = await Promise.all([findWithFiles(ref), import('./logs.ts')]);
-      return logPage(job, logsOf(files, job, query, now()), query);
-    },
-
-    async readLog(ref, id, from, maxBytes) {
-      const [job, { readLog }] = await Promise.all([findWithFiles(ref), import('./logs.ts')]);
-      return readLog(files, job, { id, from, maxBytes }, now());
-    },
+    ...createLogReads(parts, findWithFiles),
 
     async diffSide(ref, attempt) {
       const [job, { diffSide }] = await Promise.all([findWithFiles(ref), import('./diff-side.ts')]);

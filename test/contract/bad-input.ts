@@ -154,6 +154,15 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     ...forEachCount(usage, (client, count) => client.readLog(known, 'job', 0, count)),
     refused('a text as an offset', usage, (client) => client.readLog(known, 'job', untyped('x'), 10)),
   ],
+  readLogs: [
+    ...forEachRef((client, ref) => Array.fromAsync(client.readLogs(ref, [{ id: 'job', from: 0, maxBytes: 10 }]))),
+    refused('an absent log', notFound, (client) =>
+      Array.fromAsync(client.readLogs(known, [{ id: '../config.yaml', from: 0, maxBytes: 10 }])),
+    ),
+    ...forEachCount(usage, (client, from) =>
+      Array.fromAsync(client.readLogs(known, [{ id: 'job', from, maxBytes: 10 }])),
+    ),
+  ],
   metrics: [
     ...forEachRef((client, ref) => Array.fromAsync(client.metrics(ref, {}))),
     ...[0, 99, ...noCounts].map((attempt) =>

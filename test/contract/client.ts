@@ -683,6 +683,15 @@ export function clientSuite(implementation: OpenClient): void {
     assert.deepEqual(await read(of(1), 7, 100), { text: 'step 2\n', from: 7, end: 14, isComplete: true });
     assert.deepEqual(await read(of(1), 14, 100), { text: '', from: 14, end: 14, isComplete: true });
     assert.deepEqual(await read(of(2), 0, 100), { text: text, from: 0, end: 14, isComplete: false });
+    const parts = [of(2), of(1)].map((log) => ({ id: log, from: 7, maxBytes: 4 }));
+    const several = await Array.fromAsync(fixture.client.readLogs(id, parts));
+    assert.deepEqual(
+      several.map(({ bytes, from }) => [Buffer.from(bytes).toString(), from]),
+      [
+        ['step', 7],
+        ['step', 7],
+      ],
+    );
     assert.deepEqual(
       (await fixture.client.logs(id, { attempt: 1 })).map(({ isComplete }) => isComplete),
       [true],

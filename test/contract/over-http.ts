@@ -134,13 +134,19 @@ export function withCheckedAnswers<Methods extends object>(client: Methods, pref
   });
 }
 
+/** Bytes in an event are Base64. */
+function asSent(value: unknown): unknown {
+  const { bytes } = (value ?? {}) as { readonly bytes?: unknown };
+  return bytes instanceof Uint8Array ? { ...(value as object), bytes: bytes.toBase64() } : value;
+}
+
 function checked(operation: ApiOperation, values: AsyncIterable<unknown>): AsyncIterable<unknown> {
   const iterator = values[Symbol.asyncIterator]();
   return {
     [Symbol.asyncIterator]: () => ({
       async next() {
         const result = await iterator.next();
-        if (result.done !== true && operation !== 'runStep') checkAnswer(operation, result.value);
+        if (result.done !== true && operation !== 'runStep') checkAnswer(operation, asSent(result.value));
         return result;
       },
       return: async () => (await iterator.return?.()) ?? { done: true, value: undefined },

@@ -10,6 +10,7 @@ import { withNext, type Rows } from '../../src/app/pages.ts';
 /** Bytes travel as they are: parts of logs, files, secrets, and output. */
 const withBytes: ReadonlySet<PropertyKey> = new Set<keyof Client>([
   'readLog',
+  'readLogs',
   'readArchivedLog',
   'readWorkdirFile',
   'readStepFile',

@@ -257,6 +257,14 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
       return Buffer.from(bytes).toString();
     },
   },
+  readLogs: {
+    kind: 'read',
+    call: async (client, ref) => {
+      const wanted = { id: 'attempt_1/command_worker_0', from: 0, maxBytes: 1024 };
+      const parts = await Array.fromAsync(client.readLogs(ref, [wanted]));
+      return parts.map(({ bytes }) => Buffer.from(bytes).toString());
+    },
+  },
   changesSince: {
     kind: 'read',
     call: async (client, ref) => {

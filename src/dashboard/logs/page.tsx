@@ -14,12 +14,11 @@ import { address, changeQuery, pageHref } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { PhaseLabel } from '../parts/phase.tsx';
-import { client } from '../session.ts';
 import { Bar, type Choices } from './bar.tsx';
 import { Downloads, WholeLine, type ShownLine } from './dialogs.tsx';
 import { patternOf } from './find.ts';
 import { followLogList, mayGrowQuietly, type LogList } from './log-list.ts';
-import type { ReadPart } from './lines.ts';
+import { createLogReader } from './read.ts';
 import { createPane, labelOf, type PaneState } from './pane-state.ts';
 import { Pane } from './pane.tsx';
 import type { Position } from './window.ts';
@@ -191,6 +190,7 @@ function usePanes(
 ): readonly PaneState[] {
   const key = [job, isApart, folds, ...logs.map(({ id }) => id)].join(' ');
   const panes = useMemo(() => {
+    const readOf = createLogReader(job);
     const groups = logs.length === 0 ? [] : isApart ? logs.map((log) => [log]) : [logs];
     return groups.map((refs) => createPane(refs, readOf, folds, startOf(refs, position)));
   }, [key]);
@@ -203,11 +203,6 @@ function usePanes(
   );
   return panes;
 }
-
-const readOf =
-  ({ job, id }: LogRef): ReadPart =>
-  (from, maxBytes) =>
-    client.readLog(job, id, from, maxBytes);
 
 /** `2:1048576`: worker and offset. */
 function startOf(refs: readonly LogRef[], text: string | null): Position | null {

@@ -59,9 +59,10 @@ export interface PaneState extends View {
   close(): void;
 }
 
-/** Between two reads of what is new. One read of each log: a server allows 100 requests per second. */
+/** Between two reads of what is new, of one log and more for each other one. */
 const readInterval: Duration = 250;
-const readIntervalOfLog: Duration = 16;
+const readIntervalOfLog: Duration = 8;
+const maxInterval: Duration = 750;
 /** After a failed read. */
 const retryTime: Duration = 5000;
 
@@ -223,7 +224,7 @@ function createReader({ window, version, isFollowing, newLines, selected, failur
       if (document.visibilityState === 'hidden' || pending > 0) schedule();
       else whenFree(readNew);
     };
-    if (!isOver) timer ??= setTimeout(read, Math.max(readInterval, readIntervalOfLog * logs));
+    if (!isOver) timer ??= setTimeout(read, Math.min(readInterval + readIntervalOfLog * (logs - 1), maxInterval));
   }
 
   async function readNew(): Promise<void> {

@@ -1,0 +1,53 @@
+// Reads parts of logs. Requests of the same time for the logs of one job are one request, because each costs the browser
+// milliseconds, and a server limits their number.
+
+import type { LogPart, LogPartRequest, LogRef } from '../../app/client.ts';
+import { client } from '../session.ts';
+import type { ReadPart } from './lines.ts';
+
+interface Waiting {
+  readonly request: LogPartRequest;
+  readonly resolve: (part: LogPart) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Of one request; a part has at most 1 MiB. */
+const maxParts = 64;
+
+/** A reader of the logs of this job. */
+export function createLogReader(job: string): (ref: LogRef) => ReadPart {
+  let waiting: Waiting[] = [];
+
+  async function send(parts: readonly Waiting[]): Promise<void> {
+    const [first] = parts;
+    let done = 0;
+    try {
+      if (first !== undefined && parts.length === 1) {
+        const { id, from, maxBytes } = first.request;
+        first.resolve(await client.readLog(job, id, from, maxBytes));
+        return;
+      }
+      for await (const part of client.readLogs(
+        job,
+        parts.map(({ request }) => request),
+      )) {
+        parts[done]?.resolve(part);
+        done += 1;
+      }
+    } catch (error) {
+      for (const { reject } of parts.slice(done)) reject(error);
+    }
+  }
+
+  return ({ id }) =>
+    (from, maxBytes) =>
+      new Promise((resolve, reject) => {
+        if (waiting.length === 0)
+          setTimeout(() => {
+            const all = waiting;
+            waiting = [];
+            for (let at = 0; at < all.length; at += maxParts) void send(all.slice(at, at + maxParts));
+          });
+        waiting.push({ request: { id, from, maxBytes }, resolve, reject });
+      });
+}
