@@ -4,7 +4,7 @@ import { signal, type Signal } from '@preact/signals';
 import type { Change, LogRef } from '../../app/client.ts';
 import { pluralize } from '../../app/format.ts';
 import { inOrderOfTime, type LogLabel } from '../../app/log-text.ts';
-import type { WorkerId } from '../../core/model/spec.ts';
+import { formatWorker, type WorkerId } from '../../core/model/spec.ts';
 import type { Duration } from '../../core/model/time.ts';
 import { linesOf } from '../session.ts';
 import { errors, findLine, firstErrors, matcherOf, type Matcher, type Search } from './find.ts';
@@ -139,6 +139,7 @@ export function createPane(
     },
     followEnd() {
       selected.value = null;
+      finder.answer.value = '';
       if (!window.isAtEnd()) return open(null);
       isFollowing.value = true;
       newLines.value = 0;
@@ -171,9 +172,8 @@ export function createPane(
         const [first, ...others] = inOrderOfTime(ofWorkers, evidence);
         if (first === undefined) return `No error in ${pluralize(refs.length, 'log')}.`;
         open(first);
-        return others.length === 0
-          ? 'The only log with an error.'
-          : `The first of the errors in ${others.length + 1} logs.`;
+        const workers = [first, ...others].map(({ worker }) => (worker === null ? 'the job' : formatWorker(worker)));
+        return `First error: ${workers.slice(0, 4).join(', then ')}${workers.length > 4 ? ` and ${workers.length - 4} more` : ''}.`;
       });
     },
     stopTask: finder.stop,

@@ -102,7 +102,7 @@ test('a person reads the logs of four workers', async (t) => {
   await line(/^\[2\]Traceback/)
     .and(page.locator('.log-selected'))
     .waitFor();
-  await page.getByText('The first of the errors in 2 logs.').waitFor();
+  await page.getByText('First error: worker 2, then worker 3.').waitFor();
   await page.waitForURL(/position=\d%3A\d+/);
   await page.keyboard.press('e');
   await line(/^\[2\]ValueError: loss is <b>NaN<\/b>/)
