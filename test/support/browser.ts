@@ -32,6 +32,8 @@ export async function openBrowser(
   });
   return async (options = {}) => {
     const context = await browser.newContext(options);
+    // A busy machine is slow, and a state that never comes fails in any case.
+    context.setDefaultTimeout(90_000);
     const page = await context.newPage();
     const problems: string[] = [];
     page.on('pageerror', ({ message }) => problems.push(message));

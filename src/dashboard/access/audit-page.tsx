@@ -43,10 +43,7 @@ export function AuditPage() {
     <section class="page">
       <div class="bar">
         <h1>Audit log</h1>
-        <label class="switch">
-          User
-          <input value={user} onChange={(event) => changeQuery({ user: event.currentTarget.value.trim() })} />
-        </label>
+        <UserField user={user} />
         <label class="switch">
           <input
             type="checkbox"
@@ -73,6 +70,29 @@ export function AuditPage() {
       {failure.value !== null && <Failure lines={failure.value} retry={null} />}
       {next.value !== undefined && <button onClick={() => void readOlder()}>Show older requests</button>}
     </section>
+  );
+}
+
+/** Its text becomes the filter when the field is left. */
+function UserField({ user }: { readonly user: string }) {
+  const typed = useSignal(user);
+  useEffect(() => {
+    typed.value = user;
+  }, [user]);
+  const apply = (): void => changeQuery({ user: typed.value.trim() });
+  return (
+    <form
+      class="line"
+      onSubmit={(event) => {
+        event.preventDefault();
+        apply();
+      }}
+    >
+      <label class="switch">
+        User
+        <input value={typed.value} onInput={(event) => (typed.value = event.currentTarget.value)} onBlur={apply} />
+      </label>
+    </form>
   );
 }
 

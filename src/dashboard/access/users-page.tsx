@@ -176,16 +176,20 @@ interface LimitsProps {
 
 function Limits({ user: { name, limits }, onSave, onClose }: LimitsProps) {
   const [chips, jobs, usd] = [useSignal(limits.chips), useSignal(limits.jobs), useSignal(limits.usdPerDay)];
-  const [projects, clusters, hosts] = [useSignal(limits.projects), useSignal(limits.clusters), useSignal(limits.hosts)];
+  const [projects, clusters, hosts] = [
+    useSignal(formatNames(limits.projects)),
+    useSignal(formatNames(limits.clusters)),
+    useSignal(formatNames(limits.hosts)),
+  ];
   const save = (event: Event): void => {
     event.preventDefault();
     onSave({
       chips: chips.value,
       jobs: jobs.value,
       usdPerDay: usd.value,
-      projects: projects.value,
-      clusters: clusters.value,
-      hosts: hosts.value,
+      projects: parseNames(projects.value),
+      clusters: parseNames(clusters.value),
+      hosts: parseNames(hosts.value),
     });
   };
   return (
@@ -229,18 +233,22 @@ function Amount({ value, children }: FieldProps<number | null>) {
   );
 }
 
-function Names({ value, children }: FieldProps<readonly string[] | null>) {
-  const text = value.value === null ? '' : value.value.length === 0 ? 'none' : value.value.join(', ');
+function Names({ value, children }: FieldProps<string>) {
   return (
     <label>
       {children}
-      <input
-        value={text}
-        onChange={({ currentTarget }) => {
-          const names = currentTarget.value.split(/[\s,]+/).filter((name) => name !== '');
-          value.value = names.length === 0 ? null : names.join() === 'none' ? [] : names;
-        }}
-      />
+      <input value={value.value} onInput={({ currentTarget }) => (value.value = currentTarget.value)} />
     </label>
   );
+}
+
+function formatNames(names: readonly string[] | null): string {
+  if (names === null) return '';
+  return names.length === 0 ? 'none' : names.join(', ');
+}
+
+function parseNames(text: string): readonly string[] | null {
+  const names = text.split(/[\s,]+/).filter((name) => name !== '');
+  if (names.length === 0) return null;
+  return names.join() === 'none' ? [] : names;
 }
