@@ -820,7 +820,7 @@ ClusterNode = TypedDict("ClusterNode", {
 _ClusterPod = TypedDict("_ClusterPod", {
     "name": "str",
     "namespace": "str",
-    # The Job that owns the pod, or without an owner that of the label `batch.kubernetes.io/job-name`; null without one.
+    # The Job that owns the pod; without an owner, the Job in its label `batch.kubernetes.io/job-name`. Null without one.
     "job": "Union[str, None]",
     "uid": "str",
     # `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
@@ -2103,7 +2103,7 @@ _JobSubmission = TypedDict("_JobSubmission", {
 _JobSubmission_optional = TypedDict("_JobSubmission_optional", {
     # The values of its secrets that are no named secrets, by variable, in Base64.
     "secrets": "Dict[str, str]",
-    # 1 to 255 characters without spaces, another one for each new job. The same submission with it returns the Job that the first has created, as long as the cluster has it. Otherwise the name of the Job is taken.
+    # 1 to 255 characters without spaces, another one for each new job. The same submission with it returns the Job that the first has created, as long as the cluster has it. Any other submission with the name of that Job is refused.
     "idempotencyKey": "str",
 }, total=False)
 
@@ -4695,7 +4695,7 @@ class LabChangeBookingAnswer_command_2(_LabChangeBookingAnswer_command_2, _LabCh
 
 ClusterUnscheduledPodsAnswer_value_item = TypedDict("ClusterUnscheduledPodsAnswer_value_item", {
     "namespace": "str",
-    # The Job that owns the pod, or without an owner that of the label `batch.kubernetes.io/job-name`; null without one.
+    # The Job that owns the pod; without an owner, the Job in its label `batch.kubernetes.io/job-name`. Null without one.
     "job": "Union[str, None]",
 })
 

@@ -72,7 +72,8 @@ export function createArchiveClient(
       const { after: begin } = spanOf('archive', omitUndefined({ limit, cursor }));
       const block = limit === undefined ? {} : { limit: Math.max(blockSize, limit) };
       const jobs: ArchivedJob[] = [];
-      // Until one more than the limit is found: a cursor contains the key of a row, which must be one that the actor may read.
+      // Reads until there is one readable row more than the limit. The cursor contains the key of a row, so the actor must be
+      // allowed to read that row.
       for (let after = begin; ;) {
         const found = await clusters.jobs(query, { ...block, ...(after !== undefined && { after }) });
         const rows = await readable(found);

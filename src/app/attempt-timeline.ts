@@ -1,5 +1,5 @@
-// The life of each attempt: its segments, and what happened in them. Of views alone, so that `show`, `history` and the page of
-// a job draw the same.
+// The timeline of each attempt: its segments and the events in them. It is computed from views alone, so that `show`, `history`
+// and the page of a job show the same.
 
 import type { Event } from '../core/model/event.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
@@ -29,7 +29,7 @@ export interface Segment {
   readonly kind: SegmentKind;
   readonly from: Instant;
   readonly until: Instant;
-  /** It continues, and `until` is now. */
+  /** True while the segment continues. `until` is then the current time. */
   readonly isOpen: boolean;
 }
 
@@ -42,7 +42,7 @@ export interface TimelineMarker {
 export interface AttemptLane {
   readonly attempt: number;
   readonly allocation: number;
-  /** The time in which its allocation was ready, at least partly for this attempt; null before. */
+  /** The part of the attempt in which its allocation was ready; null before that. */
   readonly held: { readonly from: Instant; readonly until: Instant } | null;
   readonly segments: readonly Segment[];
   readonly markers: readonly TimelineMarker[];
@@ -108,7 +108,7 @@ function segmentsOf(
   ];
   const shown = parts
     .map(([kind, from, until]) => ({ kind, from, until, isOpen: false }))
-    // A command that ended within a millisecond ran, and its end is seen.
+    // These are shown even without a length: a command may end within a millisecond.
     .filter(({ kind, from, until }) => until > from || kind === 'running' || kind === 'ending');
   return endedAt !== null ? shown : shown.map((one, index) => ({ ...one, isOpen: index === shown.length - 1 }));
 }
@@ -169,13 +169,13 @@ function markersOf(events: readonly Event[]): readonly TimelineMarker[] {
   });
 }
 
-/** The attempt of the event; else the newest that had begun. */
+/** The attempt that the event names, or else the newest one that had begun. */
 function attemptAt(attempts: readonly AttemptView[], event: Event, at: Instant): number | undefined {
   if (event.kind === 'attempt_ending') return event.attempt;
   return (attempts.findLast(({ createdAt }) => createdAt <= at) ?? attempts[0])?.attempt;
 }
 
-/** The time that an event belongs to: its own, from the beginning of the segment to before its end. */
+/** The events in the segment. An event at its end belongs to the next segment. */
 export function eventsOf(events: readonly Event[], { from, until, isOpen }: Segment): readonly Event[] {
   return events.filter(({ at }) => at >= from && (isOpen || at < until || (from === until && at === from)));
 }
@@ -188,7 +188,7 @@ export interface AttemptSpans {
   readonly ran: Duration | null;
 }
 
-/** Null for a part that has not begun. A backoff contains no setup, even if the attempt inherits one. */
+/** Null for a part that has not begun. A backoff is no setup, even if the allocation is ready. */
 export function attemptSpans(attempt: AttemptView, allocations: readonly AllocationView[], now: Instant): AttemptSpans {
   const ready = allocations[attempt.allocation - 1]?.readyAt ?? null;
   const end = attempt.endedAt ?? now;

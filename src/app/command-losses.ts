@@ -1,4 +1,4 @@
-// Losses: the work and the capacity that a command gives up, for the question before it. The same facts as in `show`.
+// Losses: the work and the capacity that a command gives up, for the question before the command. The same facts as in `show`.
 
 import type { JobView } from './client.ts';
 import type { PerformedCommand } from './command-steps.ts';
@@ -33,11 +33,11 @@ export function commandLosses(view: Subject, command: PerformedCommand, now: Ins
         'The job leaves the list. Its history and logs are kept until its files are removed.',
       ];
     case 'clean':
-      return ['Its logs and files are removed, and cannot come back.'];
+      return ['Its logs and files are removed and cannot be restored.'];
     case 'disable-recovery':
       return ['This attempt becomes the last one: no rule continues the job after a preemption or a failure.'];
     case 'accept-exit':
-      return ['The exit is judged without the report of the cloud: a preemption may count as a failure.'];
+      return ['jobman does not wait for the report of the cloud: a preemption may count as a failure.'];
     case 'start':
     case 'resume':
     case 'rerun':
@@ -60,7 +60,7 @@ function workLoss({ attempts, checkpoint, spec }: Subject, now: Instant): readon
   ];
 }
 
-/** The allocations that the job still has or asks for, of which the job decides. */
+/** The ephemeral allocations that the job holds or has requested. */
 function ownCapacity({ allocations }: Subject): Subject['allocations'] {
   return allocations.filter(
     ({ ownership, state, requestedAt, releasedAt, goneAt }) =>
@@ -84,6 +84,6 @@ function releasedCapacity(view: Subject): readonly string[] {
   const own = ownCapacity(view);
   if (own.length === 0 || !capacityPhrases[view.backend].hasCloud) return [];
   return own.every(({ readyAt }) => readyAt === null)
-    ? [`The request for its ${formatMachine(view)} is withdrawn. A new one begins at the end of the cloud's queue.`]
+    ? [`The request for its ${formatMachine(view)} is withdrawn. A new request begins at the end of the cloud's queue.`]
     : [`Its ${formatMachine(view)} is released. The same capacity may not come back.`];
 }

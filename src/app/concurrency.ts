@@ -129,7 +129,7 @@ export function untilLeft<T>(read: (signal: AbortSignal) => AsyncGenerator<T, vo
   };
 }
 
-/** Leaves at the signal, and ends as `atEnd` does. `timed` gets each wait for a value. */
+/** Yields the values until the signal aborts. Then calls `atEnd`, which may throw. `timed` gets each wait for a value. */
 export async function* untilAborted<T>(
   values: AsyncIterable<T>,
   signal: AbortSignal | undefined,

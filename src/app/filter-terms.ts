@@ -17,11 +17,11 @@ type TermName = (typeof termNames)[number];
 
 export interface FilterTerms {
   readonly query: Pick<ListQuery, 'phases' | 'user' | 'name' | 'tag' | 'zone' | 'accelerator' | 'createdSince'>;
-  /** The texts of the terms that have a name, in their order. */
+  /** The terms that have a name, in their order. */
   readonly named: readonly { readonly name: TermName; readonly value: string }[];
   /** Each must be in the id, the name, a tag or the message. In lower case. */
   readonly texts: readonly string[];
-  /** One sentence for each term that has no meaning. Such a term is ignored. */
+  /** A message for each term that has no meaning. Such a term is ignored. */
   readonly problems: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export function parseTerms(text: string, now: Instant): FilterTerms {
     if (name === 'phase') {
       const { known, unknown } = readPhases(value);
       if (known.length > 0) query.phases = known;
-      problems.push(...unknown.map((one) => `There is no phase ${one}${suggestion(didYouMean(one, phases))}.`));
+      problems.push(...unknown.map((one) => `There is no phase ${one}.${suggestion(didYouMean(one, phases))}`));
     } else if (name === 'since') {
       try {
         query.createdSince = parsePeriodBorder(value)(now).from;
@@ -61,7 +61,7 @@ function readPhases(value: string): { readonly known: readonly Phase[]; readonly
 }
 
 function suggestion(text: string | undefined): string {
-  return text === undefined ? '' : `; there is ${text}`;
+  return text === undefined ? '' : ` Did you mean ${text}?`;
 }
 
 /** True for a row that passes every filter. */
@@ -72,7 +72,7 @@ export function matchesTerms(row: JobRow, { query, texts }: FilterTerms): boolea
   return texts.every((text) => searched.includes(text));
 }
 
-/** The text with other phases, which are the last term. Its other terms stay as they are. */
+/** The text with these phases as its last term. They replace its own phases; its other terms do not change. */
 export function withPhases(text: string, wanted: readonly Phase[]): string {
   const others = splitTerms(text).filter((term) => readTerm(term).name !== 'phase');
   return [...others, ...(wanted.length === 0 ? [] : [`phase:${wanted.join(',')}`])].join(' ');
@@ -86,7 +86,7 @@ export function flagsOf({ query: { phases: wanted = [] }, named }: FilterTerms):
   ];
 }
 
-/** Ways to complete the last term of the text: whole texts, at most 8. Values are those of the rows. */
+/** Completions of the last term, as whole texts, at most 8. The values are those of the rows. */
 export function proposeTerms(text: string, rows: Iterable<JobRow>): readonly string[] {
   const [last = ''] = text.match(/(?:[^\s"]|"[^"]*"?)*$/) ?? [];
   const before = text.slice(0, text.length - last.length);
@@ -126,7 +126,7 @@ function valuesOf(row: JobRow, name: Exclude<TermName, 'phase' | 'since'>): read
   }
 }
 
-/** With their quotes. */
+/** The terms of the text, with their quotes. */
 function splitTerms(text: string): readonly string[] {
   return text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? [];
 }

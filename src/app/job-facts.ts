@@ -22,7 +22,7 @@ import { capacityPhrases, formatHourlyCost, formatStartFolder } from './phrases.
 export type Fact = readonly [label: string, text: string];
 
 export interface FactReading extends ReadingTime {
-  /** The name of the reader's machine, whose paths have no name of a machine; null if it is not known. */
+  /** The name of the reader's machine: its paths are shown without that name. Null if it is not known. */
   readonly machine: string | null;
 }
 

@@ -21,7 +21,7 @@ export function matchesRow(row: JobRow, { phases, zone, accelerator }: ListQuery
   );
 }
 
-/** All filters of the query that a row alone decides. The owner is compared by name, without the logins of a user. */
+/** True if the row passes each filter that needs only the row. The owner is compared by name, without the logins of a user. */
 export function matchesQuery(row: JobRow, query: ListQuery): boolean {
   const { user, tag, name, createdSince } = query;
   return (
@@ -33,7 +33,7 @@ export function matchesQuery(row: JobRow, query: ListQuery): boolean {
   );
 }
 
-/** The newest pattern: a list has one, and thousands of rows. */
+/** The newest pattern, because a list matches thousands of rows with the same one. */
 let compiled = { pattern: '', test: /^$/ };
 
 function matchesPattern(name: string, pattern: string): boolean {

@@ -64,19 +64,19 @@ export function timeOfLine(text: string): number | null {
 
 // ------------------------------------------------------------------------------------------ equality
 
-/** Equal without the leading time, except for numbers with a decimal point (a loss). Another step is another line. */
+/** Lines with the same key differ only in the leading time and in numbers with a decimal point, such as a loss. */
 export function foldKey(text: string): string {
   return withoutTime(text).replace(numbers.decimal, '#');
 }
 
-/** Equal but for all numbers. */
+/** Lines with the same key differ only in the leading time and in numbers. */
 export function digitsKey(text: string): string {
   return withoutTime(text).replace(numbers.any, '#');
 }
 
 /**
- * The texts with equal keys as one line, which has the first one's time and the range of each number that differs. `kind`:
- * the numbers that may differ.
+ * Texts with the same key as one line, with the time of the first one and the range of each number that differs. `kind`: the
+ * numbers that may differ.
  */
 export function foldLines(texts: readonly string[], kind: keyof typeof numbers = 'decimal'): string {
   const [first = '', ...others] = texts;

@@ -192,7 +192,7 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
       if (login === null)
         throw loginRefused(
           'This login is not known: it was finished already, took longer than 10 minutes, or began in another browser.',
-          ['Begin again: jobman login URL, or the page of the dashboard'],
+          ['Begin again: run jobman login URL, or open the dashboard again.'],
         );
       const { target, redirectUri } = login;
       const find = async () => userOf(parts, await (await provider()).redeem(callback, login, redirectUri), 'browser');

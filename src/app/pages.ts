@@ -94,7 +94,7 @@ export function firstRows<Row>(
   return last === undefined ? rows.slice(0, limit) : withNext(rows.slice(0, limit), keyOf(last));
 }
 
-/** The page of a list that is in memory. Without a page its order stays. Throws JobmanError (2). */
+/** A page of a list that is in memory. Without a limit and a cursor, all rows in their order. Throws JobmanError (2). */
 export function pageOf<Row>(list: List, rows: readonly Row[], page: Page, keyOf: (row: Row) => Key): Rows<Row> {
   const { after, limit } = spanOf(list, page);
   if (after === undefined && limit === undefined) return rows;

@@ -1,4 +1,4 @@
-// Patience: how long a command waits for a server, or for a database on one, that does not answer now.
+// Patience: how long a command waits for a server, or for a database server, that does not answer.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { minute, second, type Duration } from '../core/model/time.ts';
@@ -7,10 +7,10 @@ import type { JobmanError } from './errors.ts';
 /** Calls back at each signal that asks the process to end, until the returned function is called. */
 export type OnSignal = (call: () => void) => () => void;
 
-/** Waits from the first failure on, in total: for a server that restarts, and for one whose database does not answer. */
+/** The longest wait from the first failure on: for a server that restarts, and for one whose database does not answer. */
 const maxRestart: Duration = 16 * second;
 const maxOutage: Duration = 30 * second;
-/** The same for a read of a command that has worked before: it follows jobs. */
+/** The same for a read after an earlier success: such a command follows jobs. */
 const maxOutageOfFollower: Duration = 5 * minute;
 const restart = { initialDelay: 300, maxDelay: 2 * second, notedAfter: second } as const;
 

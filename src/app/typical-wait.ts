@@ -65,13 +65,13 @@ export async function isLongerThanTypical(store: Pick<Store, 'similarJobs'>, job
   return typical !== null && waitedFor(job, now) > typical.percentile90;
 }
 
-/** Jobs that have waited for a shorter time need no attention, so a list of them reads no past waits. */
+/** A shorter wait needs no attention, so that a list rarely reads past waits. */
 const minLongWait: Duration = 10 * minute;
 const longWaitAge: Duration = minute;
 
 type Percentiles = Map<string, { readonly at: Instant; readonly value: Promise<Duration | null> }>;
 
-/** Past waits change slowly; a list is read again and again. */
+/** Kept, because past waits change slowly and lists are read often. */
 const knownPercentiles = new WeakMap<object, Percentiles>();
 
 /** The rows, with `long_wait` for those of `waiting` that have waited for longer than 9 of 10 similar jobs. */

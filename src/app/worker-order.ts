@@ -11,7 +11,7 @@ function byDifference(workers: readonly WorkerView[]): readonly WorkerView[] {
   return workers.toSorted((one, other) => rarity(one) - rarity(other) || age(other) - age(one));
 }
 
-/** `count` of them, in the order of the workers. */
+/** The `count` workers that differ most, in the order of the workers. */
 export function unusualWorkers(workers: readonly WorkerView[], count: number): readonly WorkerView[] {
   const chosen = new Set(byDifference(workers).slice(0, count));
   return workers.filter((worker) => chosen.has(worker));

@@ -1,5 +1,5 @@
-// Choices of the person at this browser, such as the colours. They are kept in the browser; without storage they last as
-// long as the page.
+// Choices of the person at this browser, such as the colours. The browser stores them; without storage they last
+// until the page is closed.
 
 const prefix = 'jobman-';
 const kept = new Map<string, string>();

@@ -1,4 +1,4 @@
-// The time that ages on the page are counted to: the server's, because events have its times.
+// The current time, for ages on the page. It is the time of the server, because events have times of the server.
 
 import { signal } from '@preact/signals';
 import { second, type Instant } from '../core/model/time.ts';

@@ -5,16 +5,16 @@ import { useEffect } from 'preact/hooks';
 import { readChoice, storeChoice } from './choices.ts';
 
 export interface KeyAction {
-  /** As `KeyboardEvent.key`; two with a space: one after the other, as in `g j`. */
+  /** As `KeyboardEvent.key`. Two with a space between them are pressed one after the other: `g j`. */
   readonly key: string;
   readonly summary: string;
   readonly act: () => void;
 }
 
 export const keysEnabled = signal(readChoice('keys') !== 'off');
-/** The newest ones first: a page comes before the frame around it, and a dialog before its page. */
+/** The newest group first: a page comes before the frame around it, and a dialog before its page. */
 const groups: (readonly KeyAction[])[] = [];
-/** Counts changes of the table, for the list of keys. */
+/** The actions of all groups, in their order. */
 export const keyTable = signal<readonly KeyAction[]>([]);
 
 export function enableKeys(enabled: boolean): void {
@@ -22,7 +22,7 @@ export function enableKeys(enabled: boolean): void {
   storeChoice('keys', enabled ? 'on' : 'off');
 }
 
-/** The actions count while the component is shown. */
+/** The keys act while the component is shown. */
 export function useKeys(actions: readonly KeyAction[], dependencies: readonly unknown[]): void {
   useEffect(() => {
     groups.unshift(actions);

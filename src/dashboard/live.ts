@@ -1,4 +1,4 @@
-// The stream of changes: one for the page, which everything that it shows shares. It continues after its cursor.
+// The stream of changes. All parts of the page share it. After a lost connection, it continues after its cursor.
 
 import { effect, signal } from '@preact/signals';
 import { parseEvents } from '../api/events.ts';
@@ -11,7 +11,7 @@ import { second, type Duration } from '../core/model/time.ts';
 import { client, session } from './session.ts';
 
 /**
- * `live`: changes arrive as they happen. `silent`: not even the sign of life has come, which the server sends every 15
+ * `live`: changes arrive as they happen. `silent`: nothing has arrived, not even the heartbeat that the server sends every 15
  * seconds. `offline`: there is no connection; the page tries again. Times are those of `performance.now()`.
  */
 export type LiveState =
@@ -109,7 +109,7 @@ async function read(over: AbortSignal, onBegin: () => void): Promise<void> {
     onBegin();
     const isFirst = cursor === null;
     sign();
-    // The first change has the first cursor, and what happened before it is only in what the page reads now.
+    // The first change brings the first cursor. The stream has no earlier changes, so the page reads everything now.
     if (isFirst) restart();
     for await (const { kind, data, id } of parseEvents(noting(bytes))) {
       const value = decodeEvent(data);
@@ -129,7 +129,7 @@ function restart(): void {
   for (const one of restarts) one();
 }
 
-/** Any bytes are a sign of life, also a comment. */
+/** Any bytes prove that the connection works, also those of a heartbeat. */
 async function* noting(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   for await (const chunk of bytes) {
     sign();

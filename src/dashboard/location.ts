@@ -40,7 +40,7 @@ export function changeQuery(changes: Readonly<Record<string, string | null>>): v
   address.value = readAddress();
 }
 
-/** Follows links of this page without loading it again, and the buttons of the browser. */
+/** Opens links to pages without loading the document again, and follows the browser's buttons Back and Forward. */
 export function followLinks(): void {
   window.addEventListener('popstate', () => (address.value = readAddress()));
   document.addEventListener('click', (event) => {

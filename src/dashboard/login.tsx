@@ -1,4 +1,4 @@
-// The login. It covers the page and removes nothing from it, so that what a person has typed there is still there afterwards.
+// The login. It covers the page and removes nothing from it, so that text that a person has typed is not lost.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';

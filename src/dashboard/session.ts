@@ -56,7 +56,7 @@ export async function loginIssuer(): Promise<string | null> {
     const { oidc } = (await response.json()) as { readonly oidc: { readonly issuer: string } | null };
     return oidc?.issuer ?? null;
   } catch {
-    // The token remains.
+    // A login with a token is still possible.
     return null;
   }
 }

@@ -79,7 +79,7 @@ function Content({ page }: { readonly page: Page | undefined }) {
     load?.().then(
       (Component) => (loaded.value = { load, Component }),
       // Such as the files of an older version, after an upgrade of the server.
-      (error: unknown) => (failure.value = [...linesOf(error), 'If this stays so, load the page again.']),
+      (error: unknown) => (failure.value = [...linesOf(error), 'If this happens again, reload the page.']),
     );
   };
   useEffect(start, [load]);
@@ -99,7 +99,7 @@ function Connection() {
         live
       </span>
     );
-  // Read, so that the text counts on.
+  // Subscribes to the clock, so that the age stays up to date.
   void now.value;
   const age = formatAge(performance.now() - state.since);
   if (state.kind === 'silent')
@@ -139,7 +139,7 @@ function Keys({ onClose }: { readonly onClose: () => void }) {
           checked={keysEnabled.value}
           onChange={(event) => enableKeys(event.currentTarget.checked)}
         />
-        Single keys act
+        Use single-key shortcuts
       </label>
       <dl class="keys">
         {keyTable.value.map(({ key, summary }) => (

@@ -187,9 +187,9 @@ export function createApp(parts: AppParts): Hono<Env> {
   return app;
 }
 
-/** By the token of a request, else by the session of a browser. */
+/** Authenticates a request by its token, or else by the session of its browser. */
 function createAuthentication(parts: AppParts, limits: ReturnType<typeof createLimits>) {
-  /** Throws JobmanError for a token that does not count. */
+  /** Throws JobmanError for an invalid token. */
   async function actorOf(token: string | undefined, { address }: Sender) {
     const find = (given: string) => parts.authenticate(given);
     const actor = token === undefined ? null : await limits.authenticate(token, address, find);

@@ -124,7 +124,7 @@ async function answerPage(
   return context.body(renderPage(shown), status as ContentfulStatusCode, { ...pageHeaders });
 }
 
-/** The secret of this browser. Two logins in one browser have the same. */
+/** Stores the secret of this browser in its cookie. All logins in one browser have the same secret. */
 function giveSecret(context: LoginContext, own: string): string {
   const browser = browserOf(context, own) ?? randomSecret();
   setCookie(context, cookieName, browser, {
@@ -137,11 +137,11 @@ function giveSecret(context: LoginContext, own: string): string {
   return browser;
 }
 
-/** For the dashboard. Another page that sends its visitors here logs them in as themselves. */
+/** Begins the login to the dashboard. A page that sends its visitors here can only log them in as themselves. */
 async function startPageLogin(context: LoginContext, routes: LoginRoutes): Promise<URL> {
   const own = await ownUrl(context, routes);
   const page = context.req.query('page') ?? '/jobs';
-  // The path of a page here, and no address of another host.
+  // Only the path of a page of this server: the callback must not redirect to another host.
   if (!/^\/(?![/\\])[^\s\\]{0,2000}$/.test(page))
     throw usageError('The parameter `page` must be the path of a page of this server.');
   const logins = await requireLogins(routes);

@@ -11,9 +11,9 @@ import type { Sender } from './sender.ts';
 
 /** The built dashboard. */
 export interface PageFiles {
-  /** Of each page. Links to files begin with `./assets/`. */
+  /** The document of every page. Its links to files begin with `./assets/`. */
   readonly html: string;
-  /** By name. Each name has a hash of its content. */
+  /** By name. Each name contains a hash of the content. */
   readonly assets: ReadonlyMap<string, PageAsset>;
 }
 
@@ -28,13 +28,13 @@ export interface PageRoutes {
   readonly files: () => Promise<PageFiles>;
   /** The path of this server for browsers, such as `/jobman`; empty at the root. */
   readonly prefix: () => Promise<string>;
-  /** The token of a one-time code, which counts once; null for any other text. */
+  /** The token for a one-time code, which works once; null for any other text. */
   readonly redeemCode: (code: string) => string | null;
 }
 
 type PageContext = Context<Env>;
 
-/** First segments of the addresses of pages. `src/dashboard/pages.ts` has what each shows. */
+/** First segments of the addresses of pages. `src/dashboard/pages.ts` has the pages. */
 const pageNames = ['jobs', 'new', 'tpus', 'queue', 'lab', 'reports', 'settings', 'users', 'tokens', 'audit'] as const;
 
 const policy = [
@@ -54,9 +54,9 @@ const cookieName = 'jobman-session';
 const maxBody = 4096;
 
 interface SessionRules {
-  /** Throws JobmanError for a token that does not count. */
+  /** Throws JobmanError for an invalid token. */
   readonly authenticate: (token: string, sender: Sender) => Promise<void>;
-  /** Revokes a token that only a session has. Throws JobmanError. */
+  /** Revokes the token if only a session of the dashboard uses it. Throws JobmanError. */
   readonly endSession: (token: string) => Promise<void>;
 }
 
@@ -108,7 +108,7 @@ export function addPageRoutes(
   app.get('/open', async (context) => {
     const token = redeemCode(context.req.query('code') ?? '');
     if (token !== null) beginSession(context, token);
-    // Without a session, the page asks for one.
+    // Without a session, the page asks for a login.
     return context.redirect(`${await prefix()}/jobs`, 303);
   });
 }
@@ -120,15 +120,15 @@ export function sessionToken(context: PageContext): string | undefined {
   return 'prefix' in options ? getCookie(context, name, options.prefix) : getCookie(context, name);
 }
 
-/** The browser keeps the token for the next requests of its page. */
+/** Stores the token in a cookie of the browser, for the next requests of its pages. */
 export function beginSession(context: PageContext, token: string): void {
   const { name, options } = cookieOf(context);
   setCookie(context, name, token, { ...options, maxAge: (90 * day) / second });
 }
 
 /**
- * Browsers send the cookies of a host to all of its ports, so the name has the port. `__Host-` keeps other hosts of the same
- * domain from setting it; browsers accept it over TLS only.
+ * Browsers send the cookies of a host to all of its ports, so the name contains the port. `__Host-` keeps other hosts of the
+ * same domain from setting the cookie; browsers accept it only over TLS.
  */
 function cookieOf(context: PageContext) {
   const { isSecure } = context.get('sender');
@@ -138,7 +138,7 @@ function cookieOf(context: PageContext) {
     : { name: `${cookieName}-${context.env.incoming.socket.localPort}`, options: common };
 }
 
-/** Other sites can send no such header without a question to this server, which it answers with no. */
+/** The browser sends this header from another site only if the server allows it before (CORS), and it never does. */
 function isFromOwnPage({ req }: PageContext): boolean {
   if (req.header(versionHeader) !== undefined) return true;
   // A download.

@@ -13,7 +13,7 @@ const statuses: Readonly<Record<number, number>> = {
 
 const codeStatuses: Partial<Readonly<Record<ErrorCode, number>>> = { forbidden: 403, changed: 412 };
 
-/** `status`: instead of the one that follows from the exit code. */
+/** `status` replaces the one that follows from the exit code. */
 export function toProblem(error: JobmanError, status?: number): Problem {
   const { message, code, errorCode, lines, problems, reasons, refusedFor, retryAfter } = error;
   const ownStatus = status ?? codeStatuses[errorCode] ?? statuses[code] ?? 500;

@@ -12,7 +12,7 @@ import { submittedMarker } from './paths.ts';
 
 export { loadClusterSettings } from '../app/cluster/settings.ts';
 
-/** Clusters that stay open, by the contents of their kubeconfig, the last used at the end. */
+/** Clusters that stay open, by the contents of their kubeconfig; the most recently used one is the last. */
 export type SharedClusters = Map<string, Cluster>;
 
 const maxShared = 100;
@@ -32,8 +32,8 @@ export async function openSharedCluster(
   const cluster = shared.get(key) ?? (await openCluster(services, { ...options, quiet: true }));
   shared.delete(key);
   shared.set(key, cluster);
-  // The names of namespaces come from requests. A request may still use a cluster that leaves the map. Its connections end
-  // when they are idle.
+  // The number is limited, because the names of namespaces come from requests. A request may still use a cluster that is removed
+  // here. The connections of that cluster end when they are idle.
   for (const oldest of shared.keys()) if (shared.size > maxShared) shared.delete(oldest);
   return { ...cluster, close: () => Promise.resolve() };
 }

@@ -1,4 +1,4 @@
-// The dashboard of one user, without a server of a group: the API on a loopback address, for one session.
+// The dashboard of one user, without a server for a group: the HTTP API and the pages on a loopback address, for one session.
 
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
@@ -14,7 +14,7 @@ import { apiParts, createClients } from './server.ts';
 interface DashboardOptions {
   readonly io: Io;
   readonly home: string;
-  /** 0: a free one. */
+  /** 0: a free port. */
   readonly port: number;
   readonly services: Pick<Services, 'client'>;
   readonly openServices: () => Services;

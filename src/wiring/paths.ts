@@ -17,7 +17,7 @@ export function homeOf(io: Io): string {
   return isAbsolute(named) ? named : resolve(io.cwd, named);
 }
 
-/** The settings file of `$JOBMAN_SETTINGS` as an absolute path, which the flag `--settings` replaces. */
+/** The settings file that `$JOBMAN_SETTINGS` names, as an absolute path. The flag `--settings` replaces it. */
 export function namedSettings(io: Pick<Io, 'env' | 'cwd'>): string | undefined {
   const named = io.env['JOBMAN_SETTINGS'] ?? '';
   return named === '' ? undefined : resolve(io.cwd, named);

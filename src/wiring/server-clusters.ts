@@ -51,7 +51,7 @@ export function openClusters(
           },
           () => {
             if (quiet === true || !io.stderr.isTerminal) return;
-            io.stderr.write(`Waiting for the cluster of ${at.context} (${at.server}), which the server asks.\n`);
+            io.stderr.write(`Waiting for the cluster of ${at.context} (${at.server}), through the server.\n`);
           },
         ),
         close: async () => streams.close(),

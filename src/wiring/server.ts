@@ -125,7 +125,7 @@ export function apiParts({ io, clients, meter, reportBug }: ApiOptions) {
   };
 }
 
-/** Of an address, without a slash at its end. */
+/** The path of an address, without a slash at its end. */
 function pathOf(url: string): string {
   return new URL(url, 'http://localhost').pathname.replace(/\/+$/, '');
 }

@@ -43,7 +43,7 @@ test('terms are the filters of the list, and every other text is searched in id,
 test('a term without a meaning is ignored and named', () => {
   const { query, problems } = parseTerms('phase:faild since:never', now);
   assert.deepEqual(query, {});
-  assert.match(problems[0] ?? '', /no phase faild; there is failed/);
+  assert.match(problems[0] ?? '', /no phase faild\. Did you mean failed\?/);
   assert.match(problems[1] ?? '', /never: expected a time/);
 });
 

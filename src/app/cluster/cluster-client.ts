@@ -79,7 +79,7 @@ export interface JobSubmission {
   readonly secrets?: Readonly<Record<string, string>>;
   /**
    * 1 to 255 characters without spaces, another one for each new job. The same submission with it returns the Job that the
-   * first has created, as long as the cluster has it. Otherwise the name of the Job is taken.
+   * first has created, as long as the cluster has it. Any other submission with the name of that Job is refused.
    */
   readonly idempotencyKey?: string;
 }
@@ -141,7 +141,7 @@ export interface ClusterClient {
 /** The programs and ports of a pod. */
 export type PodAccess = Pick<Cluster, 'exec' | 'attach' | 'tunnel'>;
 
-/** Records the use of a port, or with null of a program, and returns the pod. */
+/** Records the use of a port (null: of a program) and returns the access to the pod. */
 type OpenPod = (port: number | null) => Promise<PodAccess>;
 
 export interface ClusterAccess {
@@ -457,7 +457,7 @@ function withOwnSecret(job: NamedJob): V1Job {
   return secrets === null ? job : withOtherSecret(job, secrets);
 }
 
-/** With these labels of the Job and its pods, and these annotations. Of the other keys of jobman, a client sets some annotations. */
+/** Sets labels on the Job and its pods, and annotations on the Job. Removes the other keys of jobman that no client may set. */
 function withOwnKeys(
   given: V1Job,
   { annotations, resources }: ClusterSettings['job'],

@@ -107,10 +107,10 @@ export class LogLineTooLong extends JobmanError {}
 /** Reported once the resource is gone; `absent` if it did not exist. */
 export type ClusterRemoval = 'gone' | 'absent';
 
-/** A Job that was read. Another Job may have its name later, and never its uid. */
+/** Identifies a Job that was read. Another Job may have the same name later, but never the same uid. */
 export type JobIdentity = Pick<ClusterJob, 'name' | 'uid'>;
 
-/** Of a Job that a cluster has returned. */
+/** The identity of a Job that a cluster has returned. */
 export function identityOf({ metadata }: V1Job): JobIdentity {
   return { name: metadata?.name ?? '', uid: metadata?.uid ?? '' };
 }
@@ -121,7 +121,7 @@ interface JobPatch {
   readonly spec?: { readonly suspend: boolean };
 }
 
-/** The error of a change or deletion that would have met another Job. */
+/** The error of a change or deletion that would have affected another Job of the same name. */
 export function replacedError(name: string): JobmanError {
   const message = `Job ${name} was deleted meanwhile, and another job has its name. That job did not change.`;
   return new JobmanError(message, exitCode.notFound);

@@ -38,7 +38,7 @@ export function isOwnLabel(key: string): boolean {
   return key.startsWith('jobman/') || key === clusterLabels.managedBy;
 }
 
-/** Removes the keys of one Job: those that its cluster adds, and refuses or misreads on another Job, and its request. */
+/** Removes the keys of one Job: its request, and the keys of its cluster, which it refuses or misreads on another Job. */
 export function withoutClusterKeys(entries: Readonly<Record<string, string>> = {}): Record<string, string> {
   const isOfCluster = (key: string): boolean =>
     key === requestAnnotation ||
@@ -46,7 +46,7 @@ export function withoutClusterKeys(entries: Readonly<Record<string, string>> = {
   return Object.fromEntries(Object.entries(entries).filter(([key]) => !isOfCluster(key)));
 }
 
-/** On the Job: the request that has created it. A request that is repeated after a lost answer finds its Job by it. */
+/** On the Job: the request that created it. A request that is repeated after a lost answer finds its Job by this annotation. */
 export const requestAnnotation = 'jobman/request';
 
 /** The Secret of a job, and the named secret of its owner behind each variable; null for the value of a file or shell. */

@@ -102,7 +102,7 @@ export async function createWithSecrets(
   options: { readonly signal?: AbortSignal } = {},
 ): Promise<V1Job> {
   const made = await cluster.create(job, options);
-  // Of the first try, if the request is repeated.
+  // If the request is repeated, these are the secrets of the first one.
   const secrets = jobSecretsOf(made);
   if (secrets === null || data === null) return made;
   try {

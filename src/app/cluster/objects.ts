@@ -72,7 +72,7 @@ export interface ClusterContainer {
 export interface ClusterPod {
   readonly name: string;
   readonly namespace: string;
-  /** The Job that owns the pod, or without an owner that of the label `batch.kubernetes.io/job-name`; null without one. */
+  /** The Job that owns the pod; without an owner, the Job in its label `batch.kubernetes.io/job-name`. Null without one. */
   readonly job: string | null;
   /** That Job's uid: another Job may have had the same name. Null if the cluster does not report it. */
   readonly jobUid?: string | null;
@@ -150,7 +150,7 @@ export interface ArchivedLine extends ArchivedLogName {
   readonly at: Instant;
 }
 
-/** The files of the copies. `list` gets what other servers have of them, the other methods read what is here. */
+/** The files of the copies. `list` first gets the lines that other servers have. The other methods read only the local files. */
 export interface ArchivedLogs {
   /** Including those that the database does not know yet. */
   list(job: ArchivedJob): Promise<readonly ArchivedLog[]>;

@@ -3,7 +3,7 @@ import type { Cli } from '../context.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import type { DashboardFlags } from '../table/flags.ts';
 
-/** Of a server in use, its own pages; else those of this process, until a signal. */
+/** Opens the dashboard of the server in use. Without a server, this process serves the pages until a signal. */
 export async function dashboard(cli: Cli, flags: DashboardFlags): Promise<number> {
   const { services, io } = cli;
   const { machine } = await services.contexts();
@@ -19,7 +19,7 @@ export async function dashboard(cli: Cli, flags: DashboardFlags): Promise<number
   const { signal, release } = abortOnSignal(cli);
   try {
     io.stdout.write(`The dashboard is at ${own.newAddress()}\n`);
-    cli.printStderr('The address opens one browser, once. The dashboard ends with Ctrl-C; the jobs continue.');
+    cli.printStderr('The address works once, for one browser. The dashboard ends with Ctrl-C; the jobs continue.');
     if (wantsBrowser) await machine.openBrowser(own.newAddress());
     await sleep(2 ** 31 - 1, undefined, { signal }).catch(() => undefined);
     return 0;

@@ -129,7 +129,7 @@ async function printChange(cli: Cli, key: string, sentence: string, change: Sett
   return exitCode.ok;
 }
 
-/** Those of the server in use, without one of this machine. */
+/** The settings of the server in use; without a server, those of this machine. */
 async function allRows({ services }: Cli): Promise<readonly SettingRow[]> {
   return (await services.server()) === null ? readSettingRows(services) : (await services.client()).settings();
 }

@@ -439,7 +439,7 @@ export const serverFlags = {
 };
 
 export const dashboardFlags = {
-  port: valueFlag('Port at 127.0.0.1; default: a free one', 'port', parseCount),
+  port: valueFlag('Port on 127.0.0.1; default: a free port', 'port', parseCount),
   noBrowser: boolFlag('Only print the address'),
 };
 export type DashboardFlags = FlagValues<typeof dashboardFlags>;

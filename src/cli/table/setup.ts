@@ -173,8 +173,8 @@ export const setup = grouped('Setup', [
     usage: '[list] | get <key> | set <key> <value> | add <key> <value> | unset <key>',
     about:
       'Settings are in $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set); you may ' +
-      'also edit the file. An invalid value changes nothing. With a server, an admin sees its settings. docs/settings.md ' +
-      'explains each key.',
+      'also edit the file. An invalid value changes nothing. With a server, an admin sees the settings of the server. ' +
+      'docs/settings.md explains each key.',
     examples: [
       ['jobman settings', 'each value and its source: a variable, settings.json or the default'],
       ['jobman settings get tpu.project', 'one value'],
@@ -340,9 +340,9 @@ export const setup = grouped('Setup', [
     summary: 'Show the jobs in a browser',
     usage: '[--port port] [--no-browser]',
     about:
-      'Serves pages for one browser of this machine, without a server of a group, until Ctrl-C. The address that it prints opens ' +
-      'one browser, once, because it is a login. From another machine: ssh -L 7421:127.0.0.1:7421 HOST, and --port 7421. ' +
-      'If the commands use a server, its pages open instead; see docs/dashboard.md.',
+      'Serves the pages to one browser until Ctrl-C, without a server for a group. The printed address is a login: it works ' +
+      'once, for one browser. From another machine: ssh -t -L 7421:127.0.0.1:7421 HOST jobman dashboard --port 7421. ' +
+      'If the commands use a server, the dashboard of that server opens instead; see docs/dashboard.md.',
     examples: [
       ['jobman dashboard', 'open the pages in a browser'],
       ['jobman dashboard --port 7421 --no-browser', 'for a browser that reaches this machine over SSH'],

@@ -60,7 +60,7 @@ export function AuditPage() {
             <Rows rows={[...rows, ...older.value]} />
           ) : isFiltered ? (
             <FilteredOut onClear={() => changeQuery({ user: null, denied: null })}>
-              The audit log has no such request.
+              No request in the audit log matches the filters.
             </FilteredOut>
           ) : (
             <Empty>No request has been recorded yet. Each change and each refused request has a row here.</Empty>

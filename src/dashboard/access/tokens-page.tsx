@@ -63,7 +63,7 @@ export function TokensPage() {
       {revoked.value !== null && (
         <Confirm
           title={`Revoke the token ${revoked.value.name} of ${revoked.value.user}?`}
-          lines={['Programs and machines that use it lose their access with their next request.']}
+          lines={['The server refuses the next request of every program and machine that uses it.']}
           action={`Revoke ${revoked.value.name}`}
           onConfirm={() => {
             if (revoked.value !== null) void revoke(revoked.value);
@@ -151,7 +151,7 @@ function NewToken({ onCreated }: { readonly onCreated: () => void }) {
           </select>
         </label>
         <label>
-          Days
+          Valid for days
           <input
             type="number"
             min="1"

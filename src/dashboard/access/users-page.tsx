@@ -100,7 +100,7 @@ export function UsersPage() {
       {disabled.value !== null && (
         <Confirm
           title={`Disable ${disabled.value.name}?`}
-          lines={[`From the next request on, no token of ${disabled.value.name} counts. The jobs continue.`]}
+          lines={[`The server refuses all tokens of ${disabled.value.name}. The jobs continue.`]}
           action={`Disable ${disabled.value.name}`}
           onConfirm={() => {
             if (disabled.value !== null) void change(disabled.value.name, { kind: 'disable' });
@@ -195,11 +195,11 @@ function Limits({ user: { name, limits }, onSave, onClose }: LimitsProps) {
   return (
     <Dialog title={`Limits of ${name}`} onClose={onClose}>
       <form onSubmit={save}>
-        <p class="quiet">An empty field is no limit. In a list, “none” allows nothing.</p>
+        <p class="quiet">An empty field sets no limit. In a list, “none” allows nothing.</p>
         <Amount value={chips}>Chips at once</Amount>
         <Amount value={jobs}>Unfinished jobs</Amount>
         <Amount value={usd}>US dollars per day</Amount>
-        <Names value={projects}>Projects of Google Cloud</Names>
+        <Names value={projects}>Google Cloud projects</Names>
         <Names value={clusters}>Clusters, as context or context/namespace</Names>
         <Names value={hosts}>Hosts</Names>
         <footer>

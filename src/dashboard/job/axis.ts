@@ -13,7 +13,7 @@ export interface AxisPiece {
 }
 
 const longWait: Duration = 30 * minute;
-/** Of the width, for each folded stretch. */
+/** The part of the width that each folded stretch has. */
 const foldedShare = 0.03;
 const maxFoldedShare = 0.5;
 

@@ -1,5 +1,5 @@
-// The commands of a job. The server decides which ones apply; a button that does not says why. What a command ends or gives up,
-// and every reason that the server wants confirmed, is a question first.
+// The commands of a job. The server decides which ones apply; the button of any other command says why. The page asks before a
+// command that ends or gives up something, and for every reason that the server wants confirmed.
 
 import { useSignal } from '@preact/signals';
 import type { CommandOptions, CommandResult, JobView } from '../../app/client.ts';
@@ -14,7 +14,7 @@ import { client, linesOf } from '../session.ts';
 interface Button {
   readonly command: PerformedCommand;
   readonly title: string;
-  /** Before the id, where it differs from the title: `Remove the files of`. */
+  /** The text before the id, if it is not the title: `Remove the files of`. */
   readonly phrase?: string;
 }
 
@@ -127,7 +127,7 @@ export function Commands({ view, actions }: { readonly view: JobView; readonly a
   );
 }
 
-/** The reasons that no confirmation helps against. */
+/** The reasons that a user cannot confirm. */
 function refusals({ message, confirmation }: CommandResult): readonly string[] {
   const reasons = (confirmation?.reasons ?? []).filter(({ token }) => token === null);
   const lines = reasons.flatMap((one) => [`${capitalize(one.message)}.`, one.remedy]);

@@ -32,7 +32,7 @@ function Split({ view }: { readonly view: JobView }) {
   let start = 0;
   return (
     <>
-      <svg class="split" role="img" aria-label="Time by use; the table has the same" width="100%" height={18}>
+      <svg class="split" role="img" aria-label="Time by use; the table shows the same" width="100%" height={18}>
         {parts.map(({ use, durationMs, time }) => {
           const from = start;
           start += durationMs;
@@ -86,7 +86,7 @@ function Split({ view }: { readonly view: JobView }) {
         </tbody>
       </table>
       <p class="quiet">{note}</p>
-      {view.pricePerHourUsd !== null && <p>Now {formatHourlyCost(view, view.pricePerHourUsd)}.</p>}
+      {view.pricePerHourUsd !== null && <p>The current price is {formatHourlyCost(view, view.pricePerHourUsd)}.</p>}
     </>
   );
 }
@@ -102,7 +102,7 @@ function Budgets({ view }: { readonly view: JobView }) {
             <progress
               max={budget.budgetUsd}
               value={Math.min(budget.spentUsd, budget.budgetUsd)}
-              aria-label={`Used of ${nameOf(budget)}`}
+              aria-label={`Used part of ${nameOf(budget)}`}
             />{' '}
             {escapeLine(nameOf(budget))}: {escapeLine(formatBudgetView(view, budget, now.value))}
           </li>
@@ -125,7 +125,7 @@ function Checkpoint({
     [
       'newest',
       checkpoint === null ? (
-        'none that this machine can see'
+        'none that jobman can see'
       ) : (
         <>
           {escapeLine(checkpoint.name)}, saved <Age at={checkpoint.savedAt} /> ago, in{' '}

@@ -16,7 +16,7 @@ export interface EventLog {
   readonly failure: readonly string[] | null;
 }
 
-/** `id`: of the job, not its name. Calls back with each state until the returned function is called. */
+/** `id` must not be a name. Calls back with each state until the returned function is called. */
 export function followEvents(id: string, onLog: (log: EventLog) => void): () => void {
   let isOver = false;
   let isReading = false;

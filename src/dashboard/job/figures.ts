@@ -7,7 +7,7 @@ import { client } from '../session.ts';
 
 export type FiguresByWorker = ReadonlyMap<FiguresTarget['worker'], FiguresAnswer>;
 
-/** Each answer takes a connection of the controller's machine. */
+/** Each measurement uses a connection of the controller's machine. */
 const maxConcurrent = 8;
 const interval: Duration = 5 * second;
 

@@ -1,7 +1,14 @@
 // The history of a job: one sentence for each event, in pages.
 
 import { useMemo } from 'preact/hooks';
-import { escapeLine, formatDate, formatDuration, formatTimeOfDay, formatTimestamp } from '../../app/format.ts';
+import {
+  escapeLine,
+  formatDate,
+  formatDuration,
+  formatList,
+  formatTimeOfDay,
+  formatTimestamp,
+} from '../../app/format.ts';
 import { describeEvent, withoutRepeatedLosses } from '../../app/history.ts';
 import { second } from '../../core/model/time.ts';
 import { now } from '../clock.ts';
@@ -27,6 +34,10 @@ export function HistorySection({ view, log: { events, failure } }: SectionProps)
     [events, view.spec],
   );
   const span = attemptTime(view, attempt);
+  const wanted = [
+    ...(attempt === null ? [] : [`belongs to attempt ${attempt}`]),
+    ...(text === '' ? [] : [`contains “${text}”`]),
+  ];
   const rows = all.filter(
     ({ event, message }) => isIn(event, attempt, span) && message.toLowerCase().includes(text.toLowerCase()),
   );
@@ -52,9 +63,7 @@ export function HistorySection({ view, log: { events, failure } }: SectionProps)
             changeQuery({ text: null });
           }}
         >
-          None of {all.length} events
-          {attempt === null ? '' : ` of attempt ${attempt}`}
-          {text === '' ? '' : ` contains “${text}”`}.
+          None of {all.length} events {formatList(wanted)}.
         </FilteredOut>
       )}
       <Pager label="events" rows={rows} pageSize={pageSize}>

@@ -7,7 +7,7 @@ import { onChange, serverNow } from '../live.ts';
 import { client, linesOf } from '../session.ts';
 
 export interface JobState {
-  /** The newest that could be read; null before the first. */
+  /** The newest state; null before the first read. */
   readonly view: JobView | null;
   readonly actions: JobActions | null;
   /** Time of that read, by the server's clock. */

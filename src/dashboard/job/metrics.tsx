@@ -22,7 +22,7 @@ import { shownAttempt } from './sections.ts';
 import { tracksOf } from './tracks.ts';
 
 const maxPlots = 6;
-/** All logs of the job are read for it. */
+/** Between two reads, because each reads all logs of the job. */
 const refreshTime = 30 * second;
 
 export function MetricsSection({ view }: SectionProps) {
@@ -45,8 +45,8 @@ export function MetricsSection({ view }: SectionProps) {
       {value.names.length === 0 ? (
         <Empty command={`jobman plot ${view.id}`}>
           {attempt === null
-            ? 'The program has printed and reported no metric yet.'
-            : `Attempt ${attempt} has printed and reported no metric.`}
+            ? 'The program has not printed or reported a metric yet.'
+            : `Attempt ${attempt} has not printed or reported a metric.`}
         </Empty>
       ) : (
         <Charts metrics={value} />
@@ -73,7 +73,7 @@ function toggle(chosen: readonly string[], name: string): void {
   choose(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name].slice(-maxPlots));
 }
 
-/** None: the main ones. */
+/** Without names, the main metrics are shown. */
 function choose(names: readonly string[]): void {
   changeQuery({ metrics: names.map(encodeURIComponent).join(',') || null });
 }
@@ -162,7 +162,7 @@ function Charts({ metrics }: { readonly metrics: MetricsView }) {
       <p class="quiet">
         The x axis is{' '}
         {{ step: 'the step', time: 'the time since the first point', index: 'the order of the points' }[scale]}. A
-        dashed line is the begin of an attempt. Drag over a plot to zoom, double-click to see all.
+        dashed line shows the beginning of an attempt. Drag over a plot to zoom in; double-click to see everything.
       </p>
       <div class="plots">
         {shown.map((series) => (
@@ -234,7 +234,7 @@ function Plot({ series, scale, begin }: PlotProps) {
       <figcaption>
         <b>{escapeLine(series.name)}</b> <span class="quiet">{summary}</span>
         {tracks.leftOut > 0 && (
-          <span class="quiet"> The first {pluralize(tracks.leftOut, 'attempt')} are left out; choose one attempt.</span>
+          <span class="quiet"> The oldest {pluralize(tracks.leftOut, 'attempt is', 'attempts are')} left out.</span>
         )}
       </figcaption>
       {failure.value !== null && <Failure lines={failure.value} retry={null} />}

@@ -1,4 +1,4 @@
-// The overview of a job: its facts, its timeline, and its attempts; before the first one the plan.
+// The overview of a job: its timeline, its attempts and its facts; before the first start also the plan.
 
 import type { AttemptView, JobView } from '../../app/client.ts';
 import { attemptSpans, formatAttemptEnd, type AttemptSpans } from '../../app/attempt-timeline.ts';
@@ -47,7 +47,7 @@ export function OverviewSection({ view, log }: SectionProps) {
 const noEvents = [] as const;
 const noUsage = [] as const;
 
-/** `label` is empty in a further line of the fact before it. */
+/** A row with an empty label continues the fact above it. */
 function Facts({ view }: { readonly view: JobView }) {
   const rows = jobFacts(view, { now: now.value, machine: null });
   return (

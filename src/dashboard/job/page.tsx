@@ -1,4 +1,4 @@
-// One job: its state with the reason, its commands, and a section about one side of it.
+// One job: its state with the reason, its commands, and the chosen section.
 
 import './job.css';
 import { useSignal } from '@preact/signals';
@@ -68,7 +68,7 @@ export function JobPage() {
       <Head view={view} />
       {failure !== null && (
         <Failure
-          lines={[...failure, `The page shows the job from ${formatAge(now.value - readAt)} ago.`]}
+          lines={[...failure, `The page shows the job as it was ${formatAge(now.value - readAt)} ago.`]}
           retry={null}
         />
       )}
@@ -164,7 +164,7 @@ function Tabs({ view }: { readonly view: JobView }) {
         summary: `Show ${title.toLowerCase()}`,
         act: () => showSection(name),
       })),
-      { key: '[', summary: 'Attempt before', act: () => step(-1) },
+      { key: '[', summary: 'Previous attempt', act: () => step(-1) },
       { key: ']', summary: 'Next attempt', act: () => step(1) },
       { key: 'l', summary: 'Open the logs', act: () => goTo(logs) },
     ],
@@ -188,7 +188,7 @@ function Tabs({ view }: { readonly view: JobView }) {
       <a href={logs}>Logs</a>
       {last > 0 && (
         <span class="attempt-choice">
-          <button class="plain" aria-label="Attempt before" disabled={attempt === 1} onClick={() => step(-1)}>
+          <button class="plain" aria-label="Previous attempt" disabled={attempt === 1} onClick={() => step(-1)}>
             ‹
           </button>
           {attempt === null ? `all ${last} ${last === 1 ? 'attempt' : 'attempts'}` : `attempt ${attempt} of ${last}`}

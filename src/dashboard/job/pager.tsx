@@ -1,11 +1,11 @@
-// A long list in pages. The number of the page is in the address; without one, the last page is shown.
+// A long list in pages. The address contains the number of the page; without a number, the last page is shown.
 
 import type { ComponentChildren } from 'preact';
 import { useKeys } from '../keys.ts';
 import { address, changeQuery } from '../location.ts';
 
 interface PagerProps<Row> {
-  /** A name of the rows, for screen readers: `events`. */
+  /** The name of the rows: `events`. */
   readonly label: string;
   readonly rows: readonly Row[];
   readonly pageSize: number;

@@ -1,4 +1,4 @@
-// The plan of a job: what it asks for, its steps, its command, the rules after an end, and its limits.
+// The plan of a job: its requests, its steps, its command, the rules after an end, and its limits.
 
 import type { JobView } from '../../app/client.ts';
 import { escapeLine } from '../../app/format.ts';
@@ -13,7 +13,7 @@ export function Plan({ view }: { readonly view: JobView }) {
     return failure === null ? <p class="quiet">Reading the plan…</p> : <Failure lines={failure} retry={again} />;
   const { requests, steps, command, rules, limits, pricePerHourUsd } = value;
   const parts: readonly (readonly [string, readonly string[]])[] = [
-    ['asks for', requests],
+    ['requests', requests],
     ['setup', steps],
     ['runs', [command]],
     ['after an end', rules],

@@ -18,7 +18,7 @@ export interface ShownPlot {
 }
 
 const height = 240;
-/** More labels cover each other. */
+/** More labels would overlap. */
 const maxLabels = 30;
 
 export function showPlot(element: HTMLElement, { tracks, scale }: PlotOptions): ShownPlot {

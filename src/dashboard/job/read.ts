@@ -1,18 +1,18 @@
-// A value of the server that is read again when its key changes. A failed read keeps the value before it.
+// A value of the server that is read again when its key changes. A failed read keeps the previous value.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { linesOf } from '../session.ts';
 
 export interface ReadState<Value> {
-  /** The newest that could be read; undefined before the first. */
+  /** The newest value; undefined before the first read. */
   readonly value: Value | undefined;
   readonly failure: readonly string[] | null;
   readonly isReading: boolean;
   readonly again: () => void;
 }
 
-/** `subject`: with another one, an old value would be wrong, and is dropped. `key`: with another one, the value is old. */
+/** A new `subject` drops the value, which is about the old one. A new `key` keeps the value until the next read succeeds. */
 export function useRead<Value>(subject: string, key: unknown, read: () => Promise<Value>): ReadState<Value> {
   const state = useSignal<{
     readonly subject: string;

@@ -1,5 +1,5 @@
 // The timeline of a job: one lane for each attempt, with its segments, its markers and the time in which its allocation was ready.
-// Only the lanes in view are drawn. The same as a table is one click away, and each segment opens its events.
+// Only the lanes in view are drawn. A button shows the timeline as a table. Each segment opens its events.
 
 import { useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
@@ -42,8 +42,8 @@ const margin = 3;
 const maxPanelEvents = 100;
 
 const markerPhrases: Readonly<Record<TimelineMarker['kind'], string>> = {
-  command: 'command of a person',
-  checkpoint: 'checkpoint that a later attempt continued from',
+  command: 'command of a user',
+  checkpoint: 'checkpoint from which a later attempt continued',
   loss: 'capacity lost, such as by a preemption',
   failure: 'failure',
   silence: 'no answer',
@@ -61,7 +61,7 @@ export function Timeline({ view, events, usage }: TimelineProps) {
   const isFolding = useSignal(true);
   const isTable = useSignal(false);
   const isOpen = openAttemptView(view.attempts) !== undefined;
-  // A long timeline moves by less than a pixel in a second.
+  // Updates less often if a second is less than a pixel.
   const step = Math.min(minute, Math.max(second, (now.value - view.createdAt) / 1000));
   const until = isOpen ? Math.floor(now.value / step) * step : 0;
   const lanes = useMemo(
@@ -73,7 +73,7 @@ export function Timeline({ view, events, usage }: TimelineProps) {
     <section aria-label="Timeline" class="timeline">
       <div class="bar">
         <h2>Timeline</h2>
-        <span class="quiet">{formatDuration(range[1] - range[0])} in all, times in UTC</span>
+        <span class="quiet">{formatDuration(range[1] - range[0])} in total, times in UTC</span>
         <div class="toggles">
           <button aria-pressed={isFolding.value} onClick={() => (isFolding.value = !isFolding.value)}>
             Fold long waits
@@ -138,7 +138,7 @@ function Picture({ view, lanes, isFolding, isOpen }: PictureProps) {
   const first = Math.max(0, Math.floor(top / laneHeight) - margin);
   const last = Math.min(lanes.length, Math.ceil((top + height) / laneHeight) + margin);
   const shown = lanes.slice(first, last);
-  // With many attempts, the axis is that of the lanes in view.
+  // The axis fits the lanes in view, because a job may have many attempts.
   const range = rangeOf(shown);
   const pieces = axisPieces(shown, range, isFolding);
   const x = (at: number): number => Math.round((labelWidth + positionOf(pieces, at) * room) * 10) / 10;
@@ -225,7 +225,7 @@ function Lane({ lane, lanes, y, x, view }: LaneProps) {
   const { attempt, segments, markers, held, allocation } = lane;
   const isChosen = shownAttempt() === attempt;
   const part = isChosen ? partIndex(segments, address.value.query.get('part')) : -1;
-  // One segment is in the order of the Tab key; arrows move from it.
+  // The Tab key reaches one segment, and the arrow keys move from it.
   const isEntry = shownAttempt() === null ? lane === lanes.at(-1) : isChosen;
   return (
     <g>
@@ -287,7 +287,7 @@ function apart(markers: readonly TimelineMarker[], x: (at: number) => number): r
   });
 }
 
-/** `setup`, and `running-2` for the second of a kind: a segment that is known later does not change the names of others. */
+/** `setup`, or `running-2` for the second of its kind. So a segment that becomes known later does not rename the others. */
 function partName(segments: readonly Segment[], index: number): string {
   const kind = segments[index]?.kind ?? '';
   const count = segments.slice(0, index + 1).filter((one) => one.kind === kind).length;
@@ -381,7 +381,7 @@ const segmentColumns: readonly Column<SegmentRow>[] = [
   { name: 'attempt', title: 'Attempt', width: '6rem', align: 'right', cell: ({ lane }) => lane.attempt },
   {
     name: 'what',
-    title: 'What',
+    title: 'Segment',
     cell: ({ lane, index, segment }) => (
       <button class="plain" onClick={() => choosePart(lane, index)}>
         {segmentPhrases[segment.kind]}

@@ -10,11 +10,11 @@ export interface Tracks {
   readonly columns: readonly (readonly (number | null | undefined)[])[];
   /** The first x of each attempt, in the order of the attempts. */
   readonly begins: readonly { readonly attempt: number; readonly x: number }[];
-  /** The attempts that are left out, the oldest ones. */
+  /** The number of attempts that are left out, which are the oldest. */
   readonly leftOut: number;
 }
 
-/** More columns are slow to draw, and look alike. */
+/** More columns are slow to draw and cannot be distinguished. */
 const maxTracks = 24;
 
 export function tracksOf(lines: readonly ChartLine[]): Tracks {
@@ -38,7 +38,7 @@ export function tracksOf(lines: readonly ChartLine[]): Tracks {
     const column: (number | null | undefined)[] = Array.from({ length: xs.length });
     for (const { points } of track.lines) {
       for (const [x, y] of points) column[indexes.get(x) ?? 0] = y;
-      // The line ends here, whatever the next one of this track is.
+      // Separates the line from the next line of this track.
       const after = (indexes.get(points.at(-1)?.[0] ?? 0) ?? 0) + 1;
       if (after < xs.length && column[after] === undefined) column[after] = null;
     }

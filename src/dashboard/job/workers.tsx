@@ -1,5 +1,5 @@
-// The workers of the newest attempt side by side: state, age of the log, figures of the machine, last line. One that differs from
-// the others is first, and marked.
+// The workers of the newest attempt side by side: state, age of the log, figures of the machine, last line. Workers that
+// differ from the others are first, with a sign.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
@@ -137,14 +137,14 @@ export function WorkersSection({ view, readAt }: SectionProps) {
         </h2>
         <span>
           {different.length === 0
-            ? 'All are alike.'
+            ? 'All workers are alike.'
             : `${pluralize(different.length, 'worker differs', 'workers differ')} from the others: ${different
                 .slice(0, 8)
                 .map(({ worker }) => worker)
                 .join(', ')}.`}
         </span>
         {measured.length > 0 && (
-          <span class="quiet">figures of {formatAge(now.value - Math.min(...measured))} ago and newer</span>
+          <span class="quiet">figures at most {formatAge(now.value - Math.min(...measured))} old</span>
         )}
       </div>
       {view.slowWorker !== null && <p class="warning">{escapeLine(view.slowWorker)}</p>}

@@ -1,4 +1,4 @@
-// Commands for the selected jobs: a question that names each job and what it loses, and an answer for each.
+// Commands for the selected jobs: a question that names each job and its losses, then the result for each job.
 
 import { signal, useSignal } from '@preact/signals';
 import { commandLosses } from '../../app/command-losses.ts';
@@ -18,7 +18,7 @@ interface Subject {
   readonly row: JobRow;
   /** The reason against the command; null if it applies. */
   readonly refusal: string | null;
-  /** The owner in whose name it is given; null for an own job. */
+  /** The owner in whose name the user gives the command; null for an own job. */
   readonly onBehalfOf: string | null;
   readonly lines: readonly string[];
 }
@@ -35,7 +35,7 @@ interface Answers {
   readonly given: readonly Answer[];
 }
 
-/** Stays when the selection is cleared. */
+/** Kept when the selection is cleared. */
 const answers = signal<Answers | null>(null);
 const maxConcurrent = 4;
 
@@ -120,7 +120,7 @@ interface QuestionProps {
   readonly onClose: () => void;
 }
 
-/** Begins at the button that changes nothing. */
+/** The focus begins on the button that changes nothing. */
 function Question({ command, subjects, onConfirm, onClose }: QuestionProps) {
   const possible = subjects?.filter(({ refusal }) => refusal === null) ?? [];
   const title =

@@ -14,7 +14,7 @@ interface FilterBoxProps {
   readonly onChange: (text: string) => void;
 }
 
-/** A browser refuses many changes of the address in a short time. */
+/** In milliseconds. A browser refuses many changes of the address in a short time. */
 const pause = 120;
 
 export function FilterBox({ text, problems, rows, onChange }: FilterBoxProps) {
@@ -65,7 +65,7 @@ export function FilterBox({ text, problems, rows, onChange }: FilterBoxProps) {
       </datalist>
       <p id={help} class={problems.length === 0 ? 'hidden' : 'warn'} role="status">
         {problems.length === 0
-          ? 'Terms: phase, user, name, tag, zone, accelerator and since, each with a colon and a value. Other texts are searched in ids, names, tags and details.'
+          ? 'Terms: phase, user, name, tag, zone, accelerator and since, each with a colon and a value. Any other text is found in ids, names, tags and details.'
           : problems.join(' ')}
       </p>
     </div>

@@ -5,7 +5,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import './jobs.css';
 import type { JobRow } from '../../app/client.ts';
 import { flagsOf, parseTerms, withPhases, type FilterTerms } from '../../app/filter-terms.ts';
-import { pluralize } from '../../app/format.ts';
+import { formatList, pluralize } from '../../app/format.ts';
 import { phases, type Phase } from '../../core/decide/phase.ts';
 import { day } from '../../core/model/time.ts';
 import { ownNames } from '../../core/model/user.ts';
@@ -87,7 +87,7 @@ export function JobsPage() {
         />
       ) : state.rows.size === 0 ? (
         <Empty command="jobman create configs/quick-start.yaml">
-          No jobs yet. This command runs one here in a minute.
+          No jobs yet. This command runs an example, which takes about a minute.
         </Empty>
       ) : (
         <Nothing found={found} choice={choice} text={text} total={state.rows.size} />
@@ -113,7 +113,7 @@ interface View {
   readonly command: string;
 }
 
-/** The choice of the address and the session. */
+/** The choice that the address and the session make. */
 function readView(): View {
   const { query } = address.value;
   const actor = actorOf(session.value);
@@ -146,7 +146,7 @@ function rememberVisit(): () => void {
   };
 }
 
-/** Their texts have ages. */
+/** The jobs to read again, because their texts contain ages. */
 function visibleIds(rows: readonly JobRow[]): readonly string[] {
   return rows.slice(0, 50).map(({ id }) => id);
 }
@@ -190,7 +190,7 @@ function Counts({ found: { counts, attention }, choice: { onlyAttention, terms }
       <button
         class={attention > 0 ? 'attention' : ''}
         aria-pressed={onlyAttention}
-        title="Failed since your last visit, a silent worker, no answer of the cloud, a budget nearly used, or a long wait"
+        title="Jobs that failed since your last visit, or with a silent worker, no answer from the cloud, a nearly used budget or a long wait"
         onClick={() => changeQuery({ attention: onlyAttention ? null : '1' })}
       >
         needs attention {attention}
@@ -208,20 +208,20 @@ function Counts({ found: { counts, attention }, choice: { onlyAttention, terms }
   );
 }
 
-/** The filters hide everything: their names, a button for each that hides jobs, and one for all. */
+/** The filters hide everything. Names the filters, with a button for each that hides jobs, and one for all. */
 function Nothing({ found: { ofOthers, older }, choice, text, total }: FoundProps & { readonly total: number }) {
   const filter = text.trim();
   const filters = [
     ...(choice.owners === null ? [] : ['yours']),
-    ...(choice.all ? [] : ['unfinished or of the last day']),
+    ...(choice.all ? [] : ['unfinished or from the last day']),
     ...(choice.onlyAttention ? ['in need of attention'] : []),
-    ...(filter === '' ? [] : [`found by ${filter}`]),
+    ...(filter === '' ? [] : [`matched by ${filter}`]),
   ];
   const clear = { filter: null, attention: null, of: 'everyone', all: '1' };
   return (
     <>
       <FilteredOut onClear={() => changeQuery(clear)}>
-        None of {pluralize(total, 'job')} is {filters.join(', ')}.
+        None of {pluralize(total, 'job')} is {formatList(filters)}.
       </FilteredOut>
       <div class="choices">
         {filter !== '' && <button onClick={() => changeQuery({ filter: null })}>Clear {filter}</button>}

@@ -8,7 +8,7 @@ import { onChange } from '../live.ts';
 import { client, linesOf } from '../session.ts';
 
 export interface JobRows {
-  /** By id. The same map as long as changes arrive, and the same row as long as it has not changed. */
+  /** By id. Changes update the map in place. A row that has not changed stays the same object. */
   readonly rows: ReadonlyMap<string, JobRow>;
   /** False while more are read. */
   readonly isComplete: boolean;
@@ -26,7 +26,7 @@ const batchTime: Duration = second / 4;
 const batchSize = 200;
 /** Texts such as "no capacity for 9m" change without an event. */
 const refreshTime: Duration = 15 * second;
-/** So does the need for attention of a job that waits. */
+/** So does the attention that a waiting job needs. */
 const unfinishedRefreshTime: Duration = 2 * minute;
 const maxUnfinishedRefreshed = 1000;
 const maxPause: Duration = 15 * second;
@@ -34,7 +34,7 @@ const maxPause: Duration = 15 * second;
 /** Keeps the rows until the returned function is called. `visible`: the ids that the page shows. */
 export function followRows(visible: () => readonly string[]): () => void {
   const changed = new Set<string>();
-  /** The rows of a read of all jobs that has not ended, and the ids that were read later than it began. */
+  /** The rows of an unfinished read of all jobs, and the ids of the rows that were read after it began. */
   let filling = new Map<string, JobRow>();
   let newer = new Set<string>();
   let isOver = false;
@@ -55,7 +55,7 @@ export function followRows(visible: () => readonly string[]): () => void {
         if (isOld()) return;
         for (const row of list.rows) if (!skipped.has(row.id)) rows.set(row.id, row);
         cursor = list.next;
-        // The rows of before stay until the new ones are complete.
+        // The previous rows stay until the new ones are complete.
         const before = jobRows.peek();
         const isFirst = before === null || !before.isComplete;
         if (cursor === undefined || isFirst) jobRows.value = { rows, isComplete: cursor === undefined, failure: null };
@@ -82,7 +82,7 @@ export function followRows(visible: () => readonly string[]): () => void {
       const { rows } = await client.list({ ids });
       const before = jobRows.peek();
       if (isOver || before === null) return;
-      // A copy of ten thousand entries takes longer than the change.
+      // Changed in place: a copy of ten thousand entries takes longer than the change.
       const found = new Map(rows.map((row) => [row.id, row]));
       for (const map of new Set([before.rows as Map<string, JobRow>, filling]))
         for (const id of ids) {

@@ -1,4 +1,4 @@
-// The rows of the list: which jobs it shows, in which order, and the order that it keeps while a person is in the table.
+// The rows of the list and their order, which does not change while a person uses the table.
 
 import type { JobRow } from '../../app/client.ts';
 import { matchesTerms, type FilterTerms } from '../../app/filter-terms.ts';
@@ -82,7 +82,7 @@ export interface HeldRows {
   readonly waiting: number;
 }
 
-/** The rows of before in the same order, with their newest contents. */
+/** The previous rows in the same order, with their newest contents. */
 export function holdRows(
   before: readonly JobRow[],
   current: ReadonlyMap<string, JobRow>,

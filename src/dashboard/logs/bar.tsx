@@ -3,6 +3,7 @@
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { JobView, LogRef } from '../../app/client.ts';
+import { reasonPhrases } from '../../app/format.ts';
 import { joinLabels } from '../../app/log-text.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import { useKeys } from '../keys.ts';
@@ -19,12 +20,12 @@ interface BarProps {
   readonly view: JobView;
   /** The logs of all workers. */
   readonly all: readonly LogRef[];
-  /** The labels of the selected ones; null for all. */
+  /** The labels of the selected logs; null for all. */
   readonly wanted: readonly string[] | null;
   readonly isApart: boolean;
   readonly mayBeApart: boolean;
   readonly choices: Choices;
-  /** The pane that commands are for; null without a log. */
+  /** The pane to which the controls apply; null without a log. */
   readonly pane: PaneState | null;
   readonly search: Signal<string>;
   readonly evidence: WorkerId | undefined;
@@ -142,7 +143,7 @@ function Sources({ view }: { readonly view: JobView }) {
       {attempts.map((one) => (
         <option key={one.attempt} value={`attempt:${one.attempt}`}>
           attempt {one.attempt}
-          {one.reason === null ? '' : `, ${one.reason}`}
+          {one.reason === null ? '' : `, ${reasonPhrases[one.reason]}`}
         </option>
       ))}
       {steps.map((name) => (
@@ -156,7 +157,7 @@ function Sources({ view }: { readonly view: JobView }) {
 
 const maxToggles = 16;
 
-/** Toggles of the workers; for many workers a field. */
+/** A toggle for each worker, or a field if there are many. */
 function Workers({ all, wanted }: Pick<BarProps, 'all' | 'wanted'>) {
   const labels = all.map((ref) => String(labelOf(ref)));
   const select = (next: readonly string[]): void =>
@@ -217,7 +218,7 @@ function WorkerField({
   );
 }
 
-/** `0-3,7`: of the known labels. */
+/** The known labels that a text such as `0-3,7` names. */
 function parseLabels(text: string, known: readonly string[]): readonly string[] {
   const ranges = text.split(/[\s,]+/).map((part) => /^(\d+)-(\d+)$/.exec(part) ?? [part, part, part]);
   return known.filter((label) =>
@@ -254,7 +255,7 @@ function TaskState({ pane }: { readonly pane: PaneState }) {
         <>
           {task.label}, {Math.floor(task.share * 100)}%{' '}
           <button class="plain" onClick={() => pane.stopTask()}>
-            end
+            stop
           </button>
         </>
       )}
@@ -289,11 +290,11 @@ function useBarKeys({ all, choices, pane, search, evidence, field, find, copyLin
       { key: 'o', summary: 'Fold equal lines', act: toggle(choices.folds) },
       { key: 'y', summary: 'Copy the lines in view', act: copyLines },
       { key: 'F', summary: 'Full screen', act: onFullScreen },
-      { key: 'Escape', summary: 'End the search', act: () => pane?.stopTask() },
+      { key: 'Escape', summary: 'Stop the search', act: () => pane?.stopTask() },
       { key: '0', summary: 'All workers', act: () => changeQuery({ workers: null }) },
       ...labels.slice(0, 9).map((label, index) => ({
         key: String(index + 1),
-        summary: `Worker ${label} only`,
+        summary: `Only worker ${label}`,
         act: () => changeQuery({ workers: label }),
       })),
     ],
@@ -301,7 +302,7 @@ function useBarKeys({ all, choices, pane, search, evidence, field, find, copyLin
   );
 }
 
-/** Ctrl-F goes to the field, because the browser finds only the lines that are drawn; a second one is the browser's. */
+/** Ctrl-F goes to the field, because the browser finds only drawn lines. A second Ctrl-F opens the browser's own search. */
 function useSearchKey(field: { readonly current: HTMLInputElement | null }): void {
   useEffect(() => {
     const press = (event: KeyboardEvent): void => {

@@ -1,4 +1,4 @@
-// One long line as a whole, and downloads.
+// A long line in full, and downloads.
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -15,7 +15,7 @@ export interface ShownLine {
   readonly line: LogLine;
 }
 
-/** The rest of a longer line is only in the download. */
+/** In bytes. The rest of a longer line is only in the download. */
 const maxShown = 8 * 1024 * 1024;
 
 export function WholeLine({

@@ -1,4 +1,4 @@
-// Finds a line in whole logs, block by block. The nearest one in the order of all logs counts.
+// Finds a line in whole logs, block by block: the nearest one in the order of all logs.
 
 import { isErrorLine, timeOfLine, timestampOf } from '../../app/log-text.ts';
 import { decode, lineStart, maxBlock, type ReadPart } from './lines.ts';
@@ -6,7 +6,7 @@ import type { Position } from './window.ts';
 
 /** The text or the kind of line to find. */
 export interface Matcher {
-  /** The index of the first or last line of a block that matches, as an index of its text; null without one. */
+  /** The index of the first or last match in a block of text; null without a match. */
   readonly find: (block: string, which: 'first' | 'last') => number | null;
 }
 
@@ -14,10 +14,10 @@ export interface Search {
   readonly logs: readonly { readonly read: ReadPart; readonly size: number }[];
   readonly matcher: Matcher;
   readonly direction: 'next' | 'previous';
-  /** Of each log. Next: lines from there on; previous: lines before. */
+  /** An offset in each log. Next: the lines from there on; previous: the lines before it. */
   readonly from: readonly number[];
   readonly signal: AbortSignal;
-  /** Bytes read so far, and at most. */
+  /** Gets the bytes that were read so far, and the most that may be read. */
   readonly onProgress: (read: number, of: number) => void;
 }
 
@@ -50,7 +50,7 @@ export function matcherOf(text: string): Matcher | null {
       for (let hit = lines.exec(block); hit !== null; hit = lines.exec(block)) {
         found = hit.index;
         if (which === 'first') break;
-        // Of a line one hit is enough.
+        // One hit for each line is enough.
         const end = block.indexOf('\n', hit.index);
         if (end < 0) break;
         lines.lastIndex = Math.max(end, hit.index + 1);
@@ -60,7 +60,7 @@ export function matcherOf(text: string): Matcher | null {
   };
 }
 
-/** At most this much of a line is examined. */
+/** Only this many bytes of a line are examined. */
 const maxExamined = 4096;
 
 export const errors: Matcher = {
@@ -88,7 +88,7 @@ interface Cursor {
   order: number;
 }
 
-/** The beginning of the line; null without one. Throws the reason of the signal. */
+/** The beginning of the nearest line that matches; null without one. Throws the reason of the signal. */
 export async function findLine(search: Search): Promise<Position | null> {
   const { logs, direction, from, signal } = search;
   const isNext = direction === 'next';
@@ -153,7 +153,7 @@ async function step({ logs, matcher, direction }: Search, cursor: Cursor, size: 
   return bytes.length;
 }
 
-/** The time of the line or of one of the few lines before it. */
+/** The time of the line, or of one of the lines shortly before it. */
 function timeBefore(text: string, index: number): number | null {
   let end = Math.min(index, text.length);
   for (let tries = 0; tries < 50 && end >= 0; tries += 1) {

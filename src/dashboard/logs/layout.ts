@@ -18,7 +18,7 @@ export interface Layout {
   readonly height: number;
 }
 
-/** `columns`: lines are wrapped after so many characters; null: they are not. */
+/** Lines are wrapped after `columns` characters; null: they are not wrapped. */
 export function layOut(rows: readonly Row[], columns: number | null, showsTimes: boolean): Layout {
   const items: Item[] = [];
   rows.forEach((row, index) => {

@@ -12,7 +12,7 @@ export interface LogList {
   readonly failure: readonly string[] | null;
 }
 
-/** The changes have the logs of commands only. */
+/** For logs of setup steps: the stream of changes has only the logs of commands. */
 const refreshTime: Duration = 2 * second;
 
 /** Calls back with each list until the returned function is called. */

@@ -79,7 +79,7 @@ export function LogView({ view }: { readonly view: JobView }) {
   const current = useRef(view);
   current.current = view;
   const list = useSignal<LogList>({ logs: null, failure: null });
-  /** The newest one, which the address gets later. */
+  /** The newest position. The address gets it later. */
   const position = useRef(query.get('position'));
   useEffect(() => {
     list.value = { logs: null, failure: null };
@@ -178,7 +178,7 @@ export function LogView({ view }: { readonly view: JobView }) {
   );
 }
 
-/** Panes of these logs, made again if other logs are shown. */
+/** Panes of these logs, which are created again if other logs are shown. */
 function usePanes(
   job: string,
   logs: readonly LogRef[],

@@ -24,7 +24,7 @@ interface View {
   /** Counts changes of the rows. */
   readonly version: Signal<number>;
   readonly isFollowing: Signal<boolean>;
-  /** New lines below the view; null if only their existence is known. */
+  /** The number of new lines below the view; null if it is not known. */
   readonly newLines: Signal<number | null>;
   readonly selected: Signal<Position | null>;
   /** Of the newest read, with its hints; null if it succeeded. */
@@ -37,7 +37,7 @@ export interface PaneState extends View {
   readonly refs: readonly LogRef[];
   /** The running search; null without one. */
   readonly task: Signal<Task | null>;
-  /** A sentence about the last command, such as that nothing was found. */
+  /** The result of the last search, as a sentence. */
   readonly answer: Signal<string>;
   /** The row at the top of the view, as an index. The view keeps it. */
   topRow: number;
@@ -96,7 +96,7 @@ export function createPane(
     else reader.schedule();
   }
 
-  /** The first line that the direction may find, of each log. */
+  /** The offset in each log at which a search in that direction begins. */
   function searchFrom(direction: Search['direction']): readonly number[] {
     const current = selected.peek();
     const row = current === null ? -1 : window.rowOf(current);
@@ -109,7 +109,7 @@ export function createPane(
     void finder.run(label, async (over, onProgress) => {
       const from = searchFrom(direction);
       const found = await findLine({ logs: searched(), matcher, direction, from, signal: over, onProgress });
-      if (found === null) return direction === 'next' ? 'No more below.' : 'No more above.';
+      if (found === null) return direction === 'next' ? 'No further match below.' : 'No further match above.';
       open(found);
       return '';
     });
@@ -162,7 +162,7 @@ export function createPane(
     find(text, direction) {
       const matcher = text === '' ? null : matcherOf(text);
       if (matcher !== null) search(`Searching for ${text}`, matcher, direction);
-      else finder.answer.value = text === '' ? 'Nothing to search for.' : `${text} is not a regular expression.`;
+      else finder.answer.value = text === '' ? 'Enter a search text.' : `${text} is not a valid regular expression.`;
     },
     findError: (direction) => search('Searching for errors', errors, direction),
     findFirstError(evidence) {
@@ -187,7 +187,7 @@ export function createPane(
   return pane;
 }
 
-/** The reads of a window, one after the other, because each begins where the one before ended. */
+/** The reads of a window, one after the other, because each begins at the end of the previous one. */
 function createReader({ window, version, isFollowing, newLines, selected, failure, target }: View, logs: number) {
   let isOver = false;
   let pending = 0;
@@ -276,7 +276,7 @@ function createReader({ window, version, isFollowing, newLines, selected, failur
   };
 }
 
-/** One search at a time; a new one ends the one before. */
+/** One search at a time. A new search stops the previous one. */
 function createFinder() {
   const task = signal<Task | null>(null);
   const answer = signal('');
@@ -303,7 +303,7 @@ function createFinder() {
     try {
       text = await work(own.signal, onProgress);
     } catch (error) {
-      text = own.signal.aborted ? 'The search was ended.' : linesOf(error).join(' ');
+      text = own.signal.aborted ? 'The search was stopped.' : linesOf(error).join(' ');
     }
     if (current !== own) return;
     answer.value = text;

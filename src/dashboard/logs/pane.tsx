@@ -30,14 +30,14 @@ interface PaneProps extends PaneOptions {
 
 /** In pixels. Also in logs.css. */
 const rowHeight = 18;
-/** Of a character of the font, until it is measured. */
+/** The width of a character, until it is measured. */
 const characterWidth = 7.5;
 /** Rows drawn outside the view on each side. */
 const margin = 8;
-/** Closer to an end of what is in memory, more is read. */
+/** More is read when fewer rows than this are left between the view and an end of the lines in memory. */
 const readAhead = 60;
 
-/** The scrolled box: what of it is drawn, where it stays, and when more is read. */
+/** The scrollable box: the part that is drawn, its position, and when more is read. */
 function useBox({ state, wraps, showsTimes, onPosition }: PaneProps, toggled: number) {
   const box = useRef<HTMLDivElement>(null);
   const view = useSignal({ top: 0, height: 400, columns: 80 });
@@ -192,11 +192,11 @@ export function Pane(props: PaneProps) {
   );
 }
 
-/** The last row says what the end of the lines means. */
+/** The text of the last row: it explains the end of the lines. */
 function endText({ window, version }: PaneState, count: number): string {
   if (version.peek() === 0) return 'Reading…';
   if (!window.isAtEnd()) return '…';
-  if (window.isComplete()) return count === 0 ? 'It printed nothing.' : 'End of the output.';
+  if (window.isComplete()) return count === 0 ? 'Nothing was printed.' : 'End of the output.';
   return count === 0 ? 'Nothing was printed yet.' : '';
 }
 
@@ -204,10 +204,10 @@ interface LineProps {
   readonly row: Row;
   /** One line of an open row; null for the row itself. */
   readonly log: Item['entry'];
-  /** Of lines: a row changes when another worker's line joins it. */
+  /** The number of lines: a row changes when the line of another worker joins it. */
   readonly count: number;
   readonly labels: readonly (string | number)[];
-  /** Of the labels, in characters; 0 without labels. */
+  /** The width of the labels, in characters; 0 without labels. */
   readonly width: number;
   readonly isSelected: boolean;
   readonly isOpen: boolean;
@@ -217,7 +217,7 @@ interface LineProps {
   readonly onShowAll: (log: number, line: LogLine) => void;
 }
 
-/** Drawn again only if something of it has changed. */
+/** Drawn again only if its contents have changed. */
 const Line = memo(function Line(props: LineProps) {
   const { row, log, labels, width, isSelected, isOpen, showsTimes, found, onToggle, onShowAll } = props;
   const entry = log ?? row.entries[0];

@@ -1,4 +1,4 @@
-// Rows: the lines of several logs in one order. A row has the equal lines of several logs if they are folded.
+// Rows: the lines of several logs in one order. If equal lines are folded, a row has the equal lines of several logs.
 
 import { digitsKey, foldKey, foldLines } from '../../app/log-text.ts';
 import type { LogLine } from './lines.ts';
@@ -26,9 +26,9 @@ export interface Row {
   isOpen: boolean;
 }
 
-/** Logs whose equal lines are further apart show them separately. */
+/** In rows. Equal lines that are further apart are not folded. */
 const lookahead = 64;
-/** The same for lines that are equal but for their numbers. */
+/** The same for lines that differ only in their numbers. */
 const similarLookahead = 8;
 
 /**

@@ -1,4 +1,4 @@
-// A line as spans with the colours of the program. Everything but colours is visible and has no effect.
+// A line as spans with the colours of the program. All other control characters are shown as text and have no effect.
 
 import { escapeForTerminal } from '../../app/format.ts';
 import { withoutTime } from '../../app/log-text.ts';
@@ -19,7 +19,7 @@ interface Style {
 // eslint-disable-next-line no-control-regex -- colours are control sequences (ECMA-48 8.3.117)
 const colour = /\u001B\[([\d;:]*)m/;
 
-/** Colours end with the line. `found`: what is marked as a hit. */
+/** Colours end with the line. The texts that match `found` are hits. */
 export function spansOf(text: string, found: RegExp | null): readonly Span[] {
   const [first = '', ...rest] = escapeForTerminal(text).split(colour);
   const style: Style = { text: null, background: null, flags: new Set() };
@@ -101,7 +101,7 @@ function applyCode(style: Style, code: number): void {
   else if (code === 49) style.background = null;
 }
 
-/** One of the 16 colours, which the page can read on its own background: xterm's palette of 256. */
+/** A colour of xterm's palette of 256, as one of the 16 colours that are readable on the background of the page. */
 function paletteColour(index: number): number {
   if (index < 16) return index;
   if (index >= 232) return index < 244 ? 8 : 7;

@@ -153,7 +153,7 @@ function known({ sizes, parts }: State, log: number): number {
   return Math.max(sizes[log] ?? 0, parts[log]?.size ?? 0);
 }
 
-/** Without times, the order of a line is its share of the log, because workers do the same work; new lines come as they arrive. */
+/** Without times, the order of a line is its share of the log, because workers do the same work. New lines are last. */
 function orderOf(state: State, log: number, line: LogLine): number {
   if (state.logs.length === 1) return line.to;
   const size = state.sizes[log] ?? 0;
@@ -178,7 +178,7 @@ function note(part: Part, { end, isComplete }: LinesRead): void {
   part.isComplete = isComplete;
 }
 
-/** Begins at these lines. Ends without effect if another position was asked for meanwhile. */
+/** Begins at these lines. Has no effect if another position is requested meanwhile. */
 async function begin(state: State, offsets: readonly number[]): Promise<boolean> {
   state.generation += 1;
   const own = state.generation;

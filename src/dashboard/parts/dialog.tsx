@@ -9,7 +9,7 @@ interface DialogProps {
   readonly children: ComponentChildren;
 }
 
-/** Above the page, which cannot be used meanwhile. Escape closes it. */
+/** Covers the page, which cannot be used until the dialog is closed. Escape closes it. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   // No key of the page acts.
@@ -53,7 +53,7 @@ interface ConfirmProps {
   readonly onClose: () => void;
 }
 
-/** Begins at Cancel, so that Enter does nothing. */
+/** The focus begins on the button that changes nothing, so that Enter is safe. */
 export function Confirm({ title, lines, action, onConfirm, onClose }: ConfirmProps) {
   return (
     <Dialog title={title} onClose={onClose}>

@@ -1,7 +1,7 @@
 import { formatStatus, phaseGlyphs } from '../../app/format.ts';
 import type { JobRow } from '../../app/client.ts';
 
-/** The sign of the phase and its name. */
+/** The glyph and the name of the phase. */
 export function PhaseLabel({ row }: { readonly row: Pick<JobRow, 'phase' | 'heldCapacity'> }) {
   return (
     <span class={`phase phase-${row.phase}`}>

@@ -1,4 +1,4 @@
-// A value that a page reads once, and again after a change. The value of before stays while it is read, and after a failure.
+// A value that a page reads once, and again after a change. The previous value stays during a read and after a failure.
 
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -11,7 +11,7 @@ import { linesOf } from '../session.ts';
 import { Failure } from './messages.tsx';
 
 export interface Reading<T> {
-  /** The newest that could be read; null before the first. */
+  /** The newest value; null before the first. */
   readonly value: T | null;
   readonly readAt: Instant | null;
   /** The error of the newest read, with its hints; null if it succeeded. */
@@ -43,10 +43,10 @@ interface ShownProps<T> {
   readonly children: (value: T) => ComponentChildren;
 }
 
-/** The value, also an old one, below the failure of the newest read. */
+/** Shows the value, even an old one, below the failure of the newest read. */
 export function Shown<T>({ reading: { value, readAt, failure, again }, children }: ShownProps<T>) {
   if (value === null && failure === null) return <p class="quiet">Reading…</p>;
-  const age = readAt === null ? [] : [`Below is the state of ${formatAge(now.value - readAt)} ago.`];
+  const age = readAt === null ? [] : [`The contents below are ${formatAge(now.value - readAt)} old.`];
   return (
     <>
       {failure !== null && <Failure lines={[...failure, ...age]} retry={again} />}

@@ -9,7 +9,7 @@ import { useKeys } from '../keys.ts';
 export interface Column<Row> {
   readonly name: string;
   readonly title: string;
-  /** Of the column, in CSS; the rest of the width is for columns without one. */
+  /** In CSS. Columns without a width share the rest. */
   readonly width?: string;
   readonly align?: 'right';
   /** Left out on a narrow screen. */
@@ -18,17 +18,17 @@ export interface Column<Row> {
 }
 
 interface TableProps<Row> {
-  /** Of the table, for screen readers. */
+  /** The name of the table, for screen readers. */
   readonly label: string;
   readonly rows: readonly Row[];
   readonly columns: readonly Column<Row>[];
-  /** On a narrow screen, instead of the columns: a cell of two lines. */
+  /** A cell of two lines, which replaces the columns on a narrow screen. */
   readonly twoLines?: (row: Row) => ComponentChildren;
   readonly keyOf: (row: Row) => string;
-  /** Opens a row: Enter, or a click next to its links. */
+  /** Opens a row, after Enter or a click outside of its links. */
   readonly onOpen?: (row: Row) => void;
   readonly selection?: Selection;
-  /** True while a person points at the table or has its focus, so that rows should not move. */
+  /** True while the pointer or the focus is in the table, so that the rows do not move. */
   readonly onHold?: (isHeld: boolean) => void;
 }
 
@@ -129,7 +129,7 @@ export function Table<Row>(props: TableProps<Row>) {
   );
 }
 
-/** The row that the keys move. It has the focus of the browser, so that screen readers read it. */
+/** The row that the keys choose. It has the focus of the browser, so that screen readers read it. */
 function useFocusedRow<Row>(
   { rows, keyOf, onOpen, selection }: TableProps<Row>,
   box: { readonly current: HTMLDivElement | null },
@@ -156,14 +156,14 @@ function useFocusedRow<Row>(
   useKeys(
     [
       { key: 'j', summary: 'Next row', act: () => move(1) },
-      { key: 'k', summary: 'Row before', act: () => move(-1) },
-      { key: 'PageDown', summary: 'Next rows', act: () => move(page) },
-      { key: 'PageUp', summary: 'Rows before', act: () => move(-page) },
+      { key: 'k', summary: 'Previous row', act: () => move(-1) },
+      { key: 'PageDown', summary: 'Next page of rows', act: () => move(page) },
+      { key: 'PageUp', summary: 'Previous page of rows', act: () => move(-page) },
       {
         key: 'Enter',
         summary: 'Open the row',
         act: () => {
-          // A control has the key for itself.
+          // Enter belongs to a control that has the focus.
           const active = document.activeElement;
           if (active instanceof HTMLElement && active.matches('button, a, summary, input')) return active.click();
           const row = rows[at];
@@ -190,7 +190,7 @@ function useFocusedRow<Row>(
   return { key: focused.value };
 }
 
-/** Handlers that report when a person begins and stops to use the table. */
+/** Handlers that report when a person begins to use the table, and when the person stops. */
 function useHold(hasFocusedRow: boolean, onHold: ((isHeld: boolean) => void) | undefined) {
   const inside = useRef({ pointer: false, focus: false });
   const note = (change: Partial<typeof inside.current>): void => {
@@ -221,7 +221,7 @@ interface RowProps {
   readonly onOpen: ((row: unknown) => void) | undefined;
 }
 
-/** Drawn again only if something of it has changed. */
+/** Drawn again only if its contents have changed. */
 const TableRow = memo(
   function TableRow(props: RowProps) {
     const { row, id, index, columns, isFocused, isSelected, onToggle, onOpen } = props;

@@ -7,13 +7,13 @@ interface TimeProps {
   readonly at: Instant;
 }
 
-/** `9m`: the time since then, which counts on. */
+/** `9m`: the time since then, kept up to date. */
 export function Age({ at }: TimeProps) {
   const text = useComputed(() => formatAge(now.value - at));
   return <Timestamp at={at}>{text}</Timestamp>;
 }
 
-/** `2h05m`. */
+/** `2h05m`: the same with two units. */
 export function Since({ at }: TimeProps) {
   const text = useComputed(() => formatDuration(now.value - at));
   return <Timestamp at={at}>{text}</Timestamp>;

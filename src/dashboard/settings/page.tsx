@@ -1,4 +1,4 @@
-// The settings in force on the machine of the controller. They are files there, so they are changed there.
+// The settings in force on the machine of the controller. They are in files there, so a person changes them there.
 
 import { escapeLine } from '../../app/format.ts';
 import { address, changeQuery } from '../location.ts';
@@ -21,7 +21,7 @@ export function SettingsPage() {
         <PageCommand text="jobman settings" />
       </div>
       <p class="quiet">
-        The settings are a file of the machine of the controller. Change them there:{' '}
+        The settings are in files on the machine of the controller. Change them there:{' '}
         <Command text="jobman settings set KEY VALUE" />
       </p>
       <Shown reading={settings}>
@@ -29,7 +29,7 @@ export function SettingsPage() {
           const shown = rows.filter(({ key }) => key.toLowerCase().includes(wanted.toLowerCase()));
           return shown.length === 0 ? (
             <FilteredOut onClear={() => changeQuery({ filter: null })}>
-              No name of {rows.length} settings contains “{wanted}”.
+              None of {rows.length} settings has a name that contains “{wanted}”.
             </FilteredOut>
           ) : (
             <div class="scroll">

@@ -93,7 +93,7 @@ test('a person filters the list, and cancels several jobs after a question that 
   await row('beta').waitFor();
   assert.equal(await row('alpha').count(), 0);
   await page.getByLabel('Filter').fill('phase:faild zzz');
-  await page.getByText('There is no phase faild; there is failed.').waitFor();
+  await page.getByText('There is no phase faild. Did you mean failed?').waitFor();
   await page.getByText(/None of 3 jobs/).waitFor();
   await assertAccessible(page);
   await page.getByRole('button', { name: 'Clear phase:faild zzz' }).click();
