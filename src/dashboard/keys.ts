@@ -26,12 +26,23 @@ export function enableKeys(enabled: boolean): void {
 export function useKeys(actions: readonly KeyAction[], dependencies: readonly unknown[]): void {
   useEffect(() => {
     groups.unshift(actions);
-    keyTable.value = groups.flat();
+    keyTable.value = firstOfEachKey();
     return () => {
       groups.splice(groups.indexOf(actions), 1);
-      keyTable.value = groups.flat();
+      keyTable.value = firstOfEachKey();
     };
   }, dependencies);
+}
+
+/** Two tables of a page have the same keys. */
+function firstOfEachKey(): readonly KeyAction[] {
+  const all = new Map(
+    groups
+      .flat()
+      .toReversed()
+      .map((action) => [action.key, action]),
+  );
+  return [...all.values()].toReversed();
 }
 
 const prefixTime = 1500;

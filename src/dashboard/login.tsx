@@ -6,7 +6,7 @@ import { Command } from './parts/command.tsx';
 import { Dialog } from './parts/dialog.tsx';
 import { Failure } from './parts/messages.tsx';
 import { serverPath } from './location.ts';
-import { linesOf, logIn, loginIssuer, startSession } from './session.ts';
+import { errorLines, logIn, loginIssuer, startSession } from './session.ts';
 
 export function Login({ hadOne }: { readonly hadOne: boolean }) {
   const token = useSignal('');
@@ -16,7 +16,7 @@ export function Login({ hadOne }: { readonly hadOne: boolean }) {
     event.preventDefault();
     isBusy.value = true;
     failure.value = null;
-    await logIn(token.value.trim()).catch((error: unknown) => (failure.value = linesOf(error)));
+    await logIn(token.value.trim()).catch((error: unknown) => (failure.value = errorLines(error)));
     isBusy.value = false;
   };
   const issuer = useSignal<string | null>(null);

@@ -69,6 +69,6 @@ export async function logOut(): Promise<void> {
 }
 
 /** The message of an error with its hints. */
-export function linesOf(error: unknown): readonly string[] {
+export function errorLines(error: unknown): readonly string[] {
   return [messageOf(error), ...(error instanceof JobmanError ? error.lines : [])];
 }

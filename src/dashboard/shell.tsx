@@ -12,7 +12,7 @@ import { Login } from './login.tsx';
 import { pages, type Page } from './pages.ts';
 import { Dialog } from './parts/dialog.tsx';
 import { Failure } from './parts/messages.tsx';
-import { actorOf, linesOf, logOut, session, startSession } from './session.ts';
+import { actorOf, errorLines, logOut, session, startSession } from './session.ts';
 import { colours, nextColours } from './colours.ts';
 
 export function Shell() {
@@ -79,7 +79,7 @@ function Content({ page }: { readonly page: Page | undefined }) {
     load?.().then(
       (Component) => (loaded.value = { load, Component }),
       // Such as the files of an older version, after an upgrade of the server.
-      (error: unknown) => (failure.value = [...linesOf(error), 'If this happens again, reload the page.']),
+      (error: unknown) => (failure.value = [...errorLines(error), 'If this happens again, reload the page.']),
     );
   };
   useEffect(start, [load]);

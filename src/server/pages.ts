@@ -35,7 +35,7 @@ export interface PageRoutes {
 type PageContext = Context<Env>;
 
 /** First segments of the addresses of pages. `src/dashboard/pages.ts` has the pages. */
-const pageNames = ['jobs', 'new', 'tpus', 'queue', 'lab', 'reports', 'settings', 'users', 'tokens', 'audit'] as const;
+const pageNames = ['jobs', 'settings', 'users', 'tokens', 'audit'] as const;
 
 const policy = [
   "default-src 'none'",

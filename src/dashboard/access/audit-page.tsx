@@ -9,7 +9,7 @@ import { address, changeQuery } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Empty, Failure, FilteredOut } from '../parts/messages.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
-import { client, linesOf } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 
 const pageSize = 100;
 
@@ -34,7 +34,7 @@ export function AuditPage() {
       older.value = [...older.value, ...page];
       next.value = page.next;
     } catch (error) {
-      failure.value = linesOf(error);
+      failure.value = errorLines(error);
     }
   };
   const flags = [...(user === '' ? [] : [`--user ${user}`]), ...(isDenied ? ['--denied'] : [])];

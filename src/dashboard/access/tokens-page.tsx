@@ -11,7 +11,7 @@ import { Confirm } from '../parts/dialog.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
 import { Age } from '../parts/time.tsx';
-import { actorOf, client, linesOf, session } from '../session.ts';
+import { actorOf, client, errorLines, session } from '../session.ts';
 
 export function TokensPage() {
   const tokens = useReading(() => client.tokens(), []);
@@ -20,7 +20,7 @@ export function TokensPage() {
   const revoke = async ({ id }: TokenView): Promise<void> => {
     revoked.value = null;
     answer.value = null;
-    await client.revokeToken(id).catch((error: unknown) => (answer.value = linesOf(error)));
+    await client.revokeToken(id).catch((error: unknown) => (answer.value = errorLines(error)));
     tokens.again();
   };
   return (
@@ -128,7 +128,7 @@ function NewToken({ onCreated }: { readonly onCreated: () => void }) {
       name.value = '';
       onCreated();
     } catch (error) {
-      failure.value = linesOf(error);
+      failure.value = errorLines(error);
     }
   };
   return (

@@ -11,7 +11,7 @@ import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
 import { Age } from '../parts/time.tsx';
-import { actorOf, client, linesOf, session } from '../session.ts';
+import { actorOf, client, errorLines, session } from '../session.ts';
 
 export function UsersPage() {
   const users = useReading(() => client.users(), []);
@@ -21,7 +21,7 @@ export function UsersPage() {
   const isAdmin = actorOf(session.value)?.role === 'admin';
   const change = async (name: string, wanted: AccessChange): Promise<void> => {
     disabled.value = limited.value = failure.value = null;
-    await client.changeUser(name, wanted).catch((error: unknown) => (failure.value = linesOf(error)));
+    await client.changeUser(name, wanted).catch((error: unknown) => (failure.value = errorLines(error)));
     users.again();
   };
   return (
@@ -135,7 +135,7 @@ function NewUser({ onAdded }: { readonly onAdded: () => void }) {
       name.value = account.value = '';
       onAdded();
     } catch (error) {
-      failure.value = linesOf(error);
+      failure.value = errorLines(error);
     }
   };
   return (

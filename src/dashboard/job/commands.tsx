@@ -9,7 +9,7 @@ import { capitalize, escapeLine, formatMachine } from '../../app/format.ts';
 import type { JobActions } from '../../core/policy/permissions.ts';
 import { now } from '../clock.ts';
 import { Confirm } from '../parts/dialog.tsx';
-import { client, linesOf } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 
 interface Button {
   readonly command: PerformedCommand;
@@ -59,7 +59,7 @@ export function Commands({ view, actions }: { readonly view: JobView; readonly a
       answer.value = question.value === null ? [result.message, ...refusals(result)] : [];
       if (result.ok && button.command !== 'clean') await client.wake();
     } catch (error) {
-      answer.value = linesOf(error);
+      answer.value = errorLines(error);
     }
     isBusy.value = false;
   };

@@ -2,7 +2,7 @@
 
 import type { Event } from '../../core/model/event.ts';
 import { onChange } from '../live.ts';
-import { client, linesOf } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 
 interface NumberedEvent {
   readonly seq: number;
@@ -34,7 +34,7 @@ export function followEvents(id: string, onLog: (log: EventLog) => void): () => 
         const more = await client.events(id, known.at(-1)?.seq ?? 0);
         log = { events: more.length === 0 && log.events !== null ? log.events : [...known, ...more], failure: null };
       } catch (error) {
-        log = { ...log, failure: linesOf(error) };
+        log = { ...log, failure: errorLines(error) };
       }
       if (!isOver) onLog(log);
     }

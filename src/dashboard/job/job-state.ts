@@ -4,7 +4,7 @@ import type { JobView } from '../../app/client.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { JobActions } from '../../core/policy/permissions.ts';
 import { onChange, serverNow } from '../live.ts';
-import { client, linesOf } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 
 export interface JobState {
   /** The newest state; null before the first read. */
@@ -36,7 +36,7 @@ export function followJob(id: string, onState: (state: JobState) => void): () =>
         const [view, actions] = await Promise.all([client.show(id), client.actions(id)]);
         last = { view, actions, readAt: serverNow(), failure: null };
       } catch (error) {
-        last = { ...last, failure: linesOf(error) };
+        last = { ...last, failure: errorLines(error) };
       }
       if (!isOver) onState(last);
     }

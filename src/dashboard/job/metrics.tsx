@@ -14,7 +14,7 @@ import { colours } from '../colours.ts';
 import { address, changeQuery } from '../location.ts';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { Table, type Column, type Selection } from '../parts/table.tsx';
-import { client, linesOf as linesOfError } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 import type { SectionProps } from './page.tsx';
 import type { ShownPlot } from './plot.ts';
 import { useRead } from './read.ts';
@@ -218,7 +218,7 @@ function Plot({ series, scale, begin }: PlotProps) {
       plot = showPlot(element, { tracks, scale });
       observer.observe(element);
     };
-    const start = (): void => void show().catch((error: unknown) => (failure.value = linesOfError(error)));
+    const start = (): void => void show().catch((error: unknown) => (failure.value = errorLines(error)));
     start();
     dark.addEventListener('change', start);
     return () => {

@@ -2,7 +2,7 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { linesOf } from '../session.ts';
+import { errorLines } from '../session.ts';
 
 export interface ReadState<Value> {
   /** The newest value; undefined before the first read. */
@@ -31,7 +31,7 @@ export function useRead<Value>(subject: string, key: unknown, read: () => Promis
         if (!isOver) state.value = { subject, value, failure: null, isReading: false };
       },
       (error: unknown) => {
-        if (!isOver) state.value = { subject, ...kept, failure: linesOf(error), isReading: false };
+        if (!isOver) state.value = { subject, ...kept, failure: errorLines(error), isReading: false };
       },
     );
     return () => (isOver = true);

@@ -7,7 +7,7 @@ import { mapConcurrent } from '../../app/concurrency.ts';
 import { capitalize, escapeLine, pluralize } from '../../app/format.ts';
 import { now } from '../clock.ts';
 import { Dialog } from '../parts/dialog.tsx';
-import { client, linesOf } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 
 type BulkCommand = 'stop' | 'cancel' | 'delete';
 
@@ -95,7 +95,7 @@ async function subjectOf(row: JobRow, command: BulkCommand): Promise<Subject> {
     if (action.answer === 'allow') return { ...none, lines };
     return { ...none, onBehalfOf: view.owner, lines: [`${capitalize(action.message)}.`, ...lines] };
   } catch (error) {
-    return { ...none, refusal: linesOf(error).join(' ') };
+    return { ...none, refusal: errorLines(error).join(' ') };
   }
 }
 
@@ -105,7 +105,7 @@ async function performAll(command: BulkCommand, subjects: readonly Subject[]): P
     const given = await client
       .sendCommand(id, command, onBehalfOf === null ? {} : { onBehalfOf })
       .then(({ ok, message }) => ({ id, ok, message }))
-      .catch((error: unknown) => ({ id, ok: false, message: linesOf(error).join(' ') }));
+      .catch((error: unknown) => ({ id, ok: false, message: errorLines(error).join(' ') }));
     const { given: before = [] } = answers.peek() ?? {};
     answers.value = { command, total: subjects.length, given: [...before, given] };
   });

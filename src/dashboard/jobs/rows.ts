@@ -5,7 +5,7 @@ import type { JobRow } from '../../app/client.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
 import { onChange } from '../live.ts';
-import { client, linesOf } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 
 export interface JobRows {
   /** By id. Changes update the map in place. A row that has not changed stays the same object. */
@@ -71,7 +71,7 @@ export function followRows(visible: () => readonly string[]): () => void {
     jobRows.value = {
       rows: before?.rows ?? new Map(),
       isComplete: before?.isComplete ?? false,
-      failure: linesOf(error),
+      failure: errorLines(error),
     };
   }
 

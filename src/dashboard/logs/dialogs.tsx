@@ -7,7 +7,7 @@ import { escapeForTerminal, formatBytes } from '../../app/format.ts';
 import { Command } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/messages.tsx';
-import { client, linesOf } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 import { decode, maxBlock, type LogLine } from './lines.ts';
 
 export interface ShownLine {
@@ -33,7 +33,7 @@ export function WholeLine({
       for await (const bytes of bytesOf(ref, line.from, Math.min(line.to, line.from + maxShown))) parts.push(bytes);
       text.value = escapeForTerminal(parts.map(decode).join(''), false);
     };
-    read().catch((error: unknown) => (failure.value = linesOf(error)));
+    read().catch((error: unknown) => (failure.value = errorLines(error)));
   }, []);
   const size = line.to - line.from;
   return (
@@ -88,7 +88,7 @@ function Download({ log }: { readonly log: LogRef }) {
       }
       save(new Blob(parts), `${log.job}-${log.id.replaceAll('/', '-')}.log`);
     } catch (error) {
-      failure.value = linesOf(error);
+      failure.value = errorLines(error);
     }
     read.value = null;
   };

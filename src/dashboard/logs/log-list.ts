@@ -4,7 +4,7 @@ import type { JobView, LogQuery, LogRef } from '../../app/client.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { onChange } from '../live.ts';
-import { client, linesOf } from '../session.ts';
+import { client, errorLines } from '../session.ts';
 
 export interface LogList {
   readonly logs: readonly LogRef[] | null;
@@ -36,7 +36,7 @@ export function followLogList(
       try {
         last = { logs: await client.logs(job, query), failure: null };
       } catch (error) {
-        last = { ...last, failure: linesOf(error) };
+        last = { ...last, failure: errorLines(error) };
       }
       if (!isOver) onList(last);
     }

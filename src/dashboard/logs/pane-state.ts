@@ -6,7 +6,7 @@ import { pluralize } from '../../app/format.ts';
 import { inOrderOfTime, type LogLabel } from '../../app/log-text.ts';
 import { formatWorker, type WorkerId } from '../../core/model/spec.ts';
 import type { Duration } from '../../core/model/time.ts';
-import { linesOf } from '../session.ts';
+import { errorLines } from '../session.ts';
 import { errors, findLine, firstErrors, matcherOf, type Matcher, type Search } from './find.ts';
 import type { ReadPart } from './lines.ts';
 import type { Row } from './rows.ts';
@@ -207,7 +207,7 @@ function createReader({ window, version, isFollowing, newLines, selected, failur
       failure.value = null;
       version.value += 1;
     } catch (error) {
-      failure.value = linesOf(error);
+      failure.value = errorLines(error);
       setTimeout(() => {
         if (failure.peek() !== null) whenFree(work);
       }, retryTime);
@@ -303,7 +303,7 @@ function createFinder() {
     try {
       text = await work(own.signal, onProgress);
     } catch (error) {
-      text = own.signal.aborted ? 'The search was stopped.' : linesOf(error).join(' ');
+      text = own.signal.aborted ? 'The search was stopped.' : errorLines(error).join(' ');
     }
     if (current !== own) return;
     answer.value = text;

@@ -7,7 +7,7 @@ import { formatAge } from '../../app/format.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { now } from '../clock.ts';
 import { serverNow } from '../live.ts';
-import { linesOf } from '../session.ts';
+import { errorLines } from '../session.ts';
 import { Failure } from './messages.tsx';
 
 export interface Reading<T> {
@@ -30,7 +30,7 @@ export function useReading<T>(read: () => Promise<T>, dependencies: readonly unk
         if (own === newest.peek()) state.value = { value, readAt: serverNow(), failure: null };
       },
       (error: unknown) => {
-        if (own === newest.peek()) state.value = { ...state.peek(), failure: linesOf(error) };
+        if (own === newest.peek()) state.value = { ...state.peek(), failure: errorLines(error) };
       },
     );
   };
