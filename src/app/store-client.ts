@@ -774,7 +774,11 @@ async function listJobs(
 ): Promise<JobList> {
   const filter = {
     ...(owners === null ? {} : { owners }),
-    ...omitUndefined({ tag: query.tag, createdSince: query.createdSince, ids: query.ids?.map(Number) }),
+    ...omitUndefined({
+      tag: query.tag,
+      createdSince: query.createdSince,
+      ids: query.ids?.map((id) => Number(idOfRef(id))),
+    }),
     ...nameFilter(query.name),
   };
   const { phases, zone, accelerator, limit, cursor, all = query.ids !== undefined } = query;

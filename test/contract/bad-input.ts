@@ -238,6 +238,9 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     harmless('a pattern of another language', { rows: [], more: 0, notes: [] }, (client) =>
       client.list({ name: "%' or 1 = 1 --" }),
     ),
+    ...['', 'iris', '1e3', '-1', '0.5', '9'.repeat(30), "1' or 1 = 1"].map((id) =>
+      refused(`the id ${JSON.stringify(id)}`, usage, (client) => client.list({ ids: ['000001', id] })),
+    ),
   ],
   changesSince: ['x', '', '1-2', '-1-0-0', '0-0-0-0', '9'.repeat(40)].map((cursor: Cursor) =>
     refused(`the cursor ${JSON.stringify(cursor)}`, usage, (client) => firstOf(client.changesSince(cursor))),
