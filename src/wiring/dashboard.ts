@@ -69,5 +69,6 @@ function randomText(): string {
 }
 
 function isSame(one: string, other: string): boolean {
-  return one.length === other.length && timingSafeEqual(Buffer.from(one), Buffer.from(other));
+  const [known, given] = [Buffer.from(one), Buffer.from(other)];
+  return known.length === given.length && timingSafeEqual(known, given);
 }
