@@ -62,7 +62,8 @@ function readAddress(): Address {
     .split('/')
     .filter((segment) => segment !== '')
     .map(decode);
-  return { path, query: new URLSearchParams(location.search) };
+  // No argument of a command may have a NUL character, so no command could show the same.
+  return { path, query: new URLSearchParams(location.search.replaceAll('%00', '')) };
 }
 
 function decode(segment: string): string {

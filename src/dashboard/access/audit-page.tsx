@@ -5,6 +5,7 @@ import { useEffect } from 'preact/hooks';
 import type { AuditRow } from '../../app/audit.ts';
 import { formatAuditDetail, formatAuditMeans, formatAuditObject } from '../../app/audit-text.ts';
 import { escapeLine, formatTimestamp } from '../../app/format.ts';
+import { quote } from '../../catalogue/shell.ts';
 import { address, changeQuery } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Empty, Failure, FilteredOut } from '../parts/messages.tsx';
@@ -37,7 +38,7 @@ export function AuditPage() {
       failure.value = errorLines(error);
     }
   };
-  const flags = [...(user === '' ? [] : [`--user ${user}`]), ...(isDenied ? ['--denied'] : [])];
+  const flags = [...(user === '' ? [] : [`--user ${quote(user)}`]), ...(isDenied ? ['--denied'] : [])];
   const isFiltered = flags.length > 0;
   return (
     <section class="page">

@@ -5,6 +5,7 @@ import { useComputed, useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { JobView, LogRef } from '../../app/client.ts';
 import { escapeLine } from '../../app/format.ts';
+import { quote } from '../../catalogue/shell.ts';
 import { formatWorker } from '../../core/model/spec.ts';
 import type { Duration } from '../../core/model/time.ts';
 import { readChoice, storeChoice } from '../choices.ts';
@@ -59,14 +60,15 @@ export function LogsPage() {
   );
 }
 
-/** The command that prints the same. */
+/** The command that prints the same. The address may come from another person. */
 function commandOf(job: string): string {
   const { query } = address.value;
-  const flag = (name: string, key: string): string => (query.get(key) === null ? '' : ` ${name} ${query.get(key)}`);
-  const workers = workersOf(query.get('workers'));
-  return `jobman logs ${job}${flag('--attempt', 'attempt')}${flag('--step', 'step')}${
-    workers?.length === 1 ? ` --worker ${workers[0]}` : ''
-  } --follow`;
+  const flag = (name: string, value: string | null): string => (value === null ? '' : ` ${name} ${quote(value)}`);
+  const [worker = null, ...others] = workersOf(query.get('workers')) ?? [];
+  return `jobman logs ${job}${flag('--attempt', query.get('attempt'))}${flag('--step', query.get('step'))}${flag(
+    '--worker',
+    others.length === 0 ? worker : null,
+  )} --follow`;
 }
 
 const maxColumns = 4;

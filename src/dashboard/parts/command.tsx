@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import { escapeLine } from '../../app/format.ts';
 import { useKeys } from '../keys.ts';
 
 /** A command, or another text, to copy. */
@@ -11,7 +12,7 @@ export function Command({ text, what = 'command' }: { readonly text: string; rea
   };
   return (
     <span class="command">
-      <code>{text}</code>
+      <code>{escapeLine(text)}</code>
       <button
         class="plain"
         onClick={() => void copy()}
