@@ -5,7 +5,7 @@ import type { JobRow } from '../../app/client.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
 import { onChange } from '../live.ts';
-import { client, errorLines } from '../session.ts';
+import { actorOf, client, linesOf, session } from '../session.ts';
 
 export interface JobRows {
   /** By id. Changes update the map in place. A row that has not changed stays the same object. */
@@ -30,6 +30,8 @@ const refreshTime: Duration = 15 * second;
 const unfinishedRefreshTime: Duration = 2 * minute;
 const maxUnfinishedRefreshed = 1000;
 const maxPause: Duration = 15 * second;
+/** After a failed read of all jobs. */
+const retryTime: Duration = 5 * second;
 
 /** Keeps the rows until the returned function is called. `visible`: the ids that the page shows. */
 export function followRows(visible: () => readonly string[]): () => void {
@@ -57,12 +59,17 @@ export function followRows(visible: () => readonly string[]): () => void {
         cursor = list.next;
         // The previous rows stay until the new ones are complete.
         const before = jobRows.peek();
-        const isFirst = before === null || !before.isComplete;
+        const isFirst = before === null || (!before.isComplete && rows.size >= before.rows.size);
         if (cursor === undefined || isFirst) jobRows.value = { rows, isComplete: cursor === undefined, failure: null };
         if (cursor === undefined) return;
       }
     } catch (error) {
-      if (!isOld()) fail(error);
+      if (isOld()) return;
+      fail(error);
+      // Nothing else reads the jobs that are missing.
+      setTimeout(() => {
+        if (!isOld()) void readAll();
+      }, retryTime);
     }
   }
 
@@ -95,6 +102,7 @@ export function followRows(visible: () => readonly string[]): () => void {
       jobRows.value = { ...before, failure: null };
       failures = 0;
     } catch (error) {
+      if (isOver) return;
       for (const id of ids) changed.add(id);
       failures += 1;
       pausedUntil = performance.now() + Math.min(second * 2 ** failures, maxPause);
@@ -119,6 +127,8 @@ export function followRows(visible: () => readonly string[]): () => void {
   const refreshes = [
     setInterval(() => refresh(visible()), refreshTime),
     setInterval(() => {
+      // A viewer gets no events of the jobs of others.
+      if (actorOf(session.peek())?.role === 'viewer' && document.visibilityState === 'visible') void readAll();
       const unfinished = [...(jobRows.peek()?.rows.values() ?? [])].filter(({ phase }) => !isFinishedPhase(phase));
       refresh(unfinished.slice(0, maxUnfinishedRefreshed).map(({ id }) => id));
     }, unfinishedRefreshTime),
