@@ -4,10 +4,11 @@ import { decodeEvent, decodeLogPart, versionHeader } from '../api/wire.ts';
 import { parseEvents } from '../api/events.ts';
 import { fromProblem, problemType } from '../api/problem.ts';
 import { encodeArguments, readRows, type More, type Values } from '../api/request.ts';
-import { answerTypes, apiRoutes, type Operation, type Route } from '../api/routes.ts';
+import { answerTypes, apiRoutes, routes, type Operation, type Route } from '../api/routes.ts';
 import type { Client } from '../app/client.ts';
 import type { ClusterClient } from '../app/cluster/cluster-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { minute, type Duration } from '../core/model/time.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import { version } from '../version.ts';
 import { serverPath } from './location.ts';
@@ -23,12 +24,24 @@ export interface Opened {
   readonly serverTime: number | null;
 }
 
-/** `onLoggedOut`: the server does not accept the session, or there is none. */
-export function createPageClient(onLoggedOut: () => void): PageClient & {
+interface SessionState {
+  readonly isLoggedOut: () => boolean;
+  /** The server does not accept the session, or there is none. */
+  readonly onLoggedOut: () => void;
+}
+
+/** Some answers come from clouds. A connection that was lost without a sign would never answer. */
+const answerTime: Duration = 3 * minute;
+
+/** Without a session, only `whoAmI` sends a request: it finds a new one. */
+export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): PageClient & {
   /** The body of a stream. Throws JobmanError. */
   open(route: Route, values: Values, signal: AbortSignal): Promise<Opened>;
 } {
   async function send(route: Route, values: Values, more: More = {}, signal?: AbortSignal): Promise<Response> {
+    // The server counts each request with the former session as a wrong token, and soon refuses logins.
+    if (isLoggedOut() && route !== routes.whoAmI)
+      throw new JobmanError('The session has ended.', exitCode.conflict, [], { errorCode: 'forbidden' });
     const { path, body, type } = encodeArguments(route, values, more);
     const response = await fetchOf(path, {
       method: route.method,
@@ -109,10 +122,11 @@ async function* valuesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<unkno
   throw brokenStream();
 }
 
-/** A request to this server. Throws JobmanError without an answer. */
+/** A request to this server, with a limit of its time or with a signal. Throws JobmanError without an answer. */
 export async function fetchOf(path: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(serverPath(path), { ...init, credentials: 'same-origin', cache: 'no-store' });
+    const signal = init.signal ?? AbortSignal.timeout(answerTime);
+    return await fetch(serverPath(path), { ...init, signal, credentials: 'same-origin', cache: 'no-store' });
   } catch (error) {
     if (init.signal?.aborted === true) throw error;
     throw new JobmanError('The server does not answer.', exitCode.unreachable, [], { cause: error });

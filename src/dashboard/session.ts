@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { versionHeader } from '../api/wire.ts';
 import { JobmanError, messageOf } from '../app/errors.ts';
-import type { Actor } from '../core/model/user.ts';
+import type { Actor, UserName } from '../core/model/user.ts';
 import { version } from '../version.ts';
 import { createPageClient, failureOf, fetchOf } from './client.ts';
 
@@ -19,9 +19,15 @@ export type Session =
 
 export const session = signal<Session>({ kind: 'starting' });
 
-export const client = createPageClient(() => {
-  const { kind } = session.peek();
-  if (kind !== 'none') session.value = { kind: 'none', hadOne: kind === 'open' };
+/** The user of the newest session; null before the first. */
+let user: UserName | null = null;
+
+export const client = createPageClient({
+  isLoggedOut: () => session.peek().kind === 'none',
+  onLoggedOut() {
+    const { kind } = session.peek();
+    if (kind !== 'none') session.value = { kind: 'none', hadOne: kind === 'open' };
+  },
 });
 
 /** The user; null without a session. */
@@ -32,7 +38,11 @@ export function actorOf(current: Session): Actor | null {
 /** Asks the server for the user. Never rejects. */
 export async function startSession(): Promise<void> {
   try {
-    session.value = { kind: 'open', actor: await client.whoAmI() };
+    const actor = await client.whoAmI();
+    // The page still shows what the user before could see.
+    if (user !== null && user !== actor.user) return location.reload();
+    user = actor.user;
+    session.value = { kind: 'open', actor };
   } catch (error) {
     if (session.peek().kind !== 'none') session.value = { kind: 'failed', message: messageOf(error) };
   }
