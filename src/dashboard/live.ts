@@ -6,6 +6,7 @@ import { fromProblem } from '../api/problem.ts';
 import { routes } from '../api/routes.ts';
 import { decodeEvent } from '../api/wire.ts';
 import type { Change, Cursor } from '../app/client.ts';
+import { pause as wait } from '../app/concurrency.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { client, session } from './session.ts';
@@ -79,8 +80,9 @@ async function run(over: AbortSignal): Promise<void> {
       if (over.aborted) return;
       // Such as a cursor of a database that was restored.
       if (error instanceof JobmanError && error.code === exitCode.usage) restart();
-      await pauseAfter(failures, over);
     }
+    // Also after an end without an error, which a program on the way may give to every request.
+    if (!over.aborted) await pauseAfter(failures, over);
   }
 }
 
@@ -89,11 +91,9 @@ async function pauseAfter(failures: number, over: AbortSignal): Promise<void> {
   const pause = Math.min(firstDelay * 2 ** failures, maxDelay);
   const state = live.peek();
   live.value = { kind: 'offline', since: 'since' in state ? state.since : now, nextTryAt: now + pause };
-  await new Promise<void>((resolve) => {
-    retryNow = resolve;
-    over.addEventListener('abort', () => resolve());
-    setTimeout(resolve, pause);
-  });
+  const early = new AbortController();
+  retryNow = () => early.abort();
+  await wait(pause, AbortSignal.any([over, early.signal]));
 }
 
 async function read(over: AbortSignal, onBegin: () => void): Promise<void> {
@@ -101,8 +101,10 @@ async function read(over: AbortSignal, onBegin: () => void): Promise<void> {
   const leave = (): void => own.abort();
   over.addEventListener('abort', leave);
   stream = own;
+  const late = setTimeout(leave, deadAfter);
   try {
     const { bytes, serverTime } = await client.open(routes.changesSince, [cursor, null], own.signal);
+    clearTimeout(late);
     // The header has whole seconds.
     const offset = (serverTime ?? Date.now()) - Date.now();
     clockOffset = Math.abs(offset) < 2 * second ? 0 : offset;
@@ -120,6 +122,7 @@ async function read(over: AbortSignal, onBegin: () => void): Promise<void> {
     }
   } finally {
     over.removeEventListener('abort', leave);
+    clearTimeout(late);
     own.abort();
   }
 }
