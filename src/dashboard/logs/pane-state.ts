@@ -84,19 +84,13 @@ export function createPane(
     failure: signal<readonly string[] | null>(null),
     target: signal<Position | null>(null),
   };
-  const reader = createReader(view, logs.length);
+  const reader = createReader(view, logs);
   const { isFollowing, newLines, selected, target, version } = view;
   const open = (position: Position | null): void => reader.open(position);
   const searched = (): Search['logs'] => logs.map(({ read }, log) => ({ read, size: window.sizeOf(log) }));
   const finder = createFinder();
 
-  function grown(log: number, size: number): void {
-    // Such as after the files of the job were removed and written again.
-    if (window.setSize(log, size)) open(null);
-    else reader.schedule();
-  }
-
-  /** The offset in each log at which a search in that direction begins. */
+  /** The first line that the direction may find, of each log. */
   function searchFrom(direction: Search['direction']): readonly number[] {
     const current = selected.peek();
     const row = current === null ? -1 : window.rowOf(current);
@@ -132,7 +126,7 @@ export function createPane(
     openStart() {
       selected.value = null;
       isFollowing.value = false;
-      void reader.inTurn(async () => {
+      reader.openBy(async () => {
         await window.openStart();
         target.value = { log: window.rows()[0]?.entries[0]?.log ?? 0, offset: 0 };
       });
@@ -151,12 +145,12 @@ export function createPane(
     take(change) {
       if (change.kind !== 'log') return;
       const log = refs.findIndex(({ job, id }) => job === change.log.job && id === change.log.id);
-      if (log >= 0) grown(log, change.log.size);
+      if (log >= 0) reader.noteSize(log, change.log.size);
     },
     update(newer) {
       for (const { id, size } of newer) {
         const log = refs.findIndex((ref) => ref.id === id);
-        if (log >= 0 && size !== window.sizeOf(log)) grown(log, size);
+        if (log >= 0 && size !== window.sizeOf(log)) reader.noteSize(log, size);
       }
     },
     find(text, direction) {
@@ -187,12 +181,17 @@ export function createPane(
   return pane;
 }
 
-/** The reads of a window, one after the other, because each begins at the end of the previous one. */
-function createReader({ window, version, isFollowing, newLines, selected, failure, target }: View, logs: number) {
+/** The reads of a window, one after the other, because each begins where the one before ended. */
+function createReader(
+  { window, version, isFollowing, newLines, selected, failure, target }: View,
+  logs: readonly { readonly read: ReadPart }[],
+) {
   let isOver = false;
   let pending = 0;
   let chain: Promise<void> = Promise.resolve();
   let timer: ReturnType<typeof setTimeout> | null = null;
+  /** The newest opening until it has succeeded: without it, the other reads have nothing to continue. */
+  let opening: (() => Promise<void>) | null = null;
 
   function inTurn(work: () => Promise<void>): Promise<void> {
     pending += 1;
@@ -209,9 +208,21 @@ function createReader({ window, version, isFollowing, newLines, selected, failur
     } catch (error) {
       failure.value = errorLines(error);
       setTimeout(() => {
-        if (failure.peek() !== null) whenFree(work);
+        if (opening !== null) void inTurn(openNewest);
+        else if (failure.peek() !== null) whenFree(work);
       }, retryTime);
     }
+  }
+
+  async function openNewest(): Promise<void> {
+    const own = opening;
+    await own?.();
+    if (own === opening) opening = null;
+  }
+
+  function openBy(work: () => Promise<void>): void {
+    opening = work;
+    void inTurn(openNewest);
   }
 
   function whenFree(work: () => Promise<void>): void {
@@ -224,10 +235,12 @@ function createReader({ window, version, isFollowing, newLines, selected, failur
       if (document.visibilityState === 'hidden' || pending > 0) schedule();
       else whenFree(readNew);
     };
-    if (!isOver) timer ??= setTimeout(read, Math.min(readInterval + readIntervalOfLog * (logs - 1), maxInterval));
+    const interval = Math.min(readInterval + readIntervalOfLog * (logs.length - 1), maxInterval);
+    if (!isOver) timer ??= setTimeout(read, interval);
   }
 
   async function readNew(): Promise<void> {
+    if (opening !== null) return openNewest();
     if (isFollowing.peek()) {
       await window.grow();
       window.trimFollowed();
@@ -241,17 +254,30 @@ function createReader({ window, version, isFollowing, newLines, selected, failur
     if (newLines.peek() !== null && !window.isAtEnd()) schedule();
   }
 
+  function open(position: Position | null): void {
+    selected.value = position;
+    isFollowing.value = position === null;
+    openBy(async () => {
+      if (position === null) await window.openEnd();
+      else if (window.rowOf(position) < 0) await window.openAt(position);
+      target.value = position;
+      newLines.value = window.isAtEnd() ? 0 : null;
+    });
+  }
+
   return {
-    inTurn,
-    schedule,
-    open(position: Position | null): void {
-      selected.value = position;
-      isFollowing.value = position === null;
+    openBy,
+    open,
+    noteSize(log: number, size: number): void {
+      if (size >= window.sizeOf(log)) {
+        window.setSize(log, size);
+        schedule();
+        return;
+      }
+      // The size was measured before the newest read, or the files of the job were removed and written again.
       void inTurn(async () => {
-        if (position === null) await window.openEnd();
-        else if (window.rowOf(position) < 0) await window.openAt(position);
-        target.value = position;
-        newLines.value = window.isAtEnd() ? 0 : null;
+        const part = await logs[log]?.read(0, 1);
+        if (part !== undefined && window.setSize(log, part.end)) open(null);
       });
     },
     readUp(): void {
