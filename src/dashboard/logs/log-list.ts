@@ -14,6 +14,8 @@ export interface LogList {
 
 /** For logs of setup steps: the stream of changes has only the logs of commands. */
 const refreshTime: Duration = 2 * second;
+/** After a failed read. */
+const retryTime: Duration = 5 * second;
 
 /** Calls back with each list until the returned function is called. */
 export function followLogList(
@@ -26,6 +28,7 @@ export function followLogList(
   let isReading = false;
   let isDue = false;
   let last: LogList = { logs: null, failure: null };
+  let retry: ReturnType<typeof setTimeout> | undefined;
 
   async function read(): Promise<void> {
     isDue = true;
@@ -33,10 +36,13 @@ export function followLogList(
     isReading = true;
     while (isDue && !isOver) {
       isDue = false;
+      clearTimeout(retry);
       try {
         last = { logs: await client.logs(job, query), failure: null };
       } catch (error) {
-        last = { ...last, failure: errorLines(error) };
+        last = { ...last, failure: linesOf(error) };
+        // No other change may come.
+        retry = setTimeout(() => void read(), retryTime);
       }
       if (!isOver) onList(last);
     }
@@ -61,6 +67,7 @@ export function followLogList(
   void read();
   return () => {
     isOver = true;
+    clearTimeout(retry);
     leave();
     clearInterval(refresh);
   };
