@@ -57,7 +57,8 @@ export function Commands({ view, actions }: { readonly view: JobView; readonly a
         : client.sendCommand(view.id, button.command, options));
       question.value = questionOf(view, button, options, result);
       answer.value = question.value === null ? [result.message, ...refusals(result)] : [];
-      if (result.ok && button.command !== 'clean') await client.wake();
+      if (result.ok && button.command !== 'clean')
+        await client.wake().catch((error: unknown) => (answer.value = [...answer.peek(), ...linesOf(error)]));
     } catch (error) {
       answer.value = errorLines(error);
     }

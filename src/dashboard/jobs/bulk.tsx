@@ -47,9 +47,11 @@ interface BulkProps {
 export function Bulk({ selected, onClear }: BulkProps) {
   const asked = useSignal<{ readonly command: BulkCommand; readonly subjects: readonly Subject[] | null } | null>(null);
   const ask = async (command: BulkCommand): Promise<void> => {
-    asked.value = { command, subjects: null };
+    const own = { command, subjects: null };
+    asked.value = own;
     const subjects = await mapConcurrent(selected, maxConcurrent, (row) => subjectOf(row, command));
-    if (asked.peek()?.command === command) asked.value = { command, subjects };
+    // An earlier question of the same command was about other jobs.
+    if (asked.peek() === own) asked.value = { command, subjects };
   };
   const perform = (command: BulkCommand, subjects: readonly Subject[]): void => {
     asked.value = null;
