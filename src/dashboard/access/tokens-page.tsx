@@ -81,7 +81,7 @@ function TokenRow({ token, onRevoke }: { readonly token: TokenView; readonly onR
   return (
     <tr class={counts ? '' : 'quiet'}>
       <th scope="row" title={id}>
-        {name}
+        {escapeLine(name)}
       </th>
       <td>{escapeLine(user)}</td>
       <td class="wide">{role}</td>

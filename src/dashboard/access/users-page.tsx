@@ -72,7 +72,7 @@ export function UsersPage() {
                       </td>
                       <td>{escapeLine(user.account ?? '-')}</td>
                       <td>{escapeLine(user.logins.join(', ') || '-')}</td>
-                      <td>{formatLimits(user.limits)}</td>
+                      <td>{escapeLine(formatLimits(user.limits))}</td>
                       {isAdmin && (
                         <td class="buttons">
                           <button aria-label={`Limits of ${user.name}`} onClick={() => (limited.value = user)}>

@@ -58,7 +58,7 @@ const columns: readonly Column<Row>[] = [
       </>
     ),
   },
-  { name: 'address', title: 'Host', width: '9rem', wide: true, cell: ({ address }) => address ?? '-' },
+  { name: 'address', title: 'Host', width: '9rem', wide: true, cell: ({ address }) => escapeLine(address ?? '-') },
   { name: 'state', title: 'State', width: '6.5rem', cell: ({ message }) => escapeLine(message) },
   {
     name: 'log',

@@ -141,7 +141,7 @@ function Question({ command, subjects, onConfirm, onClose }: QuestionProps) {
               {row.phase}
               {[...(refusal === null ? lines : [`Not possible: ${refusal}`])].map((line) => (
                 <p key={line} class={refusal === null ? '' : 'quiet'}>
-                  {line}
+                  {escapeLine(line)}
                 </p>
               ))}
             </li>
@@ -179,7 +179,7 @@ function AnswerList() {
           <ul>
             {current.given.map(({ id, ok, message }) => (
               <li key={id} class={ok ? '' : 'bad'}>
-                {message}
+                {escapeLine(message)}
               </li>
             ))}
           </ul>

@@ -85,7 +85,7 @@ function Name({ row: { name, tags } }: { readonly row: JobRow }) {
 
 function whereOf(row: JobRow): string {
   const machine = [formatMachine(row), row.pricing].filter((one) => one !== null).join(' ');
-  return [machine, row.zone].filter((one) => one !== null).join(', ');
+  return escapeLine([machine, row.zone].filter((one) => one !== null).join(', '));
 }
 
 const tickClasses: Readonly<Record<Reason, string>> = {

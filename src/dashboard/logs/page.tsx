@@ -248,7 +248,7 @@ function evidenceOf({ attempts }: JobView, logs: readonly LogRef[]) {
 }
 
 function nothingText({ why }: JobView): string {
-  return `Nothing was printed yet. ${why.message}`;
+  return `Nothing was printed yet. ${escapeLine(why.message)}`;
 }
 
 async function toggleFullScreen(element: HTMLElement | null): Promise<void> {

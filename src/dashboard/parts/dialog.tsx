@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { escapeLine } from '../../app/format.ts';
 import { useKeys } from '../keys.ts';
 
 interface DialogProps {
@@ -31,7 +32,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       onClose={() => onClose?.()}
     >
       <header>
-        <h2>{title}</h2>
+        <h2>{escapeLine(title)}</h2>
         {onClose !== null && (
           <button class="plain" aria-label="Close" onClick={onClose}>
             ×
@@ -58,14 +59,14 @@ export function Confirm({ title, lines, action, onConfirm, onClose }: ConfirmPro
   return (
     <Dialog title={title} onClose={onClose}>
       {lines.map((line) => (
-        <p key={line}>{line}</p>
+        <p key={line}>{escapeLine(line)}</p>
       ))}
       <footer>
         <button autofocus onClick={onClose}>
           Keep it as it is
         </button>
         <button class="danger" onClick={onConfirm}>
-          {action}
+          {escapeLine(action)}
         </button>
       </footer>
     </Dialog>

@@ -1,6 +1,7 @@
 // The four states without content: nothing exists, a filter hides all, no answer, and no permission.
 
 import type { ComponentChildren } from 'preact';
+import { escapeLine } from '../../app/format.ts';
 import { Command } from './command.tsx';
 
 interface FailureProps {
@@ -9,13 +10,13 @@ interface FailureProps {
   readonly retry: (() => void) | null;
 }
 
-export function Failure({ lines: [message, ...hints], retry }: FailureProps) {
+export function Failure({ lines: [message = '', ...hints], retry }: FailureProps) {
   return (
     <section class="message failure" role="alert">
-      <p>{message}</p>
+      <p>{escapeLine(message)}</p>
       {hints.map((hint) => (
         <p key={hint} class="quiet">
-          {hint}
+          {escapeLine(hint)}
         </p>
       ))}
       {retry !== null && <button onClick={retry}>Try again</button>}
