@@ -34,8 +34,10 @@ export function MetricsSection({ view }: SectionProps) {
   const { value, failure, isReading, again } = state;
   useEffect(() => {
     if (isReading || view.phase !== 'running') return undefined;
-    const next = setTimeout(again, refreshTime);
-    return () => clearTimeout(next);
+    const next = setInterval(() => {
+      if (document.visibilityState === 'visible') again();
+    }, refreshTime);
+    return () => clearInterval(next);
   }, [isReading, view.phase]);
   if (value === undefined)
     return failure === null ? <p class="quiet">Reading the metrics…</p> : <Failure lines={failure} retry={again} />;
