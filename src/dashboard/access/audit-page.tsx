@@ -23,20 +23,27 @@ export function AuditPage() {
   const older = useSignal<readonly AuditRow[]>([]);
   const next = useSignal<string | undefined>(undefined);
   const failure = useSignal<readonly string[] | null>(null);
+  const isReading = useSignal(false);
   useEffect(() => {
     older.value = [];
     next.value = newest.value?.next;
   }, [newest.value]);
   const readOlder = async (): Promise<void> => {
+    if (isReading.peek()) return;
+    isReading.value = true;
     failure.value = null;
+    const cursor = next.value;
     try {
-      const cursor = next.value;
       const page = await client.audit({ ...filter, limit: pageSize, ...(cursor === undefined ? {} : { cursor }) });
-      older.value = [...older.value, ...page];
-      next.value = page.next;
+      // With another filter, these rows do not belong to the list.
+      if (next.peek() === cursor) {
+        older.value = [...older.value, ...page];
+        next.value = page.next;
+      }
     } catch (error) {
       failure.value = errorLines(error);
     }
+    isReading.value = false;
   };
   const flags = [...(user === '' ? [] : [`--user ${quote(user)}`]), ...(isDenied ? ['--denied'] : [])];
   const isFiltered = flags.length > 0;
