@@ -128,6 +128,20 @@ test('colours become class names, and everything else has no effect', () => {
   );
 });
 
+test('hits next to each other are all marked, also across colours', () => {
+  const spans = spansOf('aab\u001B[32maa', /a/g);
+  assert.deepEqual(
+    spans.filter(({ text }) => text !== '').map(({ text, isHit }) => [text, isHit]),
+    [
+      ['a', true],
+      ['a', true],
+      ['b', false],
+      ['a', true],
+      ['a', true],
+    ],
+  );
+});
+
 test('a window opens at the end, reads both ways, and gives every line once', async () => {
   const log = createLog(
     0,

@@ -42,7 +42,12 @@ function withHits(spans: readonly { readonly text: string; readonly style: strin
   const edges = [...whole.matchAll(found)].flatMap(({ 0: hit, index }) =>
     hit === '' ? [] : [index, index + hit.length],
   );
-  const isHitAt = (at: number): boolean => edges.filter((edge) => edge <= at).length % 2 === 1;
+  // Both ascend: a line may have thousands of hits.
+  let passed = 0;
+  const isHitAt = (position: number): boolean => {
+    while ((edges[passed] ?? Infinity) <= position) passed += 1;
+    return passed % 2 === 1;
+  };
   let at = 0;
   return spans.flatMap(({ text, style }) => {
     const begin = at;
