@@ -28,14 +28,13 @@ export function LogsPage() {
   const id = address.value.path[1] ?? '';
   const view = useSignal<JobView | null>(null);
   const failure = useSignal<readonly string[] | null>(null);
-  useEffect(
-    () =>
-      followJob(id, (state) => {
-        view.value = state.view;
-        failure.value = state.failure;
-      }),
-    [id],
-  );
+  useEffect(() => {
+    view.value = null;
+    return followJob(id, (state) => {
+      view.value = state.view;
+      failure.value = state.failure;
+    });
+  }, [id]);
   if (view.value === null)
     return failure.value === null ? (
       <p class="quiet">Reading job {id}…</p>
@@ -85,6 +84,7 @@ export function LogView({ view }: { readonly view: JobView }) {
   const position = useRef(query.get('position'));
   useEffect(() => {
     list.value = { logs: null, failure: null };
+    position.current = address.peek().query.get('position');
     return followLogList(
       view.id,
       step !== null ? { step } : attempt !== null ? { attempt: Number(attempt) } : {},
