@@ -117,6 +117,11 @@ function Connection() {
 
 function Account({ onKeys }: { readonly onKeys: () => void }) {
   const actor = actorOf(session.value);
+  const failure = useSignal<readonly string[] | null>(null);
+  const leave = (): void => {
+    failure.value = null;
+    logOut().catch((error: unknown) => (failure.value = linesOf(error)));
+  };
   return (
     <details class="menu">
       <summary>{actor?.user ?? 'Menu'}</summary>
@@ -124,7 +129,8 @@ function Account({ onKeys }: { readonly onKeys: () => void }) {
         {actor !== null && <p class="quiet">Role {actor.role}</p>}
         <button onClick={() => (colours.value = nextColours(colours.value))}>Colours: {colours.value}</button>
         <button onClick={onKeys}>Keys</button>
-        {actor !== null && <button onClick={() => void logOut()}>Log out</button>}
+        {actor !== null && <button onClick={leave}>Log out</button>}
+        {failure.value !== null && <Failure lines={failure.value} retry={null} />}
       </div>
     </details>
   );
