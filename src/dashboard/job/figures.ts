@@ -9,7 +9,9 @@ export type FiguresByWorker = ReadonlyMap<FiguresTarget['worker'], FiguresAnswer
 
 /** Each measurement uses a connection of the controller's machine. */
 const maxConcurrent = 8;
+/** Between two measurements of all workers. A server allows 100 requests per second. */
 const interval: Duration = 5 * second;
+const intervalOfWorker: Duration = 40;
 
 /** Calls back with all answers until the returned function is called. A worker without a new answer keeps the old one. */
 export function measureWorkers(
@@ -27,6 +29,7 @@ export function measureWorkers(
     answers.set(target.worker, answer);
   }
 
+  const pause = Math.max(interval, intervalOfWorker * targets.length);
   async function run(): Promise<void> {
     while (!isOver) {
       if (document.visibilityState === 'visible') {
@@ -38,7 +41,7 @@ export function measureWorkers(
         await Promise.all(Array.from({ length: maxConcurrent }, next));
         if (!isOver) onFigures(new Map(answers));
       }
-      await new Promise((resolve) => setTimeout(resolve, interval));
+      await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
 
