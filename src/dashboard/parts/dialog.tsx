@@ -29,7 +29,11 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       onCancel={(event) => {
         if (onClose === null) event.preventDefault();
       }}
-      onClose={() => onClose?.()}
+      onClose={() => {
+        // A second Escape closes it in some browsers.
+        if (onClose === null) element.current?.showModal();
+        else onClose();
+      }}
     >
       <header>
         <h2>{escapeLine(title)}</h2>
