@@ -1,4 +1,4 @@
-// The stream of changes. All parts of the page share it. After a lost connection, it continues after its cursor.
+// The stream of changes: one for a visible page, which everything that it shows shares. It continues after its cursor.
 
 import { effect, signal } from '@preact/signals';
 import { parseEvents } from '../api/events.ts';
@@ -8,7 +8,7 @@ import { decodeEvent } from '../api/wire.ts';
 import type { Change, Cursor } from '../app/client.ts';
 import { pause as wait } from '../app/concurrency.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { second, type Duration } from '../core/model/time.ts';
+import { minute, second, type Duration } from '../core/model/time.ts';
 import { client, session } from './session.ts';
 
 /**
@@ -31,11 +31,20 @@ const silentAfter: Duration = 20 * second;
 const deadAfter: Duration = 40 * second;
 const firstDelay: Duration = second / 2;
 const maxDelay: Duration = 15 * second;
+/** A page that is hidden for so long has no stream. */
+const hiddenAfter: Duration = 10 * second;
+/** After so long without a stream, reading everything again is less work than all changes. */
+const maxGap: Duration = 10 * minute;
+
+/** Over HTTP/1.1 a browser has six connections to a server for all of its pages, and each stream takes one. */
+const isShown = signal(typeof document === 'undefined' || document.visibilityState === 'visible');
 
 let cursor: Cursor | null = null;
 /** The server's clock minus this browser's; 0 until it is known. */
 let clockOffset: Duration = 0;
 let lastSignAt = 0;
+/** The same by the clock that continues while the machine sleeps. */
+let lastSignDate = 0;
 let stream: AbortController | undefined;
 
 /** Calls back with each change, until the returned function is called. `onRestart`: changes may be missing; read all again. */
@@ -48,18 +57,25 @@ export function onChange(listener: Listener, onRestart: () => void = () => undef
   };
 }
 
-/** Runs as long as there is a session. */
+/** Runs as long as there is a session and the page is visible. */
 export function followChanges(): void {
   effect(() => {
-    if (session.value.kind !== 'open') return;
+    if (session.value.kind !== 'open' || !isShown.value) return;
     const over = new AbortController();
     void run(over.signal);
-    return () => over.abort();
+    return () => {
+      over.abort();
+      live.value = { kind: 'starting' };
+    };
   });
   setInterval(watch, second);
-  // A tab that slept has an old connection, which may be dead.
+  let hiding: ReturnType<typeof setTimeout> | undefined;
   document.addEventListener('visibilitychange', () => {
-    if (document.visibilityState === 'visible') watch();
+    clearTimeout(hiding);
+    if (document.visibilityState === 'hidden') hiding = setTimeout(() => (isShown.value = false), hiddenAfter);
+    // A tab that slept has an old connection, which may be dead.
+    else if (isShown.peek()) watch();
+    else isShown.value = true;
   });
   window.addEventListener('online', () => retryNow());
 }
@@ -102,6 +118,7 @@ async function read(over: AbortSignal, onBegin: () => void): Promise<void> {
   over.addEventListener('abort', leave);
   stream = own;
   const late = setTimeout(leave, deadAfter);
+  if (Date.now() - lastSignDate > maxGap) cursor = null;
   try {
     const { bytes, serverTime } = await client.open(routes.changesSince, [cursor, null], own.signal);
     clearTimeout(late);
@@ -142,6 +159,7 @@ async function* noting(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
 
 function sign(): void {
   lastSignAt = performance.now();
+  lastSignDate = Date.now();
   if (live.peek().kind !== 'live') live.value = { kind: 'live' };
 }
 
