@@ -29,21 +29,28 @@ export function matchesQuery(row: JobRow, query: ListQuery): boolean {
     (user === undefined || row.owner === user) &&
     (tag === undefined || row.tags.includes(tag)) &&
     (createdSince === undefined || row.createdAt >= createdSince) &&
-    (name === undefined || matchesPattern(row.name, name))
+    (name === undefined || matchesPattern(row.name.toLowerCase(), name.toLowerCase()))
   );
 }
 
-/** The newest pattern, because a list matches thousands of rows with the same one. */
-let compiled = { pattern: '', test: /^$/ };
-
+/** Only the last `*` is tried at other places: a regular expression with several takes very long for some names. */
 function matchesPattern(name: string, pattern: string): boolean {
-  if (pattern !== compiled.pattern) {
-    const parts = pattern
-      .split(/([*?])/)
-      .map((part) => (part === '*' ? '.*' : part === '?' ? '.' : RegExp.escape(part)));
-    compiled = { pattern, test: new RegExp(`^${parts.join('')}$`, 'is') };
+  let [at, next] = [0, 0];
+  let star: { readonly at: number; next: number } | undefined;
+  while (next < name.length) {
+    if (pattern[at] === '*') {
+      star = { at, next };
+      at += 1;
+    } else if (pattern[at] === '?' || pattern[at] === name[next]) {
+      at += 1;
+      next += 1;
+    } else if (star === undefined) return false;
+    else {
+      star.next += 1;
+      [at, next] = [star.at + 1, star.next];
+    }
   }
-  return compiled.test.test(name);
+  return /^\**$/.test(pattern.slice(at));
 }
 
 /** The part of the phases that the store knows. */

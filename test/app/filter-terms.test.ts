@@ -40,6 +40,18 @@ test('terms are the filters of the list, and every other text is searched in id,
     assert.equal(isFound(text), false, text);
 });
 
+test('a pattern of names has any text for a star and one character for a question mark', () => {
+  const isFound = (name: string, pattern: string): boolean =>
+    matchesTerms({ ...row, name }, parseTerms(`name:${pattern}`, now));
+  for (const pattern of ['*', 'vit-*', '*-LR', 'v?t*', 'vit*1*lr', '**vit-1-lr**', 'vit-1-lr'])
+    assert.equal(isFound('vit-1-lr', pattern), true, pattern);
+  for (const pattern of ['vit', '*-l', '?vit*', 'vit*2*lr', 'vit-1-lr?', 'vit.1.lr', 'lr*vit'])
+    assert.equal(isFound('vit-1-lr', pattern), false, pattern);
+  assert.equal(isFound('a-b-ab', '*-ab'), true);
+  // A regular expression would try more ways than a person waits for.
+  assert.equal(isFound('a'.repeat(63), `${'*a'.repeat(30)}*b`), false);
+});
+
 test('a term without a meaning is ignored and named', () => {
   const { query, problems } = parseTerms('phase:faild since:never', now);
   assert.deepEqual(query, {});
