@@ -2,7 +2,7 @@
 
 import { useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { formatAge } from '../app/format.ts';
 import { now } from './clock.ts';
 import { keysEnabled, enableKeys, keyTable, useKeys } from './keys.ts';
@@ -74,12 +74,18 @@ function Content({ page }: { readonly page: Page | undefined }) {
   const failure = useSignal<readonly string[] | null>(null);
   const load =
     one === undefined ? page?.load : ((part === undefined ? undefined : page?.parts?.[part]) ?? page?.loadOne);
+  const newest = useRef(load);
+  newest.current = load;
   const start = (): void => {
     failure.value = null;
     load?.().then(
-      (Component) => (loaded.value = { load, Component }),
-      // Such as the files of an older version, after an upgrade of the server.
-      (error: unknown) => (failure.value = [...errorLines(error), 'If this happens again, reload the page.']),
+      (Component) => {
+        if (newest.current === load) loaded.value = { load, Component };
+      },
+      (error: unknown) => {
+        // Such as the files of an older version, after an upgrade of the server.
+        if (newest.current === load) failure.value = [...linesOf(error), 'If this stays so, load the page again.'];
+      },
     );
   };
   useEffect(start, [load]);
