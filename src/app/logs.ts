@@ -6,7 +6,7 @@ import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '
 import { phaseOf } from '../core/decide/phase.ts';
 import { failedCallPatterns, failurePatterns, patternAfterProgress } from '../core/model/log-lines.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
-import type { LogPart, LogQuery, LogRef, WorkerView } from './client.ts';
+import type { LogPart, LogPartRequest, LogQuery, LogRef, WorkerView } from './client.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
 import { outputLog, type EndReader } from './file-ends.ts';
 import { asFileName, pluralize } from './format.ts';
@@ -85,14 +85,11 @@ function logRef(job: Job, log: JobLog, { size, changedAt }: FileState, now: Inst
 
 /** Of one answer of `readLog`. */
 const maxPartBytes = 1024 * 1024;
+/** Of one request: each part is read from its file. */
+const maxParts = 1000;
 
 /** Throws JobmanError (3) without such a log. */
-export function readLog(
-  files: JobFiles,
-  job: Job,
-  request: { readonly id: string; readonly from: number; readonly maxBytes: number },
-  now: Instant,
-): LogPart {
+export function readLog(files: JobFiles, job: Job, request: LogPartRequest, now: Instant): LogPart {
   const { id, from, maxBytes } = request;
   if (![from, maxBytes].every((value) => Number.isSafeInteger(value) && value >= 0))
     throw usageError('A part of a log begins at a byte from 0 on and has a number of bytes.');
@@ -108,6 +105,17 @@ export function readLog(
     end,
     isComplete: from + bytes.length >= end && isComplete(job, log, changedAt, now),
   };
+}
+
+/** Throws JobmanError (2) for too many parts, and as `readLog` does. */
+export function* readLogs(
+  files: JobFiles,
+  job: Job,
+  wanted: readonly LogPartRequest[],
+  now: () => Instant,
+): Generator<LogPart, void> {
+  if (wanted.length > maxParts) throw usageError(`At most ${maxParts} parts of logs at once.`);
+  for (const part of wanted) yield readLog(files, job, part, now());
 }
 
 /** As the names of the files below `logs/`, which people know, without `.log`. */

@@ -277,8 +277,8 @@ function createLogReads(
     },
 
     async *readLogs(ref, wanted) {
-      const [job, { readLog }] = await Promise.all([find(ref), import('./logs.ts')]);
-      for (const part of wanted) yield readLog(files, job, part, now());
+      const [job, { readLogs }] = await Promise.all([find(ref), import('./logs.ts')]);
+      yield* readLogs(files, job, wanted, now);
     },
   };
 }

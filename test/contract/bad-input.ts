@@ -162,6 +162,14 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
     ...forEachCount(usage, (client, from) =>
       Array.fromAsync(client.readLogs(known, [{ id: 'job', from, maxBytes: 10 }])),
     ),
+    refused('too many parts', usage, (client) =>
+      Array.fromAsync(
+        client.readLogs(
+          known,
+          Array.from({ length: 1001 }, () => ({ id: 'job', from: 0, maxBytes: 10 })),
+        ),
+      ),
+    ),
   ],
   metrics: [
     ...forEachRef((client, ref) => Array.fromAsync(client.metrics(ref, {}))),
