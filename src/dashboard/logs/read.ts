@@ -2,6 +2,7 @@
 // milliseconds, and a server limits their number.
 
 import type { LogPart, LogPartRequest, LogRef } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import { client } from '../session.ts';
 import type { ReadPart } from './lines.ts';
 
@@ -35,7 +36,11 @@ export function createLogReader(job: string): (ref: LogRef) => ReadPart {
         done += 1;
       }
     } catch (error) {
-      for (const { reject } of parts.slice(done)) reject(error);
+      const [failed, ...others] = parts.slice(done);
+      failed?.reject(error);
+      // A log whose file was removed says nothing about the others.
+      if (error instanceof JobmanError && error.code === exitCode.notFound && others.length > 0) return send(others);
+      for (const { reject } of others) reject(error);
     }
   }
 
