@@ -8,7 +8,7 @@ import { answerTypes, apiRoutes, routes, type Operation, type Route } from '../a
 import type { Client } from '../app/client.ts';
 import type { ClusterClient } from '../app/cluster/cluster-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { minute, type Duration } from '../core/model/time.ts';
+import { minute, second, type Duration } from '../core/model/time.ts';
 import type { LabClient } from '../lab/lab-client.ts';
 import { version } from '../version.ts';
 import { serverPath } from './location.ts';
@@ -32,6 +32,8 @@ interface SessionState {
 
 /** Some answers come from clouds. A connection that was lost without a sign would never answer. */
 const answerTime: Duration = 3 * minute;
+/** The same for a part of a stream: the server sends a sign of life every 15 seconds. */
+const silenceTime: Duration = 40 * second;
 
 /** Without a session, only `whoAmI` sends a request: it finds a new one. */
 export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): PageClient & {
@@ -78,11 +80,25 @@ export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): Pa
   /** The values of one answer. The connection is closed when the reader leaves. */
   async function* read(route: Route, values: Values): AsyncGenerator<unknown, void> {
     const over = new AbortController();
+    const limit = (): ReturnType<typeof setTimeout> => setTimeout(() => over.abort(noAnswer()), silenceTime);
+    let waiting = limit();
     try {
       const { bytes } = await open(route, values, over.signal);
-      if (route.answer === 'chunks') yield* bytes;
-      else yield* valuesOf(bytes);
+      if (route.answer === 'chunks') {
+        clearTimeout(waiting);
+        yield* bytes;
+        return;
+      }
+      const noted = (async function* () {
+        for await (const chunk of bytes) {
+          clearTimeout(waiting);
+          yield chunk;
+          waiting = limit();
+        }
+      })();
+      yield* valuesOf(noted);
     } finally {
+      clearTimeout(waiting);
       over.abort();
     }
   }
@@ -129,8 +145,12 @@ export async function fetchOf(path: string, init: RequestInit): Promise<Response
     return await fetch(serverPath(path), { ...init, signal, credentials: 'same-origin', cache: 'no-store' });
   } catch (error) {
     if (init.signal?.aborted === true) throw error;
-    throw new JobmanError('The server does not answer.', exitCode.unreachable, [], { cause: error });
+    throw noAnswer(error);
   }
+}
+
+function noAnswer(cause?: unknown): JobmanError {
+  return new JobmanError('The server does not answer.', exitCode.unreachable, [], { cause });
 }
 
 /** The error of an answer that is not a success. */
