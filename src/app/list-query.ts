@@ -33,7 +33,7 @@ export function matchesQuery(row: JobRow, query: ListQuery): boolean {
   );
 }
 
-/** Only the last `*` is tried at other places: a regular expression with several takes very long for some names. */
+/** Only the last `*` is tried at other positions: a regular expression with several takes very long for some names. */
 function matchesPattern(name: string, pattern: string): boolean {
   let [at, next] = [0, 0];
   let star: { readonly at: number; next: number } | undefined;

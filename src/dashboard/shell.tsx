@@ -84,7 +84,7 @@ function Content({ page }: { readonly page: Page | undefined }) {
       },
       (error: unknown) => {
         // Such as the files of an older version, after an upgrade of the server.
-        if (newest.current === load) failure.value = [...linesOf(error), 'If this stays so, load the page again.'];
+        if (newest.current === load) failure.value = [...errorLines(error), 'If this happens again, reload the page.'];
       },
     );
   };
@@ -126,7 +126,7 @@ function Account({ onKeys }: { readonly onKeys: () => void }) {
   const failure = useSignal<readonly string[] | null>(null);
   const leave = (): void => {
     failure.value = null;
-    logOut().catch((error: unknown) => (failure.value = linesOf(error)));
+    logOut().catch((error: unknown) => (failure.value = errorLines(error)));
   };
   return (
     <details class="menu">

@@ -58,7 +58,7 @@ export function Commands({ view, actions }: { readonly view: JobView; readonly a
       question.value = questionOf(view, button, options, result);
       answer.value = question.value === null ? [result.message, ...refusals(result)] : [];
       if (result.ok && button.command !== 'clean')
-        await client.wake().catch((error: unknown) => (answer.value = [...answer.peek(), ...linesOf(error)]));
+        await client.wake().catch((error: unknown) => (answer.value = [...answer.peek(), ...errorLines(error)]));
     } catch (error) {
       answer.value = errorLines(error);
     }

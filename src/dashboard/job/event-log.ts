@@ -40,7 +40,7 @@ export function followEvents(id: string, onLog: (log: EventLog) => void): () => 
         const more = await client.events(id, known.at(-1)?.seq ?? 0);
         log = { events: more.length === 0 && log.events !== null ? log.events : [...known, ...more], failure: null };
       } catch (error) {
-        log = { ...log, failure: linesOf(error) };
+        log = { ...log, failure: errorLines(error) };
         // No other change may come.
         retry = setTimeout(() => void read(), retryTime);
       }

@@ -5,7 +5,7 @@ import type { JobRow } from '../../app/client.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
 import { onChange } from '../live.ts';
-import { actorOf, client, linesOf, session } from '../session.ts';
+import { actorOf, client, errorLines, session } from '../session.ts';
 
 export interface JobRows {
   /** By id. Changes update the map in place. A row that has not changed stays the same object. */

@@ -40,7 +40,7 @@ export function followLogList(
       try {
         last = { logs: await client.logs(job, query), failure: null };
       } catch (error) {
-        last = { ...last, failure: linesOf(error) };
+        last = { ...last, failure: errorLines(error) };
         // No other change may come.
         retry = setTimeout(() => void read(), retryTime);
       }
