@@ -1,7 +1,7 @@
 // Keys: one table of what each key does now. No key acts in a field, or with Ctrl, Alt or Meta. A switch turns them off.
 
 import { signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { readChoice, storeChoice } from './choices.ts';
 
 export interface KeyAction {
@@ -11,9 +11,13 @@ export interface KeyAction {
   readonly act: () => void;
 }
 
+interface Group {
+  actions: readonly KeyAction[];
+}
+
 export const keysEnabled = signal(readChoice('keys') !== 'off');
 /** The newest group first: a page comes before the frame around it, and a dialog before its page. */
-const groups: (readonly KeyAction[])[] = [];
+const groups: Group[] = [];
 /** The actions of all groups, in their order. */
 export const keyTable = signal<readonly KeyAction[]>([]);
 
@@ -22,27 +26,27 @@ export function enableKeys(enabled: boolean): void {
   storeChoice('keys', enabled ? 'on' : 'off');
 }
 
-/** The keys act while the component is shown. */
+/** The keys act while the component is shown. The list of keys is renewed when a dependency changes. */
 export function useKeys(actions: readonly KeyAction[], dependencies: readonly unknown[]): void {
+  const group = useRef<Group>({ actions });
+  // At once: a key may come before the effects of this drawing.
+  group.current.actions = actions;
   useEffect(() => {
-    groups.unshift(actions);
-    keyTable.value = firstOfEachKey();
+    groups.unshift(group.current);
     return () => {
-      groups.splice(groups.indexOf(actions), 1);
+      groups.splice(groups.indexOf(group.current), 1);
       keyTable.value = firstOfEachKey();
     };
+  }, []);
+  useEffect(() => {
+    keyTable.value = firstOfEachKey();
   }, dependencies);
 }
 
 /** Two tables of a page have the same keys. */
 function firstOfEachKey(): readonly KeyAction[] {
-  const all = new Map(
-    groups
-      .flat()
-      .toReversed()
-      .map((action) => [action.key, action]),
-  );
-  return [...all.values()].toReversed();
+  const all = groups.flatMap(({ actions }) => actions);
+  return all.filter(({ key }, at) => all.findIndex((one) => one.key === key) === at);
 }
 
 const prefixTime = 1500;
@@ -57,7 +61,7 @@ export function listenForKeys(): void {
     prefix = '';
     // Each dialog has its own keys; the page below it has none.
     const open = document.querySelector('dialog[open]');
-    const actions = open === null ? keyTable.peek() : (groups[0] ?? []);
+    const actions = open === null ? firstOfEachKey() : (groups[0]?.actions ?? []);
     const found = actions.find(({ key }) => key === typed);
     if (found !== undefined) {
       event.preventDefault();
