@@ -1,7 +1,7 @@
 // The audit log: changes and refused requests, newest first. Filters are in the address.
 
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import type { AuditRow } from '../../app/audit.ts';
 import { formatAuditDetail, formatAuditMeans, formatAuditObject } from '../../app/audit-text.ts';
 import { escapeLine, formatTimestamp } from '../../app/format.ts';
@@ -84,7 +84,11 @@ export function AuditPage() {
 /** Its text becomes the filter when the field is left. */
 function UserField({ user }: { readonly user: string }) {
   const typed = useSignal(user);
+  const applied = useRef(user);
   useEffect(() => {
+    // At first, a person may have typed before this.
+    if (user === applied.current) return;
+    applied.current = user;
     typed.value = user;
   }, [user]);
   const apply = (): void => changeQuery({ user: typed.value.trim() });
