@@ -242,6 +242,8 @@ export interface DashboardService {
   readonly url: string;
   /** An address that begins a session, once. */
   newAddress(): string;
+  /** The path of a page that only this user can read and that leads to a new address. `close` removes it. */
+  writeOpeningPage(): Promise<string>;
   close(): Promise<void>;
 }
 

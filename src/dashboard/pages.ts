@@ -1,9 +1,10 @@
 // The pages: the first segment of their address, their name, their key, and their code, which is loaded when they are opened.
 
 import type { ComponentType } from 'preact';
+import type { PageName } from '../api/page-names.ts';
 
 export interface Page {
-  readonly path: string;
+  readonly path: PageName;
   readonly title: string;
   /** Opens the page after `g`. */
   readonly key: string;

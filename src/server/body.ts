@@ -1,13 +1,15 @@
 // Bodies of requests, with a limit of their size.
 
 import type { IncomingMessage } from 'node:http';
-import { JobmanError, exitCode } from '../app/errors.ts';
+import { JobmanError, exitCode, usageError } from '../app/errors.ts';
 import { blobsPerBody } from '../api/wire.ts';
 
 const mebibyte = 1024 * 1024;
 
 /** JSON has the copy of a working directory as a list of its files, and secrets. Blobs are larger than one batch of them. */
 export const bodyLimits = { json: 16 * mebibyte, bytes: 2 * mebibyte, blobs: 8 * blobsPerBody } as const;
+/** Of a request with some short texts. */
+const maxTexts = 16 * 1024;
 
 /** A body above the limit. */
 export class BodyTooLarge extends JobmanError {
@@ -44,4 +46,22 @@ export function readBody(incoming: IncomingMessage, limit: number, onPart: (byte
     incoming.on('error', onBroken);
     incoming.on('close', onBroken);
   });
+}
+
+/** The texts of these names in an object of JSON. Throws JobmanError (2). */
+export async function readTexts<const Names extends readonly string[]>(
+  incoming: IncomingMessage,
+  names: Names,
+): Promise<{ readonly [At in keyof Names]: string }> {
+  const body = (await readBody(incoming, maxTexts, () => undefined)).toString();
+  let fields: Readonly<Record<string, unknown>>;
+  try {
+    fields = Object(JSON.parse(body)) as typeof fields;
+  } catch {
+    throw usageError('The body is not JSON.');
+  }
+  const texts = names.map((name) => fields[name]);
+  const wrong = names.find((_, at) => typeof texts[at] !== 'string' || texts[at] === '');
+  if (wrong !== undefined) throw usageError(`The request must have the text "${wrong}".`);
+  return texts as unknown as { readonly [At in keyof Names]: string };
 }

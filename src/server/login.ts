@@ -1,6 +1,5 @@
 // Logins of people: the routes that need no token. The pages are for a browser, the others for `jobman login`.
 
-import type { HttpBindings } from '@hono/node-server';
 import { createHash } from 'node:crypto';
 import type { Context, Hono } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
@@ -10,7 +9,7 @@ import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import { comparisonCode, pageHeaders, renderPage, type LoginPage } from '../app/login-page.ts';
 import { loginTime, randomSecret, type CliTarget, type Logins } from '../app/oidc-logins.ts';
 import { second } from '../core/model/time.ts';
-import { readBody } from './body.ts';
+import { readTexts } from './body.ts';
 import { Overload } from './limits.ts';
 import type { Env } from './app.ts';
 import { beginSession } from './pages.ts';
@@ -25,7 +24,6 @@ export interface LoginRoutes {
 
 type LoginContext = Context<Env>;
 
-const maxBody = 16 * 1024;
 const secretPattern = /^[\w-]{43}$/;
 const callbackPath = '/login/callback';
 const cookieName = 'jobman-login';
@@ -77,7 +75,7 @@ export function addLoginRoutes(app: Hono<Env>, routes: LoginRoutes, { admit, exp
     return context.json({ oidc: found === null ? null : { issuer: found.issuer } });
   });
   app.post('/login/token', async (context) => {
-    const [code, verifier, name] = await readTexts(context, ['code', 'verifier', 'name']);
+    const [code, verifier, name] = await readTexts(context.env.incoming, ['code', 'verifier', 'name']);
     return context.json(await (await requireLogins(routes)).redeem(code, verifier, name));
   });
   app.post('/login/device', async (context) => {
@@ -86,7 +84,7 @@ export function addLoginRoutes(app: Hono<Env>, routes: LoginRoutes, { admit, exp
   });
   app.post('/login/device/token', async (context) => {
     admit(context.get('sender'));
-    const [deviceCode, name] = await readTexts(context, ['deviceCode', 'name']);
+    const [deviceCode, name] = await readTexts(context.env.incoming, ['deviceCode', 'name']);
     const answer = await (await requireLogins(routes)).redeemDevice(deviceCode, name);
     return context.json(typeof answer === 'string' ? { waiting: answer } : answer);
   });
@@ -210,23 +208,4 @@ function readLogin({ req }: LoginContext): CliTarget {
 
 function proofOf(browser: string, { port, state, challenge }: CliTarget): string {
   return createHash('sha256').update([browser, port, state, challenge].join(' ')).digest('base64url');
-}
-
-/** Throws JobmanError (2). */
-async function readTexts<const Names extends readonly string[]>(
-  context: Context,
-  names: Names,
-): Promise<{ readonly [At in keyof Names]: string }> {
-  const { incoming } = context.env as HttpBindings;
-  const body = (await readBody(incoming, maxBody, () => undefined)).toString();
-  let fields: Readonly<Record<string, unknown>>;
-  try {
-    fields = Object(JSON.parse(body)) as typeof fields;
-  } catch {
-    throw usageError('The body is not JSON.');
-  }
-  const texts = names.map((name) => fields[name]);
-  const wrong = names.find((_, at) => typeof texts[at] !== 'string' || texts[at] === '');
-  if (wrong !== undefined) throw usageError(`The request must have the text "${wrong}".`);
-  return texts as unknown as { readonly [At in keyof Names]: string };
 }

@@ -2,10 +2,11 @@
 
 import type { Context, Hono } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import { pageNames } from '../api/page-names.ts';
 import { versionHeader } from '../api/wire.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import { day, second } from '../core/model/time.ts';
-import { readBody } from './body.ts';
+import { readTexts } from './body.ts';
 import type { Env } from './app.ts';
 import type { Sender } from './sender.ts';
 
@@ -34,9 +35,6 @@ export interface PageRoutes {
 
 type PageContext = Context<Env>;
 
-/** First segments of the addresses of pages. `src/dashboard/pages.ts` has the pages. */
-const pageNames = ['jobs', 'settings', 'users', 'tokens', 'audit'] as const;
-
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -51,7 +49,6 @@ const policy = [
 ].join('; ');
 
 const cookieName = 'jobman-session';
-const maxBody = 4096;
 
 interface SessionRules {
   /** Throws JobmanError for an invalid token. */
@@ -92,7 +89,7 @@ export function addPageRoutes(
 
   app.post('/session', async (context) => {
     requireOwnPage(context);
-    const token = await readToken(context);
+    const [token] = await readTexts(context.env.incoming, ['token']);
     await authenticate(token, context.get('sender'));
     beginSession(context, token);
     return context.body(null, 204);
@@ -147,13 +144,4 @@ function isFromOwnPage({ req }: PageContext): boolean {
 
 function requireOwnPage(context: PageContext): void {
   if (!isFromOwnPage(context)) throw usageError(`The request must have the header ${versionHeader}.`);
-}
-
-/** Throws JobmanError (2). */
-async function readToken(context: PageContext): Promise<string> {
-  const body = (await readBody(context.env.incoming, maxBody, () => undefined)).toString();
-  const isJson = context.req.header('content-type') === 'application/json';
-  const [, token] = /^\{"token":"([\w.~+/=-]+)"\}$/.exec(isJson ? body.replaceAll(/\s/g, '') : '') ?? [];
-  if (token === undefined) throw usageError('The request must be {"token": TOKEN}.');
-  return token;
 }

@@ -1,6 +1,9 @@
 // The dashboard of one user, without a server for a group: the HTTP API and the pages on a loopback address, for one session.
 
 import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
 import { createMeter } from '../app/meter.ts';
 import type { DashboardService, Io, Services } from '../app/services.ts';
@@ -29,6 +32,7 @@ export async function openDashboard({ io, home, port, services, openServices }: 
   const client = await services.client();
   const token = randomText();
   const codes = new Set<string>();
+  const folders: string[] = [];
   try {
     const server = await listen(
       { host: '127.0.0.1', port },
@@ -44,14 +48,24 @@ export async function openDashboard({ io, home, port, services, openServices }: 
         },
       },
     );
+    const newAddress = (): string => {
+      const code = randomText();
+      codes.add(code);
+      return `${server.url}/open?code=${code}`;
+    };
     return {
       url: server.url,
-      newAddress() {
-        const code = randomText();
-        codes.add(code);
-        return `${server.url}/open?code=${code}`;
+      newAddress,
+      async writeOpeningPage() {
+        // Only this user can open the folder.
+        const folder = await mkdtemp(join(tmpdir(), 'jobman-dashboard-'));
+        folders.push(folder);
+        const page = join(folder, 'open.html');
+        await writeFile(page, `<meta http-equiv="refresh" content="0; url=${newAddress()}">\n`, { mode: 0o600 });
+        return page;
       },
       async close() {
+        for (const folder of folders) await rm(folder, { recursive: true, force: true });
         await server.close();
         await clients.close();
       },

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import type { Cli } from '../context.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import type { DashboardFlags } from '../table/flags.ts';
@@ -20,7 +21,8 @@ export async function dashboard(cli: Cli, flags: DashboardFlags): Promise<number
   try {
     io.stdout.write(`The dashboard is at ${own.newAddress()}\n`);
     cli.printStderr('The address works once, for one browser. The dashboard ends with Ctrl-C; the jobs continue.');
-    if (wantsBrowser) await machine.openBrowser(own.newAddress());
+    // Other users of this machine can read the arguments of a browser, so they must not contain the address.
+    if (wantsBrowser) await machine.openBrowser(pathToFileURL(await own.writeOpeningPage()).href);
     await sleep(2 ** 31 - 1, undefined, { signal }).catch(() => undefined);
     return 0;
   } finally {
