@@ -187,7 +187,7 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
           problem: errorOutput === '' ? connection.closeReason : `${connection.closeReason} (${errorOutput})`,
         });
     };
-    watchConnection(connection, socket.stream, config, hostKey.problem);
+    watchConnection(connection, socket.stream, config.host, hostKey.problem);
     const onError = (error: Error & { level?: string }): void => {
       if (error.level === 'agent') return void login.notes.push(`the SSH agent cannot be used: ${error.message}`);
       isRefused = hostKey.problem() === undefined && isLoginRefused(error);
@@ -237,11 +237,14 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
   });
 }
 
-/** Also after the handshake, whose own listeners are removed then, because they keep much more. */
+/**
+ * Notices the end of the connection, during the handshake and after it. The listeners of the handshake itself keep much
+ * more, so they are removed at its end.
+ */
 function watchConnection(
   connection: Connection,
   stream: Duplex,
-  { host }: Pick<SshConfig, 'host'>,
+  host: string,
   hostKeyProblem: () => string | undefined,
 ): void {
   const lose = (reason: string): void => {
@@ -272,30 +275,34 @@ function createOffer(methods: readonly AnyAuthMethod[]) {
   };
 }
 
-/** By their names, the algorithms that connections offer. */
-const offers = new Map<string, unknown>();
+/** Private fields of ssh2, whose names may change: a field that is missing is left alone. */
+interface HandshakeState {
+  /** The offered algorithms, which only a key exchange reads and nothing changes. */
+  _offer?: { readonly lists?: { readonly all?: Buffer } };
+  /** The last key exchange. Nothing reads its keys once it has finished. */
+  readonly _kex?: { readonly _finished?: boolean; _keys?: unknown };
+}
+
+/** The offered algorithms of all connections, by their bytes: equal ones are kept once. */
+const offers = new Map<string, NonNullable<HandshakeState['_offer']>>();
 
 /**
- * Drops what ssh2 keeps from the handshake for as long as a connection lives: its own copy of the offered algorithms, which
- * only another handshake reads, and the keys of the exchange, which none reads. Both are private, so the names may change.
+ * Drops what ssh2 would keep of the handshake for as long as the connection lives: its own copy of the offered algorithms,
+ * and the keys of the exchange.
  */
 function dropHandshakeState(client: Client): void {
   const { _protocol: protocol } = client as Client & { readonly _protocol?: HandshakeState };
-  const names = protocol?._offer?.lists.serverHostKey.array.join();
-  if (protocol === undefined || names === undefined) return;
-  const offer = offers.get(names) ?? protocol._offer;
-  offers.set(names, offer);
-  Object.assign(protocol, { _offer: offer });
+  const bytes = protocol?._offer?.lists?.all?.toString('latin1');
+  if (protocol?._offer !== undefined && bytes !== undefined) {
+    const offer = offers.get(bytes) ?? protocol._offer;
+    offers.set(bytes, offer);
+    protocol._offer = offer;
+  }
   // The server may have begun another exchange.
-  if (protocol._kex?._finished === true) Object.assign(protocol._kex, { _keys: undefined });
+  if (protocol?._kex?._finished === true) protocol._kex._keys = undefined;
 }
 
-interface HandshakeState {
-  readonly _offer?: { readonly lists: { readonly serverHostKey: { readonly array: readonly string[] } } };
-  readonly _kex?: { readonly _finished?: boolean };
-}
-
-/** At the top level, so that it keeps no variables. */
+/** At the top level, so that a listener keeps no variables of the function that adds it. */
 function ignore(): void {}
 
 /** True as soon as the other side has sent data or closed; false when it sends nothing for that long. Reads nothing. */

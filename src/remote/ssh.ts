@@ -355,7 +355,7 @@ function streamScript(host: string, openShell: OpenShell, { script, onBytes, onE
     });
     // The input stays open: its end shows the script that we have gone.
     channel.write(input);
-    // A stream may last for months.
+    // A stream may last for months, so it does not keep its script.
     input = '';
     void whole.then((exitCode) => {
       if (isCancelled) return;
