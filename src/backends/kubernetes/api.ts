@@ -3,6 +3,7 @@
 
 import type { IncomingMessage } from 'node:http';
 import { type Duration, minute, second } from '../../core/model/time.ts';
+import { unlessAborted } from '../../app/concurrency.ts';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { readRegularFile } from '../../files/files.ts';
@@ -196,19 +197,6 @@ function httpRequest(url: string, request: ApiRequest, loginHeaders: LoginCreden
     headers: { accept, ...loginHeaders, ...(body === undefined ? {} : { 'content-type': type }) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   };
-}
-
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  signal.throwIfAborted();
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = (): void => aborted.reject(signal.reason as Error);
-  signal.addEventListener('abort', onAbort);
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }
 
 function trustOf({ name, cluster }: KubeContext): TlsTrust {

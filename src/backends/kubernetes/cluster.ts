@@ -334,13 +334,13 @@ const maxCreateTries = 3;
 
 async function createJob(
   scope: RequestScope,
-  asked: V1Job,
+  given: V1Job,
   { dryRun = false, signal }: { readonly dryRun?: boolean; readonly signal?: AbortSignal } = {},
 ): Promise<V1Job> {
-  const job = structuredClone(asked);
-  const { name = '', annotations = {} } = (job.metadata ??= {});
-  const request = (annotations[requestAnnotation] ??= crypto.randomUUID());
-  job.metadata.annotations = annotations;
+  const job = structuredClone(given);
+  const { name = '', annotations } = (job.metadata ??= {});
+  const request = annotations?.[requestAnnotation] ?? crypto.randomUUID();
+  job.metadata.annotations = { ...annotations, [requestAnnotation]: request };
   const isOwn = (found: RawJob | null): found is RawJob =>
     found?.metadata?.annotations?.[requestAnnotation] === request;
   for (let tries = 1; ; tries += 1) {
