@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { once } from 'node:events';
 import { pathToFileURL } from 'node:url';
 import type { Cli } from '../context.ts';
 import { abortOnSignal } from '../interrupt.ts';
@@ -23,7 +23,7 @@ export async function dashboard(cli: Cli, flags: DashboardFlags): Promise<number
     cli.printStderr('The address works once, for one browser. The dashboard ends with Ctrl-C; the jobs continue.');
     // Other users of this machine can read the arguments of a browser, so they must not contain the address.
     if (wantsBrowser) await machine.openBrowser(pathToFileURL(await own.writeOpeningPage()).href);
-    await sleep(2 ** 31 - 1, undefined, { signal }).catch(() => undefined);
+    if (!signal.aborted) await once(signal, 'abort');
     return 0;
   } finally {
     release();
