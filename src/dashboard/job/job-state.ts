@@ -3,17 +3,16 @@
 import type { JobView } from '../../app/client.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { JobActions } from '../../core/policy/permissions.ts';
-import { onChange, serverNow } from '../live.ts';
-import { client, errorLines } from '../session.ts';
+import { follow, type Followed } from '../follow.ts';
+import { serverNow } from '../live.ts';
+import { client } from '../session.ts';
 
-export interface JobState {
+export interface JobState extends Followed {
   /** The newest state; null before the first read. */
   readonly view: JobView | null;
   readonly actions: JobActions | null;
   /** Time of that read, by the server's clock. */
   readonly readAt: Instant;
-  /** The error of the newest read, with its hints; null if it succeeded. */
-  readonly failure: readonly string[] | null;
 }
 
 /** Texts such as "no capacity for 9m" change without an event. */
@@ -21,41 +20,16 @@ const refreshTime: Duration = 15 * second;
 
 /** Calls back with each state until the returned function is called. */
 export function followJob(id: string, onState: (state: JobState) => void): () => void {
-  let isOver = false;
-  let isReading = false;
-  let isDue = false;
-  let last: JobState = { view: null, actions: null, readAt: serverNow(), failure: null };
-
-  async function read(): Promise<void> {
-    isDue = true;
-    if (isReading) return;
-    isReading = true;
-    while (isDue && !isOver) {
-      isDue = false;
-      try {
+  return follow<JobState>(
+    {
+      initial: { view: null, actions: null, readAt: serverNow(), failure: null },
+      async read() {
         const [view, actions] = await Promise.all([client.show(id), client.actions(id)]);
-        last = { view, actions, readAt: serverNow(), failure: null };
-      } catch (error) {
-        last = { ...last, failure: errorLines(error) };
-      }
-      if (!isOver) onState(last);
-    }
-    isReading = false;
-  }
-
-  const leave = onChange(
-    (change) => {
-      if (change.kind === 'event' && change.job === (last.view?.id ?? id)) void read();
+        return { view, actions, readAt: serverNow(), failure: null };
+      },
+      isAffected: ({ view }, change) => change.kind === 'event' && change.job === (view?.id ?? id),
+      refreshTime,
     },
-    () => void read(),
+    onState,
   );
-  const refresh = setInterval(() => {
-    if (document.visibilityState === 'visible') void read();
-  }, refreshTime);
-  void read();
-  return () => {
-    isOver = true;
-    leave();
-    clearInterval(refresh);
-  };
 }

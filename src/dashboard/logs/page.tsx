@@ -6,6 +6,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { JobView, LogRef } from '../../app/client.ts';
 import { escapeLine } from '../../app/format.ts';
 import { quote } from '../../catalogue/shell.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { formatWorker } from '../../core/model/spec.ts';
 import type { Duration } from '../../core/model/time.ts';
 import { readChoice, storeChoice } from '../choices.ts';
@@ -18,7 +19,7 @@ import { PhaseLabel } from '../parts/phase.tsx';
 import { Bar, type Choices } from './bar.tsx';
 import { Downloads, WholeLine, type ShownLine } from './dialogs.tsx';
 import { patternOf } from './find.ts';
-import { followLogList, mayGrowQuietly, type LogList } from './log-list.ts';
+import { followLogList, type LogList } from './log-list.ts';
 import { createLogReader } from './read.ts';
 import { createPane, labelOf, type PaneState } from './pane-state.ts';
 import { Pane } from './pane.tsx';
@@ -88,7 +89,7 @@ export function LogView({ view }: { readonly view: JobView }) {
     return followLogList(
       view.id,
       step !== null ? { step } : attempt !== null ? { attempt: Number(attempt) } : {},
-      () => mayGrowQuietly(current.current, step),
+      () => step !== null && !isFinishedPhase(current.current.phase),
       (next) => (list.value = next),
     );
   }, [view.id, attempt, step]);
