@@ -251,3 +251,24 @@ export const apiRoutes = Object.entries({
   ...withPrefix('lab', labRoutes),
   ...withPrefix('cluster', clusterRoutes),
 }) as readonly (readonly [ApiOperation, Route])[];
+
+/** The operations of a server as methods. */
+export interface ApiClient extends Pick<Client, Operation> {
+  readonly lab: LabClient;
+  readonly cluster: ClusterClient;
+}
+
+/** Calls `methodOf` once for each operation. Its method has the parameters and the answer that the table has for it. */
+export function createApiClient(
+  methodOf: (operation: ApiOperation, route: Route) => (...values: readonly unknown[]) => unknown,
+): ApiClient {
+  const methods = (prefix: string, table: Readonly<Record<string, Route>>) =>
+    Object.fromEntries(
+      Object.entries(table).map(([name, route]) => [name, methodOf(`${prefix}${name}` as ApiOperation, route)]),
+    );
+  return {
+    ...methods('', routes),
+    lab: methods('lab.', labRoutes),
+    cluster: methods('cluster.', clusterRoutes),
+  } as unknown as ApiClient;
+}

@@ -4,19 +4,11 @@ import { decodeEvent, decodeLogPart, versionHeader } from '../api/wire.ts';
 import { parseEvents } from '../api/events.ts';
 import { fromProblem, problemType } from '../api/problem.ts';
 import { encodeArguments, readRows, type More, type Values } from '../api/request.ts';
-import { answerTypes, apiRoutes, routes, type Operation, type Route } from '../api/routes.ts';
-import type { Client } from '../app/client.ts';
-import type { ClusterClient } from '../app/cluster/cluster-client.ts';
+import { answerTypes, createApiClient, routes, type ApiClient, type Route } from '../api/routes.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
-import type { LabClient } from '../lab/lab-client.ts';
 import { version } from '../version.ts';
 import { serverPath } from './location.ts';
-
-export interface PageClient extends Pick<Client, Operation> {
-  readonly lab: LabClient;
-  readonly cluster: ClusterClient;
-}
 
 export interface Opened {
   readonly bytes: AsyncIterable<Uint8Array>;
@@ -36,7 +28,7 @@ const answerTime: Duration = 3 * minute;
 const silenceTime: Duration = 40 * second;
 
 /** Without a session, only `whoAmI` sends a request: it finds a new one. */
-export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): PageClient & {
+export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): ApiClient & {
   /** The body of a stream. Throws JobmanError. */
   open(route: Route, values: Values, signal: AbortSignal): Promise<Opened>;
 } {
@@ -103,28 +95,12 @@ export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): Pa
     }
   }
 
-  const methods = apiRoutes.map(([operation, route]) => {
-    const method = (...values: Values): unknown => {
-      if (route.answer === 'events' || route.answer === 'chunks') return read(route, values);
-      if (route.answer === 'rows') return readRows((more) => call(route, values, more), route, values);
-      return call(route, values);
-    };
-    return [operation, method] as const;
+  const methods = createApiClient((_, route) => (...values) => {
+    if (route.answer === 'events' || route.answer === 'chunks') return read(route, values);
+    if (route.answer === 'rows') return readRows((more) => call(route, values, more), route, values);
+    return call(route, values);
   });
-  const of = (family?: 'lab' | 'cluster') =>
-    Object.fromEntries(
-      methods.flatMap(([name, method]) => {
-        const [own = '', ofFamily] = name.split('.').toReversed();
-        return ofFamily === family ? [[own, method]] : [];
-      }),
-    ) as unknown;
-  // Each method has the parameters and the answer that the table has for it.
-  return {
-    ...(of() as Pick<Client, Operation>),
-    lab: of('lab') as LabClient,
-    cluster: of('cluster') as ClusterClient,
-    open,
-  };
+  return { ...methods, open };
 }
 
 /** Throws JobmanError. */

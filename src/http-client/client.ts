@@ -3,19 +3,17 @@
 import { fromProblem, problemType } from '../api/problem.ts';
 import {
   answerTypes,
-  apiRoutes,
+  createApiClient,
   keyedArguments,
+  type ApiClient,
   type ApiOperation,
-  type Operation,
   type Route,
 } from '../api/routes.ts';
 import { encodeArguments, readRows, type More, type Values } from '../api/request.ts';
 import { blobsPerBody, decodeEvent, decodeLogPart, encodeSegment, streamHeader, versionHeader } from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
-import type { ClusterClient } from '../app/cluster/cluster-client.ts';
 import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
-import type { LabClient } from '../lab/lab-client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { createPatience, type OnSignal, type Patience } from '../app/patience.ts';
 import type { Blob } from '../app/ports.ts';
@@ -86,10 +84,7 @@ function resumptionOf(operation: ApiOperation, values: Values): Resumption | nul
 
 type ReadValues = AsyncGenerator<{ readonly value: unknown; readonly cursor: string | undefined }, void>;
 
-export interface ServerClient extends Client {
-  readonly lab: LabClient;
-  readonly cluster: ClusterClient;
-}
+export type ServerClient = ApiClient & Client;
 
 /** Connects with the first call. */
 export function createServerClient(parts: HttpClientParts): ServerClient {
@@ -174,43 +169,27 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     }
   }
 
-  const methods = apiRoutes.map(([operation, route]) => {
-    const method = (...values: Values): unknown => {
-      if (route.changes) beforeChange?.();
-      if (route.answer === 'events' || route.answer === 'chunks')
-        return untilLeft((over) =>
-          resume(
-            (after) => readOnce(route, values, after, over),
-            resumptionOf(operation, values),
-            over,
-            server,
-            patience,
-          ),
-        );
-      if (route.answer === 'rows') return readRows((more) => call(route, values, true, more), route, values);
-      const keyed = keyedArguments[operation];
-      if (keyed !== undefined) return create(route, withKey(values, keyed));
-      return operation === 'putBlobs'
-        ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
-        : call(route, values);
-    };
-    return [operation, method] as const;
+  // The contract suite proves the parameters and the answers.
+  const methods = createApiClient((operation, route) => (...values) => {
+    if (route.changes) beforeChange?.();
+    if (route.answer === 'events' || route.answer === 'chunks')
+      return untilLeft((over) =>
+        resume(
+          (after) => readOnce(route, values, after, over),
+          resumptionOf(operation, values),
+          over,
+          server,
+          patience,
+        ),
+      );
+    if (route.answer === 'rows') return readRows((more) => call(route, values, true, more), route, values);
+    const keyed = keyedArguments[operation];
+    if (keyed !== undefined) return create(route, withKey(values, keyed));
+    return operation === 'putBlobs'
+      ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
+      : call(route, values);
   });
-  // Each method has the parameters and the answer that the table has for it; the contract suite proves it.
-  const of = (family?: 'lab' | 'cluster') =>
-    Object.fromEntries(
-      methods.flatMap(([name, method]) => {
-        const [own = '', ofFamily] = name.split('.').toReversed();
-        return ofFamily === family ? [[own, method]] : [];
-      }),
-    ) as unknown;
-  const client = of() as Pick<Client, Operation>;
-  return {
-    ...client,
-    lab: of('lab') as LabClient,
-    cluster: of('cluster') as ClusterClient,
-    close: async () => http.close(),
-  };
+  return { ...methods, close: async () => http.close() };
 }
 
 /** With an idempotency key in the argument at that position. */
