@@ -11,7 +11,7 @@ import { matchesQuery } from './list-query.ts';
 import { parsePeriodBorder } from './period-border.ts';
 
 /** The filters that have the name of a flag of `jobman list`. */
-const termNames = ['phase', 'user', 'name', 'tag', 'zone', 'accelerator', 'since'] as const;
+export const termNames = ['phase', 'user', 'name', 'tag', 'zone', 'accelerator', 'since'] as const;
 
 type TermName = (typeof termNames)[number];
 

@@ -4,7 +4,7 @@
 import type { Phase } from '../core/decide/phase.ts';
 import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { CostAmount } from '../reports/cost.ts';
-import type { ConfirmationNeeded, JobRow } from './client.ts';
+import type { ConfirmationNeeded, ConfirmationRequired, JobRow } from './client.ts';
 import type { TokenView } from './tokens.ts';
 import type { UserLimits } from '../core/policy/limits.ts';
 import { formatHosts, type Reason } from '../core/model/spec.ts';
@@ -215,6 +215,11 @@ export function capitalize(text: string): string {
 /** The reasons that need a confirmation, as sentences for a refusal. Texts of other users are escaped. */
 export function formatReasons({ reasons }: ConfirmationNeeded): string {
   return reasons.map(({ message }) => `${capitalize(escapeLine(message))}.`).join(' ');
+}
+
+/** A reason that needs a confirmation, and what the request costs. */
+export function formatReason({ message, cost }: Pick<ConfirmationRequired, 'message' | 'cost'>): string {
+  return `${message}${cost === null ? '' : `. It costs ${cost}`}.`;
 }
 
 export const importedPrefix = 'imported';

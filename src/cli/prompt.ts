@@ -1,5 +1,6 @@
 import type { ConfirmationNeeded } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { formatReason } from '../app/format.ts';
 import type { Cli } from './context.ts';
 import { abortOnSignal } from './interrupt.ts';
 import { wrap } from './render/cell.ts';
@@ -63,7 +64,7 @@ async function confirmReasons(
     throw new JobmanError(`${notDone}: ${refusals.map(({ message }) => message).join('; ')}.`, exitCode.conflict, [
       ...new Set(refusals.map(({ remedy }) => remedy)),
     ]);
-  const sentences = reasons.map(({ message, cost }) => `${message}${cost === null ? '' : `. It costs ${cost}`}.`);
+  const sentences = reasons.map(formatReason);
   const [remedies, mayProceed] = [
     [...new Set(reasons.map(({ remedy }) => remedy))].join(' '),
     reasons.every((reason) => reason.mayProceed),

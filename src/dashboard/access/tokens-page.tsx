@@ -4,7 +4,7 @@ import { useSignal } from '@preact/signals';
 import { escapeLine, formatDate, formatTokenEnd } from '../../app/format.ts';
 import type { CreatedToken, TokenView } from '../../app/tokens.ts';
 import { day } from '../../core/model/time.ts';
-import { roles, type Role } from '../../core/model/user.ts';
+import { lowerRole, roles, type Role } from '../../core/model/user.ts';
 import { now } from '../clock.ts';
 import { Command, PageCommand } from '../parts/command.tsx';
 import { Confirm } from '../parts/dialog.tsx';
@@ -23,6 +23,7 @@ export function TokensPage() {
     await client.revokeToken(id).catch((error: unknown) => (answer.value = errorLines(error)));
     tokens.again();
   };
+  const question = revoked.value;
   return (
     <section class="page">
       <div class="bar">
@@ -60,14 +61,12 @@ export function TokensPage() {
           )
         }
       </Shown>
-      {revoked.value !== null && (
+      {question !== null && (
         <Confirm
-          title={`Revoke the token ${revoked.value.name} of ${revoked.value.user}?`}
+          title={`Revoke the token ${question.name} of ${question.user}?`}
           lines={['The server refuses the next request of every program and machine that uses it.']}
-          action={`Revoke ${revoked.value.name}`}
-          onConfirm={() => {
-            if (revoked.value !== null) void revoke(revoked.value);
-          }}
+          action={`Revoke ${question.name}`}
+          onConfirm={() => void revoke(question)}
           onClose={() => (revoked.value = null)}
         />
       )}
@@ -145,9 +144,11 @@ function NewToken({ onCreated }: { readonly onCreated: () => void }) {
         <label>
           Role
           <select value={wanted.value} onChange={(event) => (wanted.value = event.currentTarget.value as Role)}>
-            {roles.slice(0, roles.indexOf(role) + 1).map((one) => (
-              <option key={one}>{one}</option>
-            ))}
+            {roles
+              .filter((one) => lowerRole(one, role) === one)
+              .map((one) => (
+                <option key={one}>{one}</option>
+              ))}
           </select>
         </label>
         <label>

@@ -24,6 +24,7 @@ export function UsersPage() {
     await client.changeUser(name, wanted).catch((error: unknown) => (failure.value = errorLines(error)));
     users.again();
   };
+  const [toDisable, toLimit] = [disabled.value, limited.value];
   return (
     <section class="page">
       <div class="bar">
@@ -97,23 +98,19 @@ export function UsersPage() {
           )
         }
       </Shown>
-      {disabled.value !== null && (
+      {toDisable !== null && (
         <Confirm
-          title={`Disable ${disabled.value.name}?`}
-          lines={[`The server refuses all tokens of ${disabled.value.name}. The jobs continue.`]}
-          action={`Disable ${disabled.value.name}`}
-          onConfirm={() => {
-            if (disabled.value !== null) void change(disabled.value.name, { kind: 'disable' });
-          }}
+          title={`Disable ${toDisable.name}?`}
+          lines={[`The server refuses all tokens of ${toDisable.name}. The jobs continue.`]}
+          action={`Disable ${toDisable.name}`}
+          onConfirm={() => void change(toDisable.name, { kind: 'disable' })}
           onClose={() => (disabled.value = null)}
         />
       )}
-      {limited.value !== null && (
+      {toLimit !== null && (
         <Limits
-          user={limited.value}
-          onSave={(limits) => {
-            if (limited.value !== null) void change(limited.value.name, { kind: 'limits', limits });
-          }}
+          user={toLimit}
+          onSave={(limits) => void change(toLimit.name, { kind: 'limits', limits })}
           onClose={() => (limited.value = null)}
         />
       )}

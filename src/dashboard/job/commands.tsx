@@ -5,7 +5,7 @@ import { useSignal } from '@preact/signals';
 import type { CommandOptions, CommandResult, JobView } from '../../app/client.ts';
 import { commandLosses } from '../../app/command-losses.ts';
 import type { PerformedCommand } from '../../app/command-steps.ts';
-import { capitalize, escapeLine, formatMachine } from '../../app/format.ts';
+import { capitalize, escapeLine, formatMachine, formatReason } from '../../app/format.ts';
 import type { JobActions } from '../../core/policy/permissions.ts';
 import { now } from '../clock.ts';
 import { Confirm } from '../parts/dialog.tsx';
@@ -45,7 +45,7 @@ export function Commands({ view, actions }: { readonly view: JobView; readonly a
   const question = useSignal<Question | null>(null);
   const answer = useSignal<readonly string[]>([]);
   const isBusy = useSignal(false);
-  const job = `${view.id} (${escapeLine(view.name)})`;
+  const job = formatJob(view);
 
   const send = async (button: Button, options: CommandOptions): Promise<void> => {
     question.value = null;
@@ -135,6 +135,10 @@ function refusals({ message, confirmation }: CommandResult): readonly string[] {
   return [...new Set(lines)].filter((line) => !message.includes(line));
 }
 
+function formatJob({ id, name }: JobView): string {
+  return `${id} (${escapeLine(name)})`;
+}
+
 function phraseOf({ title, phrase = title }: Button): string {
   return phrase;
 }
@@ -146,7 +150,7 @@ function questionOf(
   options: CommandOptions,
   { confirmation, message, mayActForOwner, refusedFor }: CommandResult,
 ): Question | null {
-  const job = `${view.id} (${escapeLine(view.name)})`;
+  const job = formatJob(view);
   if (mayActForOwner === true && refusedFor !== undefined && options.onBehalfOf !== refusedFor)
     return {
       button,
@@ -163,10 +167,7 @@ function questionOf(
     title: `${phraseOf(button)} ${job} anyway?`,
     lines: [
       ...(notice === null ? [] : [notice]),
-      ...reasons.map(
-        (reason) =>
-          `${capitalize(escapeLine(reason.message))}${reason.cost === null ? '' : `. It costs ${reason.cost}`}.`,
-      ),
+      ...reasons.map((reason) => capitalize(formatReason(reason))),
       ...new Set(reasons.map(({ remedy }) => remedy)),
       ...(reasons.some(({ cost }) => cost !== null) ? [`It runs on ${formatMachine(view)}.`] : []),
     ],

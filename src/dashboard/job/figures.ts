@@ -1,8 +1,9 @@
 // The figures of the workers of a job: each worker is measured again and again while the page is visible, few at a time.
 
 import type { FiguresAnswer, FiguresTarget } from '../../app/worker-figures.ts';
-import { second, type Duration } from '../../core/model/time.ts';
+import { mapConcurrent, pause } from '../../app/concurrency.ts';
 import { messageOf } from '../../app/errors.ts';
+import { second, type Duration } from '../../core/model/time.ts';
 import { client } from '../session.ts';
 
 export type FiguresByWorker = ReadonlyMap<FiguresTarget['worker'], FiguresAnswer>;
@@ -19,32 +20,28 @@ export function measureWorkers(
   targets: readonly FiguresTarget[],
   onFigures: (figures: FiguresByWorker) => void,
 ): () => void {
-  let isOver = false;
+  const over = new AbortController();
   const answers = new Map<FiguresTarget['worker'], FiguresAnswer>();
 
   async function measure(target: FiguresTarget): Promise<void> {
+    if (over.signal.aborted) return;
     const answer = await client
       .workerFigures(id, target)
       .catch((error: unknown) => ({ kind: 'unknown' as const, reason: messageOf(error) }));
     answers.set(target.worker, answer);
   }
 
-  const pause = Math.max(interval, intervalOfWorker * targets.length);
+  const length = Math.max(interval, intervalOfWorker * targets.length);
   async function run(): Promise<void> {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       if (document.visibilityState === 'visible') {
-        const waiting = [...targets];
-        const next = async (): Promise<void> => {
-          for (let target = waiting.shift(); target !== undefined && !isOver; target = waiting.shift())
-            await measure(target);
-        };
-        await Promise.all(Array.from({ length: maxConcurrent }, next));
-        if (!isOver) onFigures(new Map(answers));
+        await mapConcurrent(targets, maxConcurrent, measure);
+        if (!over.signal.aborted) onFigures(new Map(answers));
       }
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      await pause(length, over.signal);
     }
   }
 
   void run();
-  return () => (isOver = true);
+  return () => over.abort();
 }

@@ -5,7 +5,7 @@ import { useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { JobView } from '../../app/client.ts';
-import { escapeLine, formatAge, formatDuration } from '../../app/format.ts';
+import { escapeLine, formatAge, formatDuration, pluralize } from '../../app/format.ts';
 import { whyRows } from '../../app/job-facts.ts';
 import { now } from '../clock.ts';
 import { useKeys } from '../keys.ts';
@@ -151,7 +151,8 @@ function Reason({ view, readAt }: { readonly view: JobView; readonly readAt: num
 function Tabs({ view }: { readonly view: JobView }) {
   const attempt = shownAttempt();
   const last = view.attempts.at(-1)?.attempt ?? 0;
-  const logs = pageHref(['jobs', view.id, 'logs'], { attempt: attempt === null ? null : String(attempt) });
+  const query = { attempt: attempt === null ? null : String(attempt) };
+  const logs = pageHref(['jobs', view.id, 'logs'], query);
   const step = (by: 1 | -1): void => {
     if (last === 0) return;
     const from = attempt ?? (by > 0 ? 0 : last + 1);
@@ -176,10 +177,7 @@ function Tabs({ view }: { readonly view: JobView }) {
       {sections.map(({ name, title }) => (
         <a
           key={name}
-          href={pageHref(['jobs', view.id], {
-            section: name === 'overview' ? null : name,
-            attempt: attempt === null ? null : String(attempt),
-          })}
+          href={pageHref(['jobs', view.id], { section: name === 'overview' ? null : name, ...query })}
           aria-current={name === shown ? 'page' : undefined}
         >
           {title}
@@ -191,7 +189,7 @@ function Tabs({ view }: { readonly view: JobView }) {
           <button class="plain" aria-label="Previous attempt" disabled={attempt === 1} onClick={() => step(-1)}>
             ‹
           </button>
-          {attempt === null ? `all ${last} ${last === 1 ? 'attempt' : 'attempts'}` : `attempt ${attempt} of ${last}`}
+          {attempt === null ? `all ${pluralize(last, 'attempt')}` : `attempt ${attempt} of ${last}`}
           <button class="plain" aria-label="Next attempt" disabled={attempt === last} onClick={() => step(1)}>
             ›
           </button>

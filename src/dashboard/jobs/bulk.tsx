@@ -139,7 +139,7 @@ function Question({ command, subjects, onConfirm, onClose }: QuestionProps) {
                 {row.id} {escapeLine(row.name)}
               </strong>{' '}
               {row.phase}
-              {[...(refusal === null ? lines : [`Not possible: ${refusal}`])].map((line) => (
+              {(refusal === null ? lines : [`Not possible: ${refusal}`]).map((line) => (
                 <p key={line} class={refusal === null ? '' : 'quiet'}>
                   {escapeLine(line)}
                 </p>

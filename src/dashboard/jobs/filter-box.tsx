@@ -3,7 +3,8 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import type { JobRow } from '../../app/client.ts';
-import { proposeTerms } from '../../app/filter-terms.ts';
+import { proposeTerms, termNames } from '../../app/filter-terms.ts';
+import { formatList } from '../../app/format.ts';
 import { useKeys } from '../keys.ts';
 
 interface FilterBoxProps {
@@ -65,7 +66,7 @@ export function FilterBox({ text, problems, rows, onChange }: FilterBoxProps) {
       </datalist>
       <p id={help} class={problems.length === 0 ? 'hidden' : 'warn'} role="status">
         {problems.length === 0
-          ? 'Terms: phase, user, name, tag, zone, accelerator and since, each with a colon and a value. Any other text is found in ids, names, tags and details.'
+          ? `Terms: ${formatList(termNames)}, each with a colon and a value. Any other text is found in ids, names, tags and details.`
           : problems.join(' ')}
       </p>
     </div>
