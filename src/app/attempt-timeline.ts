@@ -180,6 +180,17 @@ export function eventsOf(events: readonly Event[], { from, until, isOpen }: Segm
   return events.filter(({ at }) => at >= from && (isOpen || at < until || (from === until && at === from)));
 }
 
+/** Accepts the events that name the attempt, and of the others those from its creation to that of the next attempt. */
+export function isEventOf(attempt: number, attempts: readonly AttemptView[]): (event: Event) => boolean {
+  const index = attempts.findIndex((one) => one.attempt === attempt);
+  const from = attempts[index]?.createdAt ?? Infinity;
+  const until = attempts[index + 1]?.createdAt ?? Infinity;
+  return (event) =>
+    'attempt' in event && event.attempt !== undefined
+      ? event.attempt === attempt
+      : event.at >= from && event.at < until;
+}
+
 // ------------------------------------------------------------------------------------------ rows
 
 export interface AttemptSpans {

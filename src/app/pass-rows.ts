@@ -1,7 +1,24 @@
-// A recorded pass of the controller as a title with labelled sentences, the same in `replay` and on the page of a job.
+// The recorded passes of the controller: each as a title with labelled sentences, and all in a sentence. The same in `replay` and
+// on the page of a job.
 
-import type { PassDifference, PassView } from './client.ts';
+import type { PassDifference, PassList, PassView } from './client.ts';
 import { formatDuration, formatTimeOfDay, pluralize } from './format.ts';
+
+/** For `--decide`. `version`: the one that decided again. */
+export function summarizePasses({ passes, readable }: PassList, version: string): string {
+  if (readable === 0) return 'No pass is recorded that can be decided again.';
+  const decided = pluralize(readable, 'recorded pass', 'recorded passes');
+  return passes.length === 0
+    ? `Version ${version} makes the same decision in ${decided}.`
+    : `Version ${version} decides differently in ${passes.length} of ${decided}.`;
+}
+
+/** Null if the inputs of all passes can be read. */
+export function unreadableNote({ unreadable }: PassList): string | null {
+  if (unreadable === 0) return null;
+  const passes = pluralize(unreadable, 'pass', 'passes');
+  return `The inputs of ${passes} cannot be read: another version of jobman recorded them or changed the job after them.`;
+}
 
 export interface PassRows {
   /** The situation; for a command its sentence. */

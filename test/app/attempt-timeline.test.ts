@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { attemptLanes, eventsOf } from '../../src/app/attempt-timeline.ts';
+import { attemptLanes, eventsOf, isEventOf } from '../../src/app/attempt-timeline.ts';
 import type { AllocationView, AttemptView, WorkerView } from '../../src/app/client.ts';
 import { commandLosses } from '../../src/app/command-losses.ts';
 import { differingFirst } from '../../src/app/worker-order.ts';
@@ -85,6 +85,18 @@ test('a preempted attempt has waiting, provisioning, setup, running, lost and en
   const [, provisioning] = lanes[0]?.segments ?? [];
   assert.ok(provisioning !== undefined);
   assert.deepEqual(eventsOf(events, provisioning), events.slice(0, 1));
+});
+
+test('an event belongs to the attempt that it names, and else to the newest one that had begun', () => {
+  const ready = (at: number): Event => ({ kind: 'allocation_seen', at, allocation: 1, state: 'ready', message: null });
+  const events: readonly Event[] = [
+    { kind: 'created', at: -1, by: 'ada' },
+    ready(15 * minute),
+    ready(81 * minute),
+    { kind: 'attempt_ended', at: 82 * minute, attempt: 1, reason: 'preempted', evidence: {} },
+  ];
+  const eventsOfAttempt = (number: number) => events.filter(isEventOf(number, [attempt, next]));
+  assert.deepEqual([1, 2, 3].map(eventsOfAttempt), [[events[1], events[3]], [events[2]], []]);
 });
 
 test('a question before a command names the lost work and the capacity', () => {

@@ -1,15 +1,8 @@
 // The recorded passes of a job: for each the situation, what the controller saw, and what it decided.
 
 import type { PassList, PassView } from '../../app/client.ts';
-import {
-  escapeLine,
-  formatDate,
-  formatDuration,
-  formatTimeOfDay,
-  formatTimestamp,
-  pluralize,
-} from '../../app/format.ts';
-import { passRows } from '../../app/pass-rows.ts';
+import { escapeLine, formatDate, formatDuration, formatTimeOfDay, formatTimestamp } from '../../app/format.ts';
+import { passRows, summarizePasses, unreadableNote } from '../../app/pass-rows.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { PassOutput } from '../outputs.ts';
 import type { Layout } from '../screen.ts';
@@ -21,27 +14,12 @@ export function passJson({ id }: PassList, { recorded, ...pass }: PassView): Pas
 
 export function replayLines(list: PassList, decide: boolean, layout: Layout, version: string): readonly string[] {
   const { id, name, owner, passes, readable, unreadable } = list;
+  const note = unreadableNote(list);
   return [
     layout.styler('bold', `${id} ${escapeLine(name)} (${escapeLine(owner)})`),
     ...passLines(passes, layout),
-    ...(decide || readable + unreadable === 0 ? [summaryOf(list, version)] : []),
-    ...unreadableNote(list),
-  ];
-}
-
-function summaryOf({ passes, readable }: PassList, version: string): string {
-  if (readable === 0) return 'No pass is recorded that can be decided again.';
-  const decided = pluralize(readable, 'recorded pass', 'recorded passes');
-  return passes.length === 0
-    ? `Version ${version} makes the same decision in ${decided}.`
-    : `Version ${version} decides differently in ${passes.length} of ${decided}.`;
-}
-
-function unreadableNote({ unreadable }: PassList): readonly string[] {
-  if (unreadable === 0) return [];
-  const passes = pluralize(unreadable, 'pass', 'passes');
-  return [
-    `The inputs of ${passes} cannot be read: another version of jobman recorded them or changed the job after them.`,
+    ...(decide || readable + unreadable === 0 ? [summarizePasses(list, version)] : []),
+    ...(note === null ? [] : [note]),
   ];
 }
 

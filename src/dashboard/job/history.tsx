@@ -1,6 +1,7 @@
 // The history of a job: one sentence for each event, in pages.
 
 import { useMemo } from 'preact/hooks';
+import { isEventOf } from '../../app/attempt-timeline.ts';
 import {
   escapeLine,
   formatDate,
@@ -17,8 +18,6 @@ import { Failure, FilteredOut } from '../parts/messages.tsx';
 import type { SectionProps } from './page.tsx';
 import { Pager } from './pager.tsx';
 import { shownAttempt, showAttempt } from './sections.ts';
-import type { JobView } from '../../app/client.ts';
-import type { Event } from '../../core/model/event.ts';
 
 const pageSize = 150;
 
@@ -33,13 +32,13 @@ export function HistorySection({ view, log: { events, failure } }: SectionProps)
       })),
     [events, view.spec],
   );
-  const span = attemptTime(view, attempt);
+  const isWanted = attempt === null ? () => true : isEventOf(attempt, view.attempts);
   const wanted = [
     ...(attempt === null ? [] : [`belongs to attempt ${attempt}`]),
     ...(text === '' ? [] : [`contains “${text}”`]),
   ];
   const rows = all.filter(
-    ({ event, message }) => isIn(event, attempt, span) && message.toLowerCase().includes(text.toLowerCase()),
+    ({ event, message }) => isWanted(event) && message.toLowerCase().includes(text.toLowerCase()),
   );
   return (
     <section aria-label="History">
@@ -89,17 +88,4 @@ export function HistorySection({ view, log: { events, failure } }: SectionProps)
       </Pager>
     </section>
   );
-}
-
-/** From the creation of the attempt to that of the next one; null for all. */
-function attemptTime({ attempts }: JobView, attempt: number | null): readonly [number, number] | null {
-  const index = attempts.findIndex((one) => one.attempt === attempt);
-  const own = attempts[index];
-  return own === undefined ? null : [own.createdAt, attempts[index + 1]?.createdAt ?? Infinity];
-}
-
-function isIn(event: Event, attempt: number | null, span: readonly [number, number] | null): boolean {
-  if (span === null) return true;
-  if ('attempt' in event && event.attempt !== undefined) return event.attempt === attempt;
-  return event.at >= span[0] && event.at < span[1];
 }

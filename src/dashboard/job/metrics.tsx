@@ -17,7 +17,7 @@ import { Table, type Column, type Selection } from '../parts/table.tsx';
 import { client, errorLines } from '../session.ts';
 import type { SectionProps } from './page.tsx';
 import type { ShownPlot } from './plot.ts';
-import { useRead } from './read.ts';
+import { useRead, useRefresh } from './read.ts';
 import { shownAttempt } from './sections.ts';
 import { tracksOf } from './tracks.ts';
 
@@ -31,14 +31,8 @@ export function MetricsSection({ view }: SectionProps) {
   const state = useRead(`${view.id} ${attempt}`, key, () =>
     metricsResult(client.metrics(view.id, attempt === null ? {} : { attempt })),
   );
-  const { value, failure, isReading, again } = state;
-  useEffect(() => {
-    if (isReading || view.phase !== 'running') return undefined;
-    const next = setInterval(() => {
-      if (document.visibilityState === 'visible') again();
-    }, refreshTime);
-    return () => clearInterval(next);
-  }, [isReading, view.phase]);
+  useRefresh(state, view.phase === 'running', refreshTime);
+  const { value, failure, again } = state;
   if (value === undefined)
     return failure === null ? <p class="quiet">Reading the metrics…</p> : <Failure lines={failure} retry={again} />;
   return (

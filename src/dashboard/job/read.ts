@@ -2,6 +2,7 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import type { Duration } from '../../core/model/time.ts';
 import { errorLines } from '../session.ts';
 
 export interface ReadState<Value> {
@@ -43,4 +44,15 @@ export function useRead<Value>(subject: string, key: unknown, read: () => Promis
     isReading,
     again: () => (turn.value += 1),
   };
+}
+
+/** Reads again while it is due and the page is visible, `interval` after the previous read. */
+export function useRefresh({ isReading, again }: ReadState<unknown>, isDue: boolean, interval: Duration): void {
+  useEffect(() => {
+    if (isReading || !isDue) return undefined;
+    const next = setInterval(() => {
+      if (document.visibilityState === 'visible') again();
+    }, interval);
+    return () => clearInterval(next);
+  }, [isReading, isDue]);
 }

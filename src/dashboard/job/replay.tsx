@@ -1,26 +1,33 @@
 // Replay: the recorded passes of the controller over a job, in pages: what it saw, and what it decided.
 
-import { escapeLine, formatTime, pluralize } from '../../app/format.ts';
-import { passRows } from '../../app/pass-rows.ts';
-import type { PassView } from '../../app/client.ts';
+import { escapeLine, formatTime } from '../../app/format.ts';
+import { passRows, summarizePasses, unreadableNote } from '../../app/pass-rows.ts';
+import type { PassList, PassView } from '../../app/client.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { version } from '../../version.ts';
 import { now } from '../clock.ts';
 import { address, changeQuery } from '../location.ts';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { client } from '../session.ts';
 import type { SectionProps } from './page.tsx';
 import { Pager } from './pager.tsx';
-import { useRead } from './read.ts';
+import { useRead, useRefresh } from './read.ts';
 import { shownAttempt } from './sections.ts';
 
 const pageSize = 40;
+/** Between two reads, because each reads all recorded passes of the job. */
+const refreshTime: Duration = 15 * second;
 
 export function ReplaySection({ view, log }: SectionProps) {
   const attempt = shownAttempt();
   const decide = address.value.query.get('decide') === 'yes';
   const newest = log.events?.at(-1)?.seq ?? 0;
-  const { value, failure, again, isReading } = useRead(`${view.id} ${attempt} ${decide}`, newest, () =>
-    client.passes(view.id, { ...(attempt === null ? {} : { attempt }), ...(decide ? { decide } : {}) }),
-  );
+  const state = useRead(`${view.id} ${attempt} ${decide}`, null, async () => ({
+    list: await client.passes(view.id, { ...(attempt === null ? {} : { attempt }), ...(decide ? { decide } : {}) }),
+    newest,
+  }));
+  const { value, failure, again, isReading } = state;
+  useRefresh(state, newest > (value?.newest ?? 0), refreshTime);
   return (
     <section aria-label="Replay">
       <div class="bar">
@@ -34,36 +41,31 @@ export function ReplaySection({ view, log }: SectionProps) {
       </div>
       {failure !== null && <Failure lines={failure} retry={again} />}
       {value === undefined && isReading && <p class="quiet">Reading the recorded passes…</p>}
-      {value !== undefined && (
-        <>
-          {value.unreadable > 0 && (
-            <p class="quiet">
-              The inputs of {pluralize(value.unreadable, 'pass', 'passes')} cannot be read: another version of jobman
-              recorded them or changed the job after them.
-            </p>
-          )}
-          {value.passes.length === 0 ? (
-            decide ? (
-              <p>
-                This version makes the same decision in {pluralize(value.readable, 'recorded pass', 'recorded passes')}.
-              </p>
-            ) : (
-              <Empty command={`jobman replay ${view.id}`}>No pass is recorded.</Empty>
-            )
-          ) : (
-            <Pager label="passes" rows={value.passes} pageSize={pageSize}>
-              {(shown) => (
-                <ol class="passes">
-                  {shown.map((pass) => (
-                    <Pass key={pass.pass} pass={pass} />
-                  ))}
-                </ol>
-              )}
-            </Pager>
-          )}
-        </>
-      )}
+      {value !== undefined && <Passes list={value.list} decide={decide} />}
     </section>
+  );
+}
+
+function Passes({ list, decide }: { readonly list: PassList; readonly decide: boolean }) {
+  const note = unreadableNote(list);
+  return (
+    <>
+      {decide && <p>{summarizePasses(list, version)}</p>}
+      {note !== null && <p class="quiet">{note}</p>}
+      {list.passes.length > 0 ? (
+        <Pager label="passes" rows={list.passes} pageSize={pageSize}>
+          {(shown) => (
+            <ol class="passes">
+              {shown.map((pass) => (
+                <Pass key={pass.pass} pass={pass} />
+              ))}
+            </ol>
+          )}
+        </Pager>
+      ) : (
+        !decide && <Empty command={`jobman replay ${list.id}`}>No pass is recorded.</Empty>
+      )}
+    </>
   );
 }
 

@@ -102,6 +102,10 @@ test('a person follows a job through a preemption, reads each section, and cance
     .first()
     .waitFor();
   await assertAccessible(page);
+  await page.getByRole('button', { name: 'all', exact: true }).click();
+  await page.getByRole('button', { name: 'Only what this version decides differently' }).click();
+  await page.getByText(/^Version \S+ makes the same decision in \d+ recorded passes\.$/).waitFor();
+  await page.getByRole('button', { name: 'Only what this version decides differently' }).click();
 
   // The question names the losses.
   await page.getByRole('button', { name: 'Cancel' }).click();
@@ -111,6 +115,11 @@ test('a person follows a job through a preemption, reads each section, and cance
   await assertAccessible(page);
   await question.getByRole('button', { name: 'Cancel 000001' }).click();
   await page.locator('.phase-cancelled').waitFor({ timeout: 60_000 });
+  await page
+    .getByRole('region', { name: 'Replay' })
+    .getByText(/requested cancel/)
+    .first()
+    .waitFor();
   // A command that does not apply says why.
   await page.getByRole('button', { name: 'Stop' }).click({ force: true });
   await page
