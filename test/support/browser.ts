@@ -4,6 +4,7 @@ import axe from 'axe-core';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 import assert from 'node:assert/strict';
 import { findProgram, requireReal } from './real.ts';
+import type { World } from './world.ts';
 
 export interface OpenedPage {
   readonly page: Page;
@@ -12,18 +13,17 @@ export interface OpenedPage {
   readonly problems: string[];
 }
 
-type PageOptions = Parameters<Browser['newContext']>[0];
+/** Each page has its own session. */
+export type OpenPage = (options?: Parameters<Browser['newContext']>[0]) => Promise<OpenedPage>;
 
-/** Undefined if this machine has no Chromium. Each page has its own session. A problem on a page fails the test. */
-export async function openBrowser(
-  t: TestContext,
-): Promise<((options?: PageOptions) => Promise<OpenedPage>) | undefined> {
+/** Undefined if this machine has no Chromium. A problem on a page fails the test at its end. */
+export async function openBrowser(t: TestContext, world: World): Promise<OpenPage | undefined> {
   const executablePath = findProgram('chromium');
   if (!requireReal(t, 'chromium', executablePath) || executablePath === undefined) return undefined;
   // Root has no sandbox.
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
   const opened: OpenedPage[] = [];
-  t.after(async () => {
+  world.atEnd(async () => {
     await browser.close();
     assert.deepEqual(
       opened.flatMap(({ problems }) => problems),

@@ -3,18 +3,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { assertAccessible, openBrowser } from '../../support/browser.ts';
-import { jobman, startJobman } from '../../support/jobman.ts';
-import { openWorld } from '../../support/world.ts';
+import { openJobWorld } from '../../support/jobs.ts';
 
 test('an admin adds a user, limits and disables them; a viewer sees only what is theirs', async (t) => {
-  const open = await openBrowser(t);
-  if (open === undefined) return;
-  const world = openWorld(t);
-  const server = startJobman(world, ['server', '--listen', '127.0.0.1:0']);
+  const world = openJobWorld(t);
+  // It runs until the end of the test.
+  const server = world.start(['server', '--listen', '127.0.0.1:0'], { withinMs: 900_000 });
   world.atEnd(() => void server.child.kill('SIGTERM'));
+  const open = await openBrowser(t, world);
+  if (open === undefined) return;
   await server.waitForOutput(/runs at \S+\. /);
   const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
-  const token = (await jobman(world, ['token', 'create', '--name', 'root'])).stdout.trim();
+  const token = (await world.output('token', 'create', '--name', 'root')).trim();
   const logIn = async (page: Page, value: string) => {
     await page.getByLabel('Token', { exact: true }).fill(value);
     await page.getByRole('button', { name: 'Log in' }).click();
@@ -38,7 +38,7 @@ test('an admin adds a user, limits and disables them; a viewer sees only what is
   await page.getByRole('cell', { name: '3 jobs' }).waitFor();
   await assertAccessible(page);
 
-  const bobs = (await jobman(world, ['token', 'create', '--user', 'bob'])).stdout.trim();
+  const bobs = (await world.output('token', 'create', '--user', 'bob')).trim();
   const bob = await open({ viewport: { width: 360, height: 740 } });
   await bob.page.goto(`${url}/tokens`);
   await logIn(bob.page, bobs);

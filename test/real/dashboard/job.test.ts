@@ -2,31 +2,21 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { assertAccessible, openBrowser } from '../../support/browser.ts';
-import { jobman, startJobman } from '../../support/jobman.ts';
+import { assertAccessible } from '../../support/browser.ts';
+import { openDashboard } from '../../support/dashboard.ts';
 import { root } from '../../support/root.ts';
-import { openWorld } from '../../support/world.ts';
 
 test('a person follows a job through a preemption, reads each section, and cancels it', async (t) => {
-  const open = await openBrowser(t);
-  if (open === undefined) return;
-  const world = openWorld(t);
-  world.atEnd(async () => {
-    await jobman(world, ['controller', 'stop']);
-    await jobman(world, ['emulator', 'stop']);
-  });
-  const dashboard = startJobman(world, ['dashboard', '--no-browser']);
-  world.atEnd(() => void dashboard.child.kill('SIGKILL'));
-  await dashboard.waitForOutput(/open\?code=\S+\n/);
-  const [, address = ''] = /at (http\S+)/.exec(dashboard.stdout) ?? [];
+  const opened = await openDashboard(t);
+  if (opened === undefined) return;
+  const { world, open, address, command } = opened;
   const example = join(root, 'configs/quick-start.yaml');
-  await jobman(world, ['create', example, '--set', 'command.env.IRIS_PACE=2', '--set', 'job.budget=5 USD']);
+  await world.create(example, '--set', 'command.env.IRIS_PACE=2', '--set', 'job.budget=5 USD');
 
   const { page } = await open();
   await page.goto(address);
   await page.goto(new URL('/jobs/000001', address).href);
   await page.getByRole('heading', { name: '000001 iris' }).waitFor();
-  // Before the program starts, the page shows the plan.
   await page.getByRole('region', { name: 'Reason' }).waitFor();
   await assertAccessible(page);
   const running = page.getByRole('button', { name: /Attempt 1: running/ });
@@ -54,7 +44,7 @@ test('a person follows a job through a preemption, reads each section, and cance
   await page.getByRole('row', { name: /accuracy/ }).waitFor();
   await assertAccessible(page);
 
-  await jobman(world, ['emulator', 'preempt', '1']);
+  await world.runOk(['emulator', 'preempt', '1']);
   await page.keyboard.press('1');
   await page.getByRole('button', { name: /Attempt 2: running/ }).waitFor({ timeout: 180_000 });
   await page.getByRole('row', { name: /preempted/ }).waitFor();
@@ -93,7 +83,7 @@ test('a person follows a job through a preemption, reads each section, and cance
   await page.getByText('attempt 2 is running').waitFor({ state: 'hidden' });
   await assertAccessible(page);
   // A link shows the same to another person.
-  assert.match(page.url(), /\?section=history&attempt=1$/);
+  await page.waitForURL(/\?section=history&attempt=1$/);
   await page.reload();
   await page.getByText('attempt 1 is running').waitFor();
   await page.keyboard.press('7');
@@ -120,12 +110,13 @@ test('a person follows a job through a preemption, reads each section, and cance
     .getByText(/requested cancel/)
     .first()
     .waitFor();
-  // A command that does not apply says why.
+  // A command that does not apply says why, once the page has the answer to the one before.
+  await page.getByRole('button', { name: 'Rerun', disabled: false }).waitFor();
   await page.getByRole('button', { name: 'Stop' }).click({ force: true });
   await page
     .getByRole('status')
     .getByText(/^Stop: /)
     .waitFor();
-  dashboard.child.kill('SIGINT');
-  assert.equal((await dashboard.result).code, 0);
+  command.child.kill('SIGINT');
+  assert.equal((await command.result).code, 0);
 });

@@ -1,46 +1,23 @@
 /** The page of the jobs, with real jobs of the TPU emulator. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
-import { assertAccessible, openBrowser, type OpenedPage } from '../../support/browser.ts';
-import { jobman, startJobman } from '../../support/jobman.ts';
+import { test } from 'node:test';
+import { assertAccessible } from '../../support/browser.ts';
+import { openDashboard } from '../../support/dashboard.ts';
 import { root } from '../../support/root.ts';
-import { openWorld, type World } from '../../support/world.ts';
 
 const example = join(root, 'configs/quick-start.yaml');
-
-interface Opened {
-  readonly world: World;
-  readonly open: (options?: object) => Promise<OpenedPage>;
-  readonly address: string;
-  readonly dashboard: ReturnType<typeof startJobman>;
-}
-
-async function openDashboard(t: TestContext): Promise<Opened | undefined> {
-  const open = await openBrowser(t);
-  if (open === undefined) return undefined;
-  const world = openWorld(t);
-  world.atEnd(async () => {
-    await jobman(world, ['controller', 'stop']);
-    await jobman(world, ['emulator', 'stop']);
-  });
-  const dashboard = startJobman(world, ['dashboard', '--no-browser']);
-  world.atEnd(() => void dashboard.child.kill('SIGKILL'));
-  await dashboard.waitForOutput(/open\?code=\S+\n/);
-  const [, address = ''] = /at (http\S+)/.exec(dashboard.stdout) ?? [];
-  return { world, open, address, dashboard };
-}
 
 test('a person opens the dashboard, sees jobs change, opens one, and cancels it', async (t) => {
   const opened = await openDashboard(t);
   if (opened === undefined) return;
-  const { world, open, address, dashboard } = opened;
+  const { world, open, address, command } = opened;
   const { page } = await open();
   await page.goto(address);
   await page.getByText('No jobs yet.').waitFor();
   await assertAccessible(page);
 
-  await jobman(world, ['create', example, '--set', 'command.env.IRIS_PACE=5']);
+  await world.create(example, '--set', 'command.env.IRIS_PACE=5');
   await page.getByRole('row', { name: /000001 iris/ }).waitFor();
   await page.getByRole('row', { name: /running/ }).waitFor();
   await assertAccessible(page);
@@ -58,16 +35,15 @@ test('a person opens the dashboard, sees jobs change, opens one, and cancels it'
   await page.getByRole('button', { name: 'Cancel' }).click();
   await question.getByRole('button', { name: 'Cancel 000001' }).click();
   await page.locator('.phase-cancelled').waitFor();
-  const { stdout } = await jobman(world, ['list', '--json', '--all']);
-  assert.match(stdout, /"phase":"cancelled"/);
+  assert.match(await world.output('list', '--json', '--all'), /"phase":"cancelled"/);
 
   // The address was a login, once.
   const other = await open();
   await other.page.goto(address);
   await other.page.getByRole('dialog', { name: 'Log in' }).waitFor();
   await assertAccessible(other.page);
-  dashboard.child.kill('SIGINT');
-  assert.equal((await dashboard.result).code, 0);
+  command.child.kill('SIGINT');
+  assert.equal((await command.result).code, 0);
   await page.getByRole('button', { name: /offline/ }).waitFor();
 });
 
@@ -75,8 +51,8 @@ test('a person filters the list, and cancels several jobs after a question that 
   const opened = await openDashboard(t);
   if (opened === undefined) return;
   const { world, open, address } = opened;
-  const create = (name: string, ...more: string[]) =>
-    jobman(world, ['create', example, '--set', `job.name=${name}`, '--set', 'command.env.IRIS_PACE=5', ...more]);
+  const create = (name: string) =>
+    world.create(example, '--set', `job.name=${name}`, '--set', 'command.env.IRIS_PACE=5');
   for (const name of ['alpha', 'beta', 'gamma']) await create(name);
   const { page } = await open();
   await page.goto(address);
@@ -88,7 +64,7 @@ test('a person filters the list, and cancels several jobs after a question that 
   await page.keyboard.type('name:*a BET');
   await row('alpha').waitFor({ state: 'hidden' });
   await row('beta').waitFor();
-  assert.equal(new URL(page.url()).searchParams.get('filter'), 'name:*a BET');
+  await page.waitForURL(({ searchParams }) => searchParams.get('filter') === 'name:*a BET');
   await page.reload();
   await row('beta').waitFor();
   assert.equal(await row('alpha').count(), 0);

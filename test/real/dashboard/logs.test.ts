@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { assertAccessible, openBrowser } from '../../support/browser.ts';
-import { jobman, startJobman } from '../../support/jobman.ts';
-import { openWorld } from '../../support/world.ts';
+import { assertAccessible } from '../../support/browser.ts';
+import { openDashboard } from '../../support/dashboard.ts';
 
-/** Every worker prints the same steps; some have lines of their own. Worker 0 continues until the job is cancelled. */
+/**
+ * Every worker prints the same steps; some have lines of their own. Worker 0 waits for two files, and then prints until the
+ * job is cancelled.
+ */
 const program = String.raw`#!/bin/bash
 w=$JOBMAN_WORKER
 for i in $(seq 1 300); do
@@ -25,7 +27,8 @@ if [ $w = 1 ]; then
   head -c 1000000 /dev/zero | tr '\0' x; echo ' end of the long line'
 fi
 if [ $w = 0 ]; then
-  printf 'half of a line'; while [ ! -e ~/go ]; do sleep 0.2; done; printf ' and its end\n'
+  printf 'half of a line'; while [ ! -e ~/end ]; do sleep 0.2; done; printf ' and its end\n'
+  while [ ! -e ~/ticks ]; do sleep 0.2; done
   for i in $(seq 1 100000); do echo "tick $i"; sleep 0.1; done
 fi
 sleep 1000
@@ -44,21 +47,13 @@ command:
 `;
 
 test('a person reads the logs of four workers', async (t) => {
-  const open = await openBrowser(t);
-  if (open === undefined) return;
-  const world = openWorld(t);
-  world.atEnd(async () => {
-    await jobman(world, ['controller', 'stop']);
-    await jobman(world, ['emulator', 'stop']);
-  });
+  const opened = await openDashboard(t);
+  if (opened === undefined) return;
+  const { world, open, address } = opened;
   writeFileSync(join(world.folder, 'print.sh'), program);
   writeFileSync(join(world.folder, 'logs.yaml'), manifest);
-  const created = await jobman(world, ['create', 'logs.yaml']);
-  assert.equal(created.code, 0, created.stderr);
-  const dashboard = startJobman(world, ['dashboard', '--no-browser']);
-  world.atEnd(() => void dashboard.child.kill('SIGKILL'));
-  await dashboard.waitForOutput(/open\?code=\S+\n/);
-  const [, address = ''] = /at (http\S+)/.exec(dashboard.stdout) ?? [];
+  await world.create('logs.yaml');
+  const touch = (name: string) => world.runOk(['ssh', '000001', '--worker', '0', '--', 'touch', name]);
   const { page } = await open({ acceptDownloads: true });
   await page.goto(address);
   await page.getByRole('row', { name: /000001 logs/ }).waitFor();
@@ -71,11 +66,8 @@ test('a person reads the logs of four workers', async (t) => {
   await line(/half of a line$/).waitFor();
   await line(/^\[0-3\]rank 0\.\.3 of 4 is ready/).waitFor();
   await assertAccessible(page);
-  await jobman(world, ['ssh', '000001', '--worker', '0', '--', 'touch', 'go']);
+  await touch('end');
   await line('half of a line and its end').waitFor();
-  await line(/tick \d+$/)
-    .first()
-    .waitFor();
 
   // Hostile output is text.
   await line('red and green').locator('.ansi-1.ansi-bold').filter({ hasText: 'red' }).waitFor();
@@ -90,6 +82,10 @@ test('a person reads the logs of four workers', async (t) => {
   await page.keyboard.press('Escape');
 
   // Scrolling up stops following, and the page counts what is new.
+  await touch('ticks');
+  await line(/tick \d+$/)
+    .first()
+    .waitFor();
   const follow = button('Follow');
   assert.equal(await follow.getAttribute('aria-pressed'), 'true');
   await log.hover();
@@ -156,8 +152,8 @@ test('a person reads the logs of four workers', async (t) => {
   const download = page.waitForEvent('download');
   await button('Download attempt_1/command_worker_1').click();
   const bytes = readFileSync(await (await download).path());
-  const { stdout } = await jobman(world, ['logs', '000001', '--worker', '1', '--raw']);
-  assert.ok(bytes.toString('utf8') === stdout, 'the download is the raw log');
+  const raw = await world.output('logs', '000001', '--worker', '1', '--raw');
+  assert.ok(bytes.toString('utf8') === raw, 'the download is the raw log');
   assert.ok(bytes.length > 1_000_000);
   await page.keyboard.press('Escape');
   await button('Follow').click();
