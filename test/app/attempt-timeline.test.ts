@@ -88,12 +88,12 @@ test('a preempted attempt has waiting, provisioning, setup, running, lost and en
 });
 
 test('an event belongs to the attempt that it names, and else to the newest one that had begun', () => {
-  const ready = (at: number): Event => ({ kind: 'allocation_seen', at, allocation: 1, state: 'ready', message: null });
+  const ready = (at: number): Event => ({ kind: 'allocation_seen', at, allocation: 1, state: 'ready', message: '' });
   const events: readonly Event[] = [
     { kind: 'created', at: -1, by: 'ada' },
     ready(15 * minute),
     ready(81 * minute),
-    { kind: 'attempt_ended', at: 82 * minute, attempt: 1, reason: 'preempted', evidence: {} },
+    { kind: 'attempt_ended', at: 82 * minute, attempt: 1, reason: 'preempted', evidence: { message: '' } },
   ];
   const eventsOfAttempt = (number: number) => events.filter(isEventOf(number, [attempt, next]));
   assert.deepEqual([1, 2, 3].map(eventsOfAttempt), [[events[1], events[3]], [events[2]], []]);
