@@ -4,16 +4,28 @@
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 
+/** The runner reports an error after the end of its test with this text. It exits with 1 and counts no test as failed. */
+const lateError =
+  /^Error: Test "(?<name>.*)" at (?<file>.+):\d+:\d+ generated asynchronous activity .* created the error "(?<error>.*)" and would/s;
+
 /** A suite that failed only because of its tests has no line. */
 // oxlint-disable-next-line import/no-default-export -- the runner takes a reporter's default export.
 export default async function* failedTests(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const { type, data } of events) {
+    if (type === 'test:diagnostic') {
+      const { name = '', file = '', error = '' } = lateError.exec(data.message)?.groups ?? {};
+      if (file !== '') yield `${file}: ${name}: after its end: ${firstLine(error)}\n`;
+    }
     if (type !== 'test:fail') continue;
     const { failureType, cause, message } = data.details.error as Error & { readonly failureType?: string };
     // A test from a shared suite counts for the file that runs it.
     const file = data.entryFile ?? data.file ?? data.name;
     if (failureType === 'subtestsFailed') continue;
-    const [line = ''] = (cause instanceof Error ? cause.message : message).trim().split('\n');
-    yield `${relative('', file)}: ${data.name}: ${line.slice(0, 120)}\n`;
+    yield `${relative('', file)}: ${data.name}: ${firstLine(cause instanceof Error ? cause.message : message)}\n`;
   }
+}
+
+function firstLine(text: string): string {
+  const [line = ''] = text.trim().split('\n');
+  return line.slice(0, 120);
 }

@@ -7,6 +7,13 @@ import { test } from 'node:test';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
+function failedTests(cwd: string, env: NodeJS.ProcessEnv, ...options: readonly string[]): readonly string[] {
+  const args = ['--test', ...options, '--test-reporter', join(root, 'tools/failed-tests.ts')];
+  const { status, stdout } = spawnSync(process.execPath, args, { cwd, env, encoding: 'utf8' });
+  assert.equal(status, 1);
+  return stdout.trim().split('\n').toSorted();
+}
+
 test('lists each failed test with its file and its error, and a file that failed itself', (t) => {
   const { folder, env } = openWorld(t);
   const file = (name: string, text: string): void => writeFileSync(join(folder, name), text);
@@ -16,17 +23,19 @@ test('lists each failed test with its file and its error, and a file that failed
   file('two.test.mjs', `${head}test('good', () => {}); after(() => ${fails});`);
   file('shared.mjs', `${head}export const contract = () => test('held', () => ${fails});`);
   file('three.test.mjs', "import { contract } from './shared.mjs'; contract();");
-  const reporter = ['--test-reporter', join(root, 'tools/failed-tests.ts')];
-  const { status, stdout } = spawnSync(process.execPath, ['--test', ...reporter], {
-    cwd: folder,
-    env,
-    encoding: 'utf8',
-  });
-  assert.equal(status, 1);
-  const lines = stdout.trim().split('\n').toSorted();
-  assert.deepEqual(lines, [
+  assert.deepEqual(failedTests(folder, env), [
     'one.test.mjs: bad: no',
     'three.test.mjs: held: no',
     `two.test.mjs: ${join(folder, 'two.test.mjs')}: no`,
+  ]);
+});
+
+test('lists a test whose error came after its end, which the runner does not count as failed', (t) => {
+  const { folder, env } = openWorld(t);
+  const late = "test('late', () => void setTimeout(() => Promise.reject(new Error('no')), 10));";
+  const slow = "test('slow', () => new Promise((resolve) => void setTimeout(resolve, 200)));";
+  writeFileSync(join(folder, 'late.test.mjs'), `import { test } from 'node:test';\n${late}\n${slow}\n`);
+  assert.deepEqual(failedTests(folder, env, '--test-isolation=none'), [
+    'late.test.mjs: late: after its end: Error: no',
   ]);
 });
