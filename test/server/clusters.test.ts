@@ -61,7 +61,10 @@ async function openClusters(t: TestContext, grants: Partial<Actor> = {}) {
     pods: list(pods),
     job: async (name: string) =>
       name === 'missing' ? null : ([train, foreign].find((one) => one.name === name) ?? assert.fail(name)),
-    raw: async () => ({ metadata: { name: 'train', labels: { 'jobman/owner': 'ada' } } }),
+    raw: async (name: string) =>
+      created.findLast(({ metadata }) => metadata?.name === name) ?? {
+        metadata: { name: 'train', labels: { 'jobman/owner': 'ada' } },
+      },
     async *logs() {
       yield* ['one\ntw', 'o\nthree'].map((text) => Buffer.from(text));
     },
@@ -225,8 +228,8 @@ test('a new job belongs to the user of the token, whatever it says, and gets the
   assert.deepEqual(ofPods, own);
 });
 
-test('a submission that is repeated with its key creates one Job and one Secret', async (t) => {
-  const { of, created, secrets } = await openClusters(t);
+test('a submission that is repeated with its key creates one Job, one Secret and one row of the audit log', async (t) => {
+  const { of, created, secrets, audit } = await openClusters(t);
   const submit = (who: string, name: string, key: object = {}) => {
     const annotations = { 'jobman/secrets': `{"name":"${name}","variables":{"KEY":"wandb"}}` };
     const job = { metadata: { name, annotations }, spec: { template: {} } };
@@ -236,6 +239,7 @@ test('a submission that is repeated with its key creates one Job and one Secret'
   const key = { idempotencyKey: 'a' };
   assert.deepEqual(await submit('eve-member', 'other', key), await submit('eve-member', 'other', key));
   assert.deepEqual([created.length, secrets.length, new Set(secrets).size], [1, 2, 1]);
+  assert.equal((await audit()).length, 1);
   await submit('eve-member', 'third', key);
   await submit('ada-member', 'other', key);
   await submit('eve-member', 'other', { idempotencyKey: 'b' });

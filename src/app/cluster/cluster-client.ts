@@ -366,7 +366,8 @@ function createChanges(
 ): Pick<ClusterClient, 'submit' | 'perform'> {
   const ofActor: ClusterParts = { ...parts, client: async () => parts.client };
   return {
-    async submit(context, namespace, { job: given, secrets, idempotencyKey: key = randomUUID() }) {
+    async submit(context, namespace, { job: given, secrets, idempotencyKey }) {
+      const key = idempotencyKey ?? randomUUID();
       requireIdempotencyKey(key);
       const job = requireJob(given);
       const { name } = job.metadata;
@@ -378,13 +379,16 @@ function createChanges(
           `the name ${actor.user} cannot be the label of an owner, so its user has no jobs in clusters`,
         );
       gates.require({ name, owner }, 'create');
-      await record('submit', objectOf(context, namespace, name));
+      const request = digestOf(Buffer.from(JSON.stringify([actor.user, key, given])));
+      // A repeated request changes nothing.
+      const existing = idempotencyKey === undefined ? null : await cluster.raw(name);
+      if (existing?.metadata?.annotations?.[requestAnnotation] !== request)
+        await record('submit', objectOf(context, namespace, name));
       const submissions = await parts.clusterSubmissions();
       try {
         const at = cluster.context();
         const { installation, isArchived } = await beginArchive(ofActor, submissions, at);
         const { settings } = await parts.clusterSettings();
-        const request = digestOf(Buffer.from(JSON.stringify([actor.user, key, given])));
         const made = await submitJob(
           cluster,
           withOwnKeys(withOwnSecret(job), settings.job, {
