@@ -159,9 +159,13 @@ export async function revokeToken(
       exitCode.notFound,
     );
   }
-  // A stolen token must not take the user's better ones away.
-  if (actor.via === 'token' && lowerRole(view.role, actor.role) !== view.role)
-    throw forbiddenError(`your role is ${actor.role}, which may not revoke a token with the role ${view.role}`);
+  // A stolen token must not take the user's better ones away. A role that the user has lost makes no token better.
+  if (actor.via === 'token') {
+    const registered = (await access.users()).find((one) => one.name === view.user);
+    const role = lowerRole(view.role, registered?.role ?? view.role);
+    if (lowerRole(role, actor.role) !== role)
+      throw forbiddenError(`your role is ${actor.role}, which may not revoke a token with the role ${role}`);
+  }
   const at = now();
   const detail = { name: view.name, user: view.user };
   const audit = auditEntry(actor, at, 'revoke-token', { kind: 'token', id: view.id }, { detail });

@@ -85,7 +85,9 @@ suite('a person', { timeout: 180_000 }, () => {
     assert.match((await jobman(world, ['whoami'])).stdout, /^user +ada\nrole +member\n/);
     assert.match(await onServer('audit'), /ada .*log-in/);
     assert.doesNotMatch(readFileSync(join(world.folder, 'served/state.db'), 'latin1'), new RegExp(clientSecret));
+    await onServer('user', 'role', 'ada', 'viewer');
     assert.equal((await jobman(world, ['logout', '--revoke'])).code, 0);
+    assert.match(await onServer('audit'), /ada .* allowed +revoke-token/, 'of a role that the user has lost');
     await stop();
   });
 

@@ -254,6 +254,8 @@ suite('a token', () => {
     const ada = aMember('ada');
     const viewer: Actor = aMember('ada', { role: 'viewer', via: 'token' });
     await assert.rejects(revokeToken(parts, viewer, 'ci'), { errorCode: 'forbidden' });
+    await changeUser(parts, root, 'ada', { kind: 'role', role: 'viewer' });
+    assert.equal((await revokeToken(parts, viewer, 'ci')).view.id, third.view.id, 'a role that the user has lost');
     await assert.rejects(revokeToken(parts, aMember('eve'), first.view.id), { code: exitCode.notFound });
     await assert.rejects(revokeToken(parts, ada, 'x', 'eve'), { errorCode: 'forbidden' });
     assert.equal((await listTokens(parts, ada)).length, 3);

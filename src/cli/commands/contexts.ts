@@ -219,16 +219,19 @@ export async function logOut(
 
 /** A token that does not count needs no revocation. */
 async function revokeToken(client: Client, name: string): Promise<void> {
+  const ignoreRefusal = (error: unknown) => {
+    if (error instanceof JobmanError && error.code === exitCode.conflict) return null;
+    throw error;
+  };
   try {
-    const { token } = await client.whoAmI();
-    if (token !== undefined) await client.revokeToken(token.id);
+    const actor = await client.whoAmI().catch(ignoreRefusal);
+    if (actor?.token !== undefined) await client.revokeToken(actor.token.id);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    if (error.code !== exitCode.conflict)
-      throw new JobmanError(error.message, error.code, [
-        ...error.lines,
-        `Nothing was changed. Without revoking it: jobman logout ${name}`,
-      ]);
+    throw new JobmanError(error.message, error.code, [
+      ...error.lines,
+      `Nothing was changed. Without revoking it: jobman logout ${name}`,
+    ]);
   } finally {
     await client.close();
   }
