@@ -21,7 +21,7 @@ import {
   type OidcSettings,
 } from './oidc.ts';
 import type { AccessStore, LogInChange } from './ports.ts';
-import { createToken, type TokenView } from './tokens.ts';
+import { createAuthenticate, createToken, revokeToken, type TokenView } from './tokens.ts';
 
 /** A login in a browser: for `jobman login`, or for the dashboard in this browser. */
 type BrowserLogin = (CliTarget | PageTarget) & {
@@ -29,6 +29,8 @@ type BrowserLogin = (CliTarget | PageTarget) & {
   readonly browser: string;
   /** Of this server: where the provider sends the browser. */
   readonly redirectUri: string;
+  /** The token of the browser's session, which the login replaces. */
+  readonly session?: string;
 };
 
 export interface CliTarget {
@@ -99,6 +101,8 @@ export interface PendingLogin {
 
 interface AwaitedCallback extends LoginSecrets, Pick<BrowserLogin, 'redirectUri'> {
   readonly target: CliTarget | PageTarget;
+  /** The session that the login replaces; null without one. */
+  readonly replaced: Actor | null;
 }
 
 interface AwaitedCode {
@@ -172,7 +176,7 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
   return {
     issuer: settings.issuer,
 
-    async start({ browser, redirectUri, ...target }) {
+    async start({ browser, redirectUri, session, ...target }) {
       const secrets: LoginSecrets = { state: randomSecret(), nonce: randomSecret(), verifier: randomSecret() };
       let url: string;
       try {
@@ -182,7 +186,8 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
         if ('page' in target) throw error;
         return cliAddress(target, { user: null, failure });
       }
-      const awaited: AwaitedCallback = { ...secrets, redirectUri, target };
+      const replaced = session === undefined ? null : await createAuthenticate({ access, now })(session);
+      const awaited: AwaitedCallback = { ...secrets, redirectUri, target, replaced };
       await put('callback', secrets.state + browser, loginTime, awaited);
       return url;
     },
@@ -194,10 +199,14 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
           'This login is not known: it was finished already, took longer than 10 minutes, or began in another browser.',
           ['Begin again: run jobman login URL, or open the dashboard again.'],
         );
-      const { target, redirectUri } = login;
+      const { target, redirectUri, replaced } = login;
       const find = async () => userOf(parts, await (await provider()).redeem(callback, login, redirectUri), 'browser');
       if ('page' in target) {
-        const { token } = await issue(await logged(find), browserTokenName);
+        const user = await logged(find);
+        const old = replaced?.token;
+        if (replaced !== null && old !== undefined && isBrowserToken(old.name))
+          await revokeToken({ access, now }, replaced, old.id);
+        const { token } = await issue(user, browserTokenName);
         return { kind: 'page', page: target.page, token };
       }
       let result: Omit<AwaitedCode, 'challenge'>;

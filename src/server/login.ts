@@ -12,7 +12,7 @@ import { second } from '../core/model/time.ts';
 import { readTexts } from './body.ts';
 import { Overload } from './limits.ts';
 import type { Env } from './app.ts';
-import { beginSession } from './pages.ts';
+import { beginSession, sessionToken } from './pages.ts';
 import type { Sender } from './sender.ts';
 
 export interface LoginRoutes {
@@ -144,7 +144,16 @@ async function startPageLogin(context: LoginContext, routes: LoginRoutes): Promi
     throw usageError('The parameter `page` must be the path of a page of this server.');
   const logins = await requireLogins(routes);
   const browser = giveSecret(context, own);
-  return new URL(await logins.start({ page, browser, redirectUri: `${own}${callbackPath}` }));
+  // The provider sends the browser back without the cookie of its session.
+  const session = sessionToken(context);
+  return new URL(
+    await logins.start({
+      page,
+      browser,
+      redirectUri: `${own}${callbackPath}`,
+      ...(session !== undefined && { session }),
+    }),
+  );
 }
 
 /** Gives the browser its secret, and begins nothing: every page can send its visitors here. */

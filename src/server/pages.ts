@@ -91,6 +91,8 @@ export function addPageRoutes(
     requireOwnPage(context);
     const [token] = await readTexts(context.env.incoming, ['token']);
     await authenticate(token, context.get('sender'));
+    const replaced = sessionToken(context);
+    if (replaced !== undefined && replaced !== token) await endSession(replaced);
     beginSession(context, token);
     return context.body(null, 204);
   });

@@ -7,7 +7,7 @@ import { renderPage } from '../../src/app/login-page.ts';
 import type { OidcSettings } from '../../src/app/oidc.ts';
 import { createLogins, randomSecret } from '../../src/app/oidc-logins.ts';
 import type { Client } from '../../src/app/client.ts';
-import { createAuthenticate, revokeToken } from '../../src/app/tokens.ts';
+import { createAuthenticate, createToken, revokeToken } from '../../src/app/tokens.ts';
 import { addUser, changeUser } from '../../src/app/users.ts';
 import { minute } from '../../src/core/model/time.ts';
 import { createServerLogin } from '../../src/http-client/login.ts';
@@ -141,14 +141,30 @@ suite('a person', () => {
       browser.open(`${server.url}/login/page?${new URLSearchParams({ page }).toString()}`);
     const opened = await browser.logIn(await start('/jobs?phase=failed'), 'ada');
     assert.equal(opened.url, `${server.url}/jobs?phase=failed`);
-    const session = browser.cookies.find(({ name }) => name.startsWith('jobman-session-'));
     const tokens = async () => (await given.tokens()).map(({ name, revokedAt }) => [name, revokedAt !== null]);
     assert.deepEqual(await tokens(), [['browser', false]]);
 
+    // A login in a browser that has a session replaces its token.
+    const again = browser.open(`${server.url}/login/page`, undefined, 'same-origin');
+    assert.equal((await browser.logIn(await again, 'ada')).url, `${server.url}/jobs`);
+    assert.deepEqual(await tokens(), [
+      ['browser', true],
+      ['browser', false],
+    ]);
+
+    const session = browser.cookies.find(({ name }) => name.startsWith('jobman-session-'));
     const headers = { cookie: `${session?.name}=${session?.value}`, 'jobman-version': '0' };
+    // So does a login with another token.
+    const { token } = await createToken(given.parts, aMember('ada'), { name: 'own' });
+    const entered = { method: 'POST', headers, body: JSON.stringify({ token }) };
+    assert.equal((await send(server.url, '/session', entered)).status, 204);
     const leave = () => send(server.url, '/session', { method: 'DELETE', headers });
     assert.equal((await leave()).status, 204);
-    assert.deepEqual(await tokens(), [['browser', true]]);
+    assert.deepEqual(await tokens(), [
+      ['browser', true],
+      ['browser', true],
+      ['own', false],
+    ]);
     assert.equal((await leave()).status, 204, 'again');
 
     // No link may send the browser to another site after the login.

@@ -23,8 +23,8 @@ export class Browser {
   /** The address to stop at, before it is requested. */
   stopAt: ((url: URL) => boolean) | undefined;
 
-  /** Follows redirects. */
-  async open(address: string, form?: URLSearchParams): Promise<Page> {
+  /** Follows redirects. `site`: `same-origin` for a link of a page with that origin. */
+  async open(address: string, form?: URLSearchParams, site: 'none' | 'same-origin' = 'none'): Promise<Page> {
     let [url, body] = [new URL(address), form];
     for (let hops = 0; hops < 20; hops += 1) {
       this.visited.push(url.href);
@@ -33,7 +33,10 @@ export class Browser {
       const answer = await fetch(url, {
         redirect: 'manual',
         method: body === undefined ? 'GET' : 'POST',
-        headers: { cookie: sent.map(({ name, value }) => `${name}=${value}`).join('; ') },
+        headers: {
+          cookie: sent.map(({ name, value }) => `${name}=${value}`).join('; '),
+          'sec-fetch-site': url.origin === new URL(address).origin ? site : 'cross-site',
+        },
         ...(body !== undefined && { body }),
       });
       for (const header of answer.headers.getSetCookie()) this.keep(header);
