@@ -2,7 +2,8 @@
 
 import { useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useRef } from 'preact/hooks';
+import { messageOf } from '../app/errors.ts';
 import { formatAge } from '../app/format.ts';
 import { now } from './clock.ts';
 import { keysEnabled, enableKeys, keyTable, useKeys } from './keys.ts';
@@ -92,8 +93,15 @@ function Content({ page }: { readonly page: Page | undefined }) {
   if (load === undefined) return <Failure lines={[`There is no page at ${location.pathname}.`]} retry={null} />;
   if (failure.value !== null) return <Failure lines={failure.value} retry={start} />;
   if (loaded.value?.load !== load) return null;
-  const { Component } = loaded.value;
-  return <Component />;
+  return <Drawn key={load} Component={loaded.value.Component} />;
+}
+
+/** An error while the page is drawn leaves the menu and the login as they are. */
+function Drawn({ Component }: { readonly Component: ComponentType }) {
+  const [error, drawAgain] = useErrorBoundary() as readonly [unknown, () => void];
+  useEffect(drawAgain, [address.value.path.join('/')]);
+  if (error === undefined) return <Component />;
+  return <Failure lines={[`This page cannot be drawn: ${messageOf(error)}`]} retry={drawAgain} />;
 }
 
 function Connection() {

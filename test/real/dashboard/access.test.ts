@@ -38,6 +38,17 @@ test('an admin adds a user, limits and disables them; a viewer sees only what is
   await page.getByRole('cell', { name: '3 jobs' }).waitFor();
   await assertAccessible(page);
 
+  // A page that cannot be drawn leaves the others.
+  await page.route('**/v1/tokens*', (route) => route.fulfill({ json: { rows: [null] } }));
+  const menu = page.getByRole('navigation', { name: 'Pages' });
+  await menu.getByRole('link', { name: 'Tokens' }).click();
+  await page.getByRole('alert').getByText('This page cannot be drawn').waitFor();
+  await page.unroute('**/v1/tokens*');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('form', { name: 'New token' }).waitFor();
+  await menu.getByRole('link', { name: 'Users' }).click();
+  await page.getByRole('rowheader', { name: 'bob' }).waitFor();
+
   const bobs = (await world.output('token', 'create', '--user', 'bob')).trim();
   const bob = await open({ viewport: { width: 360, height: 740 } });
   await bob.page.goto(`${url}/tokens`);
