@@ -71,10 +71,19 @@ export async function loginIssuer(): Promise<string | null> {
   }
 }
 
-/** Throws JobmanError. */
+/** Other tabs must not show what this user could see, either. */
+const logOuts = new BroadcastChannel('log-out');
+logOuts.onmessage = endSession;
+
+/** In all tabs. Throws JobmanError. */
 export async function logOut(): Promise<void> {
   const response = await fetchOf('/session', { method: 'DELETE', headers: { [versionHeader]: version } });
   if (!response.ok) throw await failureOf(response);
+  logOuts.postMessage(null);
+  endSession();
+}
+
+function endSession(): void {
   session.value = { kind: 'none', hadOne: false };
 }
 

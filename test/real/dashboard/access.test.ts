@@ -20,7 +20,7 @@ test('an admin adds a user, limits and disables them; a viewer sees only what is
     await page.getByRole('button', { name: 'Log in' }).click();
   };
 
-  const { page } = await open();
+  const { page, context } = await open();
   // The address of the page is kept during the login.
   await page.goto(`${url}/users`);
   await logIn(page, 'wrong');
@@ -88,4 +88,15 @@ test('an admin adds a user, limits and disables them; a viewer sees only what is
   await page.waitForURL(/\?user=bob$/);
   await page.getByRole('cell', { name: 'revoke-token' }).waitFor();
   await assertAccessible(page);
+
+  // A log-out hides what all tabs of the user show.
+  const tab = await context.newPage();
+  await tab.goto(`${url}/audit`);
+  await tab.getByRole('cell', { name: 'revoke-token' }).waitFor();
+  await page.locator('summary', { hasText: 'root' }).click();
+  await page.getByRole('button', { name: 'Log out' }).click();
+  for (const one of [page, tab]) {
+    await one.getByRole('dialog', { name: 'Log in' }).waitFor();
+    await one.getByRole('cell').first().waitFor({ state: 'detached' });
+  }
 });
