@@ -166,7 +166,9 @@ function sign(): void {
 function watch(): void {
   const { kind } = live.peek();
   if (kind !== 'live' && kind !== 'silent') return;
-  const silence = performance.now() - lastSignAt;
-  if (silence > silentAfter && kind === 'live') live.value = { kind: 'silent', since: lastSignAt };
+  // The one clock may be set back, and the other may stop while the machine sleeps.
+  const now = performance.now();
+  const silence = Math.max(now - lastSignAt, Date.now() - lastSignDate);
+  if (silence > silentAfter && kind === 'live') live.value = { kind: 'silent', since: now - silence };
   if (silence > deadAfter) stream?.abort();
 }

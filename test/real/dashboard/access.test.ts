@@ -89,6 +89,16 @@ test('an admin adds a user, limits and disables them; a viewer sees only what is
   await page.getByRole('cell', { name: 'revoke-token' }).waitFor();
   await assertAccessible(page);
 
+  // The page of a server that restarts continues with what changed meanwhile.
+  server.child.kill('SIGTERM');
+  assert.equal((await server.result).code, 0);
+  await page.getByRole('button', { name: /offline/ }).waitFor();
+  const { host } = new URL(url);
+  const next = world.start(['server', '--listen', host], { withinMs: 900_000 });
+  world.atEnd(() => void next.child.kill('SIGTERM'));
+  await next.waitForOutput(/runs at \S+\. /);
+  await page.getByText('live', { exact: true }).waitFor();
+
   // A log-out hides what all tabs of the user show.
   const tab = await context.newPage();
   await tab.goto(`${url}/audit`);

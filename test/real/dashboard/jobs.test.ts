@@ -13,6 +13,7 @@ test('a person opens the dashboard, sees jobs change, opens one, and cancels it'
   if (opened === undefined) return;
   const { world, open, address, command } = opened;
   const { page } = await open();
+  await page.clock.install();
   await page.goto(address);
   await page.getByText('No jobs yet.').waitFor();
   await assertAccessible(page);
@@ -21,6 +22,13 @@ test('a person opens the dashboard, sees jobs change, opens one, and cancels it'
   await page.getByRole('row', { name: /000001 iris/ }).waitFor();
   await page.getByRole('row', { name: /running/ }).waitFor();
   await assertAccessible(page);
+
+  // After an hour of sleep the page reads everything again. Its clock is an hour fast now, which changes no age.
+  const secondStream = page.waitForRequest(/\/v1\/changes(?!.*cursor)/);
+  await page.clock.fastForward('01:00:00');
+  await secondStream;
+  await page.getByText('live', { exact: true }).waitFor();
+  await page.getByRole('row', { name: /running \d+s / }).waitFor();
 
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
