@@ -8,6 +8,7 @@ import { nameInHistory, ownNames, type Actor } from '../core/model/user.ts';
 import { auditEntry } from './audit.ts';
 import { loginEffects } from './controller-login.ts';
 import { checkRequest, warningsFor, withPrice, withResumeFrom } from './confirmation.ts';
+import { maxManifestBytes } from '../manifest/parse.ts';
 import { specProblems } from '../manifest/spec-problems.ts';
 import type { CreateAnswer, CreateRequest } from './client.ts';
 import { endRequests, reportEnds } from './commit-command.ts';
@@ -36,6 +37,8 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   // First, because the job that it created may be a reason against another one.
   const repeated = key === null ? null : await findRepeated(parts, key);
   if (repeated !== null) return repeated;
+  if (Buffer.byteLength(manifest) > maxManifestBytes)
+    throw usageError('Nothing was created: a manifest has at most 1 MiB.');
   await requireValidSpec(parts, request.spec);
   const checkSecrets = (rows?: SecretRows) => requireJobSecrets(parts, actor, { owner, spec: request.spec }, rows);
   await checkSecrets();
@@ -139,6 +142,9 @@ async function findRepeated({ store, now }: ClientParts, key: CreationKey): Prom
   return { kind: 'created', id, row: jobRow(stored.job, now()), warnings: [] };
 }
 
+/** More than any manifest needs: each of at most 500 files takes some 500 characters. */
+const maxSpecCharacters = 2 * maxManifestBytes;
+
 /**
  * Throws JobmanError (2) with every problem of a spec that no manifest could have given, and for one that the machine of the
  * controller cannot run.
@@ -148,6 +154,11 @@ export async function requireValidSpec(
   spec: JobSpec,
 ): Promise<void> {
   const { version }: { readonly version: number } = spec;
+  // Lists and passes read the specs of all their jobs.
+  if (JSON.stringify(spec).length > maxSpecCharacters)
+    throw usageError('Nothing was created: the spec has more than 2 MiB.', [
+      'Put large texts into files, and name the files in job.files or job.workdir.',
+    ]);
   // A program of a later version may be the client of this one.
   if (version !== 2) throw usageError(`This jobman creates jobs from specs of version 2, and not ${version}.`);
   if (hasShell?.() === false && programHostsOf(spec).includes(ownHost))

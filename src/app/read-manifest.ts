@@ -5,6 +5,7 @@ import type { FileReader } from '../manifest/files.ts';
 import { parseManifest } from '../manifest/parse.ts';
 import { parseSetArgument } from '../manifest/overrides.ts';
 import { fileProblem, type Problem } from '../schema/problems.ts';
+import { hasMoreTokens } from '../schema/yaml.ts';
 import type { GivenFile, ManifestAnswer, ManifestRequest } from './client.ts';
 import { exitCode, JobmanError, usageError, type ManifestProblem } from './errors.ts';
 import { channelsOf } from './notifications/recipients.ts';
@@ -20,6 +21,7 @@ export async function readManifest(
 ): Promise<ManifestAnswer> {
   if (!folder.startsWith('/') || !home.startsWith('/'))
     throw usageError('`folder` and `home` are absolute paths of the machine with the manifest.');
+  requireShort([text, ...sets]);
   const [project, pools, { settings }] = await Promise.all([parts.defaultProject(), parts.pools(), parts.channels()]);
   const wanted = { paths: new Set<string>(), contents: new Set<string>(), variables: new Set<string>() };
   const result = parseManifest({
@@ -66,6 +68,18 @@ export async function readManifest(
     warnings: warnings.map(shown),
   };
 }
+
+/** Parsing delays all other requests. */
+function requireShort(texts: readonly string[]): void {
+  const all = texts.join('\n');
+  if (all.length > maxCharacters || hasMoreTokens(all, maxTokens))
+    throw usageError('The manifest is too large: a server parses up to 256 KiB with some 7,000 values.', [
+      'The command parses a larger one itself: jobman create FILE',
+    ]);
+}
+
+const maxCharacters = 256 * 1024;
+const maxTokens = 50_000;
 
 function invalid(problems: readonly ManifestProblem[]): JobmanError {
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;

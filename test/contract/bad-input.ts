@@ -59,6 +59,7 @@ const firstOf = async (values: AsyncIterable<unknown>): Promise<unknown> => {
 const impossibleSpecs: readonly (readonly [string, JobSpec])[] = [
   ['a name with control characters', localSpec({ name: 'a\u001b[2J' })],
   ['a name with a slash', localSpec({ name: '../a' })],
+  ['a script of two mebibytes', localSpec({ command: { ...localSpec().command, script: '#'.repeat(2 ** 21) } })],
   ['a negative duration', localSpec({ stop: { signal: 'TERM', graceMs: -1 } })],
   ['an unknown host', localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts: ['gpu9'] } })],
   ['a shell in a type', tpuSpec({}, { accelerator: 'v4-8;reboot' })],
@@ -228,6 +229,9 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   create: [
     refused('a spec of a later version', usage, (client) =>
       client.create({ spec: untyped({ ...localSpec(), version: 99 }), manifest: '' }),
+    ),
+    refused('a manifest of more than a mebibyte', usage, (client) =>
+      client.create({ spec: localSpec(), manifest: ' '.repeat(2 ** 20 + 1) }),
     ),
     ...impossibleSpecs.map(([what, spec]) =>
       refused(what, usage, (client) => client.create({ spec, manifest: '', secrets: { '../../a': 'YQ==' } })),

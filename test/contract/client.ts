@@ -1025,6 +1025,8 @@ export function clientSuite(implementation: OpenClient): void {
       assert.match(lines[0] ?? '', /^train\.yaml:2:7: job\.nam: Unknown key/);
       return true;
     });
+    for (const long of ['#'.repeat(2 ** 19), '[a]\n'.repeat(20_000)])
+      await assert.rejects(client.readManifest({ ...request, text: long }), /too large: a server parses up to 256 KiB/);
   });
 
   test('the hosts and the own prices of the settings are shown', async (t) => {
