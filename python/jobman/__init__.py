@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 from jobman.metrics import mark
 
 if TYPE_CHECKING:
-    from jobman.client import Client, JobmanError, connect
+    from jobman.client import Client, ConfirmationRequired, JobmanError, connect
 
-__all__ = ["Client", "JobmanError", "connect", "mark"]
+__all__ = ["Client", "ConfirmationRequired", "JobmanError", "connect", "mark"]
 
 
 def __getattr__(name: str) -> Any:
     """The client is loaded when it is used: programs import this package to report metrics."""
-    if name in ("Client", "JobmanError", "connect"):
+    if name in __all__:
         from jobman import client
 
         return getattr(client, name)

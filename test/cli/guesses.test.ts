@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { forbiddenError } from '../../src/app/require-permission.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
 import type { Services } from '../../src/app/services.ts';
 import { formatBug } from '../../src/cli/bug-report.ts';
@@ -409,6 +410,26 @@ test('queue lists jobs of hosts by position and TPU jobs, without a cluster too'
   assert.equal(code, 0);
   assert.match(out, /^This machine: 1 of 4 slots used, 2 jobs waiting\.\nTPUs: 1 job waiting\.\n/);
   assert.match(out, /^localhost 1 +000003 +a [^]*^localhost 2 +000004 +b [^]*^tpu +000001 +t /m);
+});
+
+suite('create', () => {
+  test('names --no-check for a login that is missing, and not for a project that the user may not use', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(
+      join(cwd, 'a.yaml'),
+      'tpu: {project: lab, accelerator: v4-8, zone: us-central2-b}\ncommand: {run: ls}\n',
+    );
+    const hintAfter = async (error: JobmanError) => {
+      const { code, err } = await jobman(['create', 'a.yaml'], {
+        cwd,
+        client: { checkLogin: () => Promise.reject(error) },
+      });
+      assert.equal(code, error.code, err);
+      return /--no-check/.test(err);
+    };
+    assert.equal(await hintAfter(new JobmanError('no login', exitCode.unreachable)), true);
+    assert.equal(await hintAfter(forbiddenError('you may not use the project lab')), false);
+  });
 });
 
 suite('login', () => {

@@ -36,6 +36,7 @@ def error(call):
     except jobman.JobmanError as failed:
         return [type(failed).__name__, failed.message, failed.exit_code, len(failed.problems)]
 
+shown["confirmation"] = issubclass(jobman.ConfirmationRequired, jobman.JobmanError)
 shown["absent"] = error(lambda: server.show("77"))
 shown["wrong"] = error(lambda: server.create_from("wrong.yaml"))
 shown["copied"] = error(lambda: server.create_from("copied.yaml"))
@@ -90,6 +91,7 @@ test('a Python program creates a job with files, follows it, and gets errors as 
     change: ['cursor', 'kind'],
     pages: ['000002', '000001'],
     rest: '000001',
+    confirmation: true,
     absent: ['NotFoundError', 'There is no job 000077. List all jobs: jobman list --all', 3, 0],
     wrong: ['UsageError', 'The manifest has 2 problems.', 2, 2],
     copied: ['UsageError', 'The manifest has 1 problem.', 2, 1],

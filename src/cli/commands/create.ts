@@ -138,10 +138,10 @@ async function checkLogin({ services }: Cli, project: string): Promise<void> {
     await (await services.client()).checkLogin(project);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    throw new JobmanError(`Nothing was created: ${error.message}`, error.code, [
-      ...error.lines,
-      'With --no-check the job is created now and waits for a login.',
-    ]);
+    // Only a login can come later: a limit of the user stays in force.
+    const hint =
+      error.errorCode === 'forbidden' ? [] : ['With --no-check the job is created now and waits for a login.'];
+    throw new JobmanError(`Nothing was created: ${error.message}`, error.code, [...error.lines, ...hint]);
   }
 }
 
