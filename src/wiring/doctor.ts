@@ -296,9 +296,9 @@ function accessFailure(path: string, mode: number): string | null {
   }
 }
 
-function diskFacts(home: string): DiskFacts {
-  const { bavail, bsize, files, ffree } = statfsSync(existingFolder(home));
-  return { folder: home, freeBytes: bavail * bsize, freeFiles: files === 0 ? null : ffree };
+function diskFacts(folder: string): DiskFacts {
+  const { bavail, bsize, files, ffree } = statfsSync(existingFolder(folder));
+  return { folder, freeBytes: bavail * bsize, freeFiles: files === 0 ? null : ffree };
 }
 
 /** Writes a small object and removes it, because a login may have only one of the two rights. */
@@ -309,11 +309,16 @@ async function dataOutcomes(services: Services): Promise<readonly Outcome[]> {
   const { io, home } = services;
   const { bucket } = await openData({ io, home, settings });
   let failure: string | null = null;
+  let full: readonly Outcome[] = [];
   try {
     if (bucket === null) {
       const folder = resolveSettingPath(location, { home, userHome: io.userHome });
-      const code = accessFailure(existingFolder(folder), constants.R_OK | constants.W_OK | constants.X_OK);
+      const existing = existingFolder(folder);
+      const code = accessFailure(existing, constants.R_OK | constants.W_OK | constants.X_OK);
       if (code !== null) failure = `${io.user} cannot read and write ${folder} (${code})`;
+      // The check of the disk knows only that of the home.
+      else if (statSync(existing).dev !== statSync(home).dev)
+        full = checkDisk(diskFacts(folder)).filter(({ state }) => state !== 'ok');
     } else {
       const [name, bytes] = [`doctor-${crypto.randomUUID()}`, Buffer.from('jobman doctor')];
       const object = await bucket.bucket.write(name, bytes, null);
@@ -323,7 +328,7 @@ async function dataOutcomes(services: Services): Promise<readonly Outcome[]> {
   } catch (error) {
     failure = messageOf(error);
   }
-  return checkData({ location, failure, waiting: bucket?.logs.waiting() ?? 0 });
+  return full.length > 0 ? full : checkData({ location, failure, waiting: bucket?.logs.waiting() ?? 0 });
 }
 
 async function privacyOutcomes(services: Services): Promise<readonly Outcome[]> {

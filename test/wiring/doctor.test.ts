@@ -210,6 +210,16 @@ test('a mistake in the settings is one problem; checks that need them are unknow
   assert.deepEqual(statesOf(found['disk']), ['ok']);
 });
 
+test('a full disk of the data of a server is a problem', async (t) => {
+  const world = openWorld(t);
+  mkdirSync(world.home, { recursive: true, mode: 0o700 });
+  // A file system without free space.
+  writeFileSync(join(world.home, 'settings.json'), '{ "server": { "data": "/proc" } }');
+  const found = await diagnose(world);
+  assert.deepEqual(statesOf(found['data']), ['problem'], JSON.stringify(found['data']));
+  assert.deepEqual(statesOf(found['disk']), ['ok']);
+});
+
 test('a cloud that does not answer is a problem, and its permissions are unknown', async (t) => {
   const world = openWorld(t);
   mkdirSync(world.home, { recursive: true });
