@@ -98,7 +98,7 @@ const pemBlock = /-----BEGIN [A-Z0-9 ]+-----(?:(?!-----(?:BEGIN|END))[\s\S]){0,2
 const pemBlocks: readonly RegExp[] = [
   pemBlock,
   /-----BEGIN [A-Z0-9 ]+-----(?:(?:\s|\\n)+[A-Za-z0-9+/=]{16,})*(?:(?:\s|\\n)+[A-Za-z0-9+/=]+)?/g,
-  /(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]{6,}(?:\s|\\n)+)+-----END [A-Z0-9 ]+-----/g,
+  /(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]{6,}(?:\s|\\n)+){1,400}-----END [A-Z0-9 ]+-----/g,
 ];
 
 /** Removes what has the form of a secret. */

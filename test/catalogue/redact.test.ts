@@ -87,6 +87,7 @@ test('a log of any form takes time in proportion to its length', () => {
     'token_',
     '-----BEGIN X-----',
     'AAAA ',
+    'Bearer ',
     '://',
     'a://b:',
     '"password="',
