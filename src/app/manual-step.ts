@@ -8,7 +8,6 @@ import { checkAction } from '../core/policy/permissions.ts';
 import { resolvedStep } from '../core/decide/launch.ts';
 import type { SetupStep } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
-import { auditEntry } from './audit.ts';
 import type { OnBehalf } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { capitalize } from './format.ts';
@@ -83,6 +82,8 @@ function stepNotFoundMessage(job: Job, it: string, name: string): string {
 }
 
 interface StepParts {
+  /** Adds the row of the audit log. */
+  readonly record: (detail: { readonly step: string; readonly force: boolean }) => Promise<void>;
   readonly store: Store;
   readonly logFiles: Pick<LogFiles, 'note'>;
   readonly now: () => Instant;
@@ -104,6 +105,8 @@ export async function* runStep(
   const { actor, force = false } = request;
   const plan = planStep(stored.job, request.step, actor, request);
   const { allocation, step, workers } = plan;
+  // Before the step: a kill of this process leaves no event.
+  await parts.record({ step: step.name, force });
   const runner = await parts.openStepRunner(stored.job);
   const ended = new Map<number, string | null>();
   const unread: { readonly progress: StepProgress; readonly taken: () => void }[] = [];
@@ -161,9 +164,7 @@ async function recordStep(
     requirePermission(job, 'setup', actor, onBehalfOf);
     // Keep the next check: nothing has changed for the controller.
     const wakeAt = await parts.store.wakeAt(job.id);
-    const detail = { step: result.step, force: result.force };
-    const audit = auditEntry(actor, event.at, 'setup', { kind: 'job', id: job.id }, { detail });
-    return { change: { job, events: [event], wakeAt, audit } };
+    return { change: { job, events: [event], wakeAt } };
   });
   if (recorded === 'busy') {
     const { id } = stored.job;

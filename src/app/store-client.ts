@@ -522,7 +522,9 @@ function createCommands(
           whoAmI(),
           import('./manual-step.ts'),
         ]);
-        yield* runStep(parts, stored, { ...options, step, actor }, signal);
+        const job = { kind: 'job', id: stored.job.id } as const;
+        const given = { ...parts, record: (detail: { readonly step: string }) => record('setup', job, detail) };
+        yield* runStep(given, stored, { ...options, step, actor }, signal);
       }),
 
     async clean(ref, options) {

@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync,
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { Change, Client } from '../../src/app/client.ts';
+import type { AuditRow } from '../../src/app/audit.ts';
 import { generationOf } from '../../src/catalogue/accelerators.ts';
 import { digestOf } from '../../src/catalogue/digest.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
@@ -447,7 +448,7 @@ export function clientSuite(implementation: OpenClient): void {
       'Resuming job 000001 (vit) from its last checkpoint.',
       'Deleting job 000001 (vit). It leaves the list once its TPU is released.',
       'Resuming job 000002 (vit). Its manifest has no job.checkpoint_dir, so the program must find its own checkpoint.',
-      'Deleting job 000002 (vit). It leaves the list once its program has ended.',
+      'Deleting job 000002 (vit).',
     ]);
   });
 
@@ -809,8 +810,10 @@ export function clientSuite(implementation: OpenClient): void {
   });
 
   test('a step that is run again is recorded, also on workers where its reader did not wait for its end', async (t) => {
+    let rowsAtStart: Promise<readonly AuditRow[]> | undefined;
     const runner: StepRunner = {
       async run(worker, { step }, { onOutput }) {
+        rowsAtStart ??= fixture.client.audit({ limit: 1 });
         await onOutput(Buffer.from(`${step.name} on ${worker}`));
         if (worker > 1) await new Promise(() => undefined);
         return worker === 0 ? { kind: 'done' } : { kind: 'failed', evidence: { message: 'no room', exitCode: 3 } };
@@ -833,6 +836,10 @@ export function clientSuite(implementation: OpenClient): void {
       { kind: 'ended', worker: 0, message: null, exitCode: 0 },
       { kind: 'ended', worker: 1, message: 'no room', exitCode: 3 },
     ]);
+    const row = { actor: 'ada', operation: 'setup', outcome: 'allowed', detail: { step: 'docker', force: true } };
+    const [written] = (await rowsAtStart) ?? [];
+    assert.partialDeepStrictEqual(written, row);
+    assert.deepEqual((await fixture.client.audit({ limit: 1 }))[0], written);
     const left = 'ada detached before it ended';
     const { event } = (await fixture.client.events(id, 0)).at(-1) ?? {};
     assert.deepEqual(event, {
