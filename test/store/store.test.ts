@@ -14,6 +14,8 @@ import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { day, minute } from '../../src/core/model/time.ts';
 import { checkGuard, factsNeeded } from '../../src/core/policy/guards.ts';
 import { usageOf } from '../../src/reports/usage.ts';
+import { openDatabase } from '../../src/store/open-database.ts';
+import { sql } from '../../src/store/sql.ts';
 import { openStore } from '../../src/store/store.ts';
 import { suiteOnBoth } from '../support/stores.ts';
 import { localSpec, noon, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
@@ -736,11 +738,30 @@ storeSuite('SQLite in memory', () => {
   return Promise.resolve({ store, other: store, close: () => store.close() });
 });
 
-suiteOnBoth('two connections', (newAddress) =>
+suiteOnBoth('two connections', (newAddress) => {
   storeSuite('a database', async () => {
     const address = await newAddress();
     const rows = { finalRows: async () => finalRows };
     const [store, other] = [openStore({ ...address, ...rows }), openStore({ ...address, ...rows })];
     return { store, other, close: async () => void (await Promise.all([store.close(), other.close()])) };
-  }),
-);
+  });
+
+  it('has a unique index for one live job on a persistent TPU, which every statement meets', async () => {
+    const address = await newAddress();
+    const store = openStore(address);
+    const spec = tpuSpec({}, { ownership: 'persistent', name: 'lab-v4' });
+    for (const owner of ['ada', 'bob']) await store.insert(ada({ owner, spec }));
+    await store.close();
+    const database = openDatabase(address);
+    const live = sql<{ number: number }>`select number from job where live = 1 and holds is not null`;
+    const liveJobs = () => database.read(async (db) => (await live.execute(db)).rows.map(({ number }) => number));
+    assert.deepEqual(await liveJobs(), [1]);
+    const begin = sql`update job set live = 1, holds = (select holds from job where number = 1) where number = 2`;
+    await assert.rejects(
+      database.write((db) => begin.execute(db)),
+      /unique/i,
+    );
+    assert.deepEqual(await liveJobs(), [1]);
+    await database.close();
+  });
+});
