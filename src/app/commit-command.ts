@@ -22,7 +22,7 @@ import type { Instant } from '../core/model/time.ts';
 import { auditEntry, type AuditEntry } from './audit.ts';
 import type { CommandResult, CommandOptions, ConfirmationNeeded, OnBehalf } from './client.ts';
 import { checkRequest, type GuardParts } from './confirmation.ts';
-import { formatCapacityCost } from './phrases.ts';
+import { formatCapacityCost, hostArgument } from './phrases.ts';
 import { capacityTraits } from '../core/decide/allocate.ts';
 import { exitCode, JobmanError, StoreError } from './errors.ts';
 import type { LabRestart } from './lab-job.ts';
@@ -193,10 +193,15 @@ function acceptedMessage(job: Job, verb: Verb): string {
     case 'accept-exit':
       return `Accepted the exit of ${it}.`;
     case 'delete':
-      if (!job.removed)
-        return `Deleting ${it}. It leaves the list once ${holdsTpu ? 'its TPU is released' : 'its program has ended'}.`;
+      if (!job.removed) return `Deleting ${it}.${leavesList(job, holdsTpu)}`;
       return `Deleted ${it}.${mayOutliveRemoval(job) ? formatLeftProgram(job) : ''}${formatOrphans(job)}`;
   }
+}
+
+/** Nothing for a job that has no program: it leaves the list at once. */
+function leavesList(job: Job, holdsTpu: boolean): string {
+  if (holdsTpu) return ' It leaves the list once its TPU is released.';
+  return openAttempt(job) === undefined ? '' : ' It leaves the list once its program has ended.';
 }
 
 function formatLeftProgram(job: Job): string {
@@ -210,7 +215,7 @@ function formatLeftProgram(job: Job): string {
   const mayRun = ` Its program may still run on ${name}, which does not answer.`;
   return capacityTraits(job.spec.capacity).givenUpWhenSilent
     ? `${mayRun} When it answers again, find the program there before the next job: grep -ls JOBMAN_RUN=${job.installation}/${job.id}/ /proc/[0-9]*/environ`
-    : `${mayRun} It keeps its slots: when the machine answers again, jobman ends it before another job starts. If the machine is gone for good: jobman hosts remove NAME`;
+    : `${mayRun} It keeps its slots: when the machine answers again, jobman ends it before another job starts. If the machine is gone for good: jobman hosts remove ${hostArgument(job)}`;
 }
 
 function formatNewBudget(job: Job): string {

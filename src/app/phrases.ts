@@ -20,7 +20,9 @@ import {
   type RecoverySpec,
   type TpuSpec,
   formatHosts,
+  hostNamesOf,
   isOnThisMachine,
+  ownHost,
   type BackendName,
 } from '../core/model/spec.ts';
 import { budgetOf, type BudgetName } from '../core/decide/recover.ts';
@@ -47,6 +49,12 @@ export function formatEndReason({
 }): string {
   const hasVanished = reason === 'unreachable' && evidence.message.startsWith(vanishedPrefix);
   return hasVanished ? 'program vanished' : reasonPhrases[reason];
+}
+
+/** A host of the job for a command to copy: its name if the job has no other, else `NAME`. */
+export function hostArgument({ spec: { capacity } }: Pick<Job, 'spec'>): string {
+  const [host = 'NAME', ...others] = hostNamesOf(capacity).filter((name) => name !== ownHost);
+  return others.length === 0 ? host : 'NAME';
 }
 
 export const errorPhrases: Readonly<Record<CloudErrorKind, string>> = {

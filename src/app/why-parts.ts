@@ -99,7 +99,7 @@ export function outageOf({ job, events, now }: WhyRequest): Outage | null {
   return {
     since,
     clause: isLoginMissing
-      ? `this machine has had no Google Cloud login for ${length}`
+      ? `there has been no Google Cloud login for ${length}`
       : `${isCloud ? 'the cloud' : worker || 'a worker'} has not answered for ${length}`,
     isCloud,
     isLoginMissing,

@@ -2,7 +2,7 @@
 // database only and observes nothing.
 
 import { phaseOf } from '../core/decide/phase.ts';
-import { phrasesOf } from './phrases.ts';
+import { hostArgument, phrasesOf } from './phrases.ts';
 import { situations } from '../core/decide/situations.ts';
 import { allocationOf, lastAllocation, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -109,7 +109,7 @@ function hasCapacity(job: Job, attempt: Attempt): boolean {
 function whyUnknown({ job, now }: WhyRequest, { clause, evidence, isLoginMissing }: Outage): WhyAnswer {
   const hint = phrasesOf(job).hasCloud
     ? ''
-    : ` Add the host again: jobman hosts add NAME --ssh ADDRESS. Or cancel: jobman cancel ${Number(job.id)}`;
+    : ` Add the host again: jobman hosts add ${hostArgument(job)} --ssh ADDRESS. Or cancel: jobman cancel ${Number(job.id)}`;
   const phase = phaseOf(job);
   const ending = phase === 'recovering' ? lastEnding(job) : null;
   const after = ending === null ? '' : ` (${reasonPhrases[ending.reason]} at ${formatTime(ending.startedAt, now)})`;
@@ -117,7 +117,7 @@ function whyUnknown({ job, now }: WhyRequest, { clause, evidence, isLoginMissing
     message: `has an unknown state: ${clause}. Its last known phase is ${phase}${after}`,
     evidence,
     next: isLoginMissing
-      ? 'The job continues after you log in.'
+      ? 'The job continues once there is a login.'
       : `The controller keeps checking without a time limit and changes nothing until then.${hint}`,
   };
 }

@@ -46,8 +46,8 @@ test('each refusal has a reason and a remedy', () => {
       String(sentence),
     );
   const runs = withAttempts(withSteps, [readyAllocation], [runningAttempt]);
-  assertRefused(runs, 'ssh', 'eve', /belongs to ada; only its owner may run a setup step\.$/);
-  assertRefused(runs, 'missing', 'eve', /belongs to ada; only its owner may run a setup step\.$/);
+  assertRefused(runs, 'ssh', 'eve', /belongs to ada; only its owner or an admin may run a setup step\.$/);
+  assertRefused(runs, 'missing', 'eve', /belongs to ada; only its owner or an admin may run a setup step\.$/);
   assertRefused(
     runs,
     'venv',

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatCause, likelyCause } from '../../src/app/phrases.ts';
+import { formatCause, hostArgument, likelyCause } from '../../src/app/phrases.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import { localSpec, tpuSpec } from '../support/builders.ts';
 
@@ -21,6 +21,12 @@ test('a hang and a time limit show the duration and the key', () => {
     formatCause({ ...spec, limits: { ...spec.limits, silenceTimeoutMs: null } }, 'hung', { message: detail }),
     detail,
   );
+});
+
+test('a command to copy names the host of a job, unless the job has several', () => {
+  const named = (...hosts: readonly string[]) =>
+    hostArgument({ spec: localSpec({ capacity: { kind: 'hosts', ownership: 'persistent', hosts } }) });
+  assert.deepEqual([named('gpu1'), named('localhost', 'gpu1'), named('gpu1', 'gpu2')], ['gpu1', 'gpu1', 'NAME']);
 });
 
 test('a signal is shown with its name and its exit code', () => {

@@ -1092,7 +1092,8 @@ const checkFailed: Event = {
   kind: 'unreachable',
   at: noon + 30 * minute,
   allocation: 1,
-  message: 'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
+  message:
+    'the machine login1 has no login that Google Cloud accepts; log in there with: gcloud auth application-default login',
 };
 
 for (const [phase, job] of [
@@ -1112,13 +1113,13 @@ for (const [phase, job] of [
     const why = whyOf(without, now, { events: [checkFailed] });
     assert.equal(
       why.message,
-      `Job 000042 has an unknown state: this machine has had no Google Cloud login for 2m. Its last known phase is ${phase}.`,
+      `Job 000042 has an unknown state: there has been no Google Cloud login for 2m. Its last known phase is ${phase}.`,
     );
     assert.equal(
       why.evidence,
-      'no login since 20 Nov 12:30:00 UTC: this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
+      'no login since 20 Nov 12:30:00 UTC: the machine login1 has no login that Google Cloud accepts; log in there with: gcloud auth application-default login',
     );
-    assert.equal(why.next, 'The job continues after you log in.');
+    assert.equal(why.next, 'The job continues once there is a login.');
   });
 
   test(`a job in ${phase} without an answer from the cloud has an unknown state, and why has the error`, () => {
@@ -1130,7 +1131,7 @@ for (const [phase, job] of [
     );
     assert.equal(
       why.evidence,
-      'no answer about vit-000042-1 since 20 Nov 12:30:00 UTC: this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
+      'no answer about vit-000042-1 since 20 Nov 12:30:00 UTC: the machine login1 has no login that Google Cloud accepts; log in there with: gcloud auth application-default login',
     );
     assert.equal(why.rule, null);
     assert.equal(why.nextCheckAt, now + 16 * second);

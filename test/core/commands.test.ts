@@ -61,7 +61,7 @@ test('a refusal names the problem, the job and the next step', () => {
   assert.deepEqual(checkAction(job, 'stop', aMember('bob')), {
     answer: 'deny',
     cause: 'permission',
-    message: 'job 000001 (iris) belongs to alice; only its owner may stop it',
+    message: 'job 000001 (iris) belongs to alice; only its owner or an admin may stop it',
   });
   assert.deepEqual(checkAction(job, 'resume', alice), {
     answer: 'deny',

@@ -30,7 +30,7 @@ test('a copy of a cluster job is cleaned by its owner, or by any member if it ha
   assert.deepEqual(check(null, aMember('eve')), { answer: 'allow' });
   const refused = check('ada', aMember('eve'));
   assert.ok(refused.answer === 'deny' && refused.cause === 'permission');
-  assert.equal(refused.message, 'job train belongs to ada; only its owner may clean it');
+  assert.equal(refused.message, 'job train belongs to ada; only its owner or an admin may clean it');
   const viewer = check('ada', aMember('ada', { role: 'viewer' }));
   assert.equal(viewer.answer === 'deny' && viewer.message, 'your role is viewer, which may not clean a job');
 });
@@ -120,25 +120,31 @@ test('a refusal by the role names the owner or the role', () => {
     message(checkAction(aJob(), command, eve)),
   ]);
   assert.deepEqual(sentences, [
-    ['your role is viewer, which may not stop a job', 'job 000042 (vit) belongs to ada; only its owner may stop it'],
+    [
+      'your role is viewer, which may not stop a job',
+      'job 000042 (vit) belongs to ada; only its owner or an admin may stop it',
+    ],
     [
       'your role is viewer, which may not turn off the recovery of a job',
-      'job 000042 (vit) belongs to ada; only its owner may turn off its recovery',
+      'job 000042 (vit) belongs to ada; only its owner or an admin may turn off its recovery',
     ],
     [
       'your role is viewer, which may not accept the exit of a job',
-      'job 000042 (vit) belongs to ada; only its owner may accept its exit',
+      'job 000042 (vit) belongs to ada; only its owner or an admin may accept its exit',
     ],
     [
       'your role is viewer, which may not run a setup step of a job',
-      'job 000042 (vit) belongs to ada; only its owner may run a setup step',
+      'job 000042 (vit) belongs to ada; only its owner or an admin may run a setup step',
     ],
   ]);
   const reader = aMember('eve', { role: 'viewer' });
-  assert.match(message(checkPermission(aJob(), 'read', reader)), /belongs to ada; only its owner may read it$/);
+  assert.match(
+    message(checkPermission(aJob(), 'read', reader)),
+    /belongs to ada; only its owner, a member or an admin may read it$/,
+  );
   const created = { owner: 'ada', spec: tpuSpec() };
   assert.equal(message(checkPermission(created, 'create', viewer)), 'your role is viewer, which may not create a job');
-  assert.equal(message(checkPermission(created, 'create', eve, 'ada')), 'only ada may create a job of ada');
+  assert.equal(message(checkPermission(created, 'create', eve, 'ada')), 'only ada or an admin may create a job of ada');
 });
 
 test('only an admin and users with that host run a program on the machine of the server with a token, or one that uses a file of its settings', () => {

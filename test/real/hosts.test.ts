@@ -219,7 +219,7 @@ test('a host that does not answer keeps its slot for its job, whose files there 
   );
   assert.match(
     (await world.runOk(['delete', second, '--force'])).stdout,
-    /may still run on gpu2, .* jobman ends it before another job starts/,
+    /may still run on gpu2, .* jobman ends it before another job starts\. .*: jobman hosts remove gpu2$/m,
   );
   const third = await world.create(jobOn(world, ['gpu2'], 'echo alone; sleep 600'));
   assert.match(await world.output('hosts'), new RegExp(`^gpu2 .* ${second} deleted`, 'm'));

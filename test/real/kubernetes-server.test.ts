@@ -80,10 +80,10 @@ command: {run: echo "$A $B $C"}
   assert.doesNotMatch(kube.jobs(), /pipe/);
 
   // Others
-  await refuse('bob', /belongs to ada; only its owner may use its workers/, 'exec', 'long', '--', 'id');
-  await refuse('bob', /belongs to ada; only its owner may cancel it/, 'cancel', 'long');
+  await refuse('bob', /belongs to ada; only its owner or an admin may use its workers/, 'exec', 'long', '--', 'id');
+  await refuse('bob', /belongs to ada; only its owner or an admin may cancel it/, 'cancel', 'long');
   await refuse('eve', /may not create a job/, 'submit', '-i', 'alpine', '-r', tinyFlavor, '--', 'true');
-  await refuse('eve', /only its owner may read it/, 'logs', 'long');
+  await refuse('eve', /only its owner, a member or an admin may read it/, 'logs', 'long');
   assert.match(await ok('eve', ['list']), /long/);
   await onServer('user', 'limit', 'bob', 'clusters=elsewhere');
   await refuse('bob', /may not use the cluster/, 'submit', '-i', 'alpine', '-r', tinyFlavor, '--', 'true');

@@ -98,7 +98,7 @@ suite('application default credentials', () => {
     const credentials = createCredentials({ endpoint, login: createLogin({ run: neverRun, now: () => 0 }) });
     await assert.rejects(credentials.headers(), (error) => {
       assert.ok(error instanceof JobmanError);
-      assert.match(error.message, /^this machine has no login .* gcloud auth application-default login$/);
+      assert.match(error.message, /^the machine \S+ has no login .* gcloud auth application-default login$/);
       assert.equal(error.lines.length, 1);
       return true;
     });

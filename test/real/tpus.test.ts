@@ -76,7 +76,7 @@ test('tpus shows all TPUs, gc releases only its own orphans, and an expired logi
   for (const command of ['tpus', 'gc']) {
     await world.runRefused(
       5,
-      /no login that Google Cloud accepts; log in with: gcloud auth application-default login$/m,
+      /no login that Google Cloud accepts; log in there with: gcloud auth application-default login$/m,
       [command],
     );
   }

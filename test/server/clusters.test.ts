@@ -262,7 +262,7 @@ test('commands and programs are for the owner of a job; an admin acts in the nam
       { program: { kind: 'argv', argv: ['id'] }, hasInput: false, terminal: null, onBytes: () => undefined },
     ).ended;
   const byMember = await stop('eve-member');
-  assert.equal(byMember.message, 'Job train belongs to ada; only its owner may stop it.');
+  assert.equal(byMember.message, 'Job train belongs to ada; only its owner or an admin may stop it.');
   assert.deepEqual([byMember.ok, byMember.mayActForOwner], [false, undefined]);
   const byAdmin = await stop('eve-admin');
   assert.deepEqual([byAdmin.ok, byAdmin.refusedFor, byAdmin.mayActForOwner], [false, 'ada', true]);

@@ -63,10 +63,17 @@ for (const [what, logins, requested, login, user, refused] of [
     null,
     'shared',
     'shared',
-    /only its owner may cancel it\. .* with TPU_USER=ada before it\.$/,
+    /only its owner or an admin may cancel it\. .* with TPU_USER=ada before it\.$/,
   ],
-  ['a login of another user', [], 'ada', 'bob', 'bob', /only its owner may cancel it\.$/],
-  ['a login that does not belong to the owner', ['ada1'], 'ada', 'shared', 'shared', /only its owner may cancel it\.$/],
+  ['a login of another user', [], 'ada', 'bob', 'bob', /only its owner or an admin may cancel it\.$/],
+  [
+    'a login that does not belong to the owner',
+    ['ada1'],
+    'ada',
+    'shared',
+    'shared',
+    /only its owner or an admin may cancel it\.$/,
+  ],
 ] as const) {
   test(`a job of a lab user, asked for by ${what}, is ${refused === null ? 'cancelled' : 'kept'}`, async (t) => {
     const world = openWorld(t);
@@ -101,7 +108,7 @@ for (const [what, logins, requested, login, user, refused] of [
       assert.equal(answer.exitCode, 4);
       assert.match(answer.message, refused);
       assert.equal((await client.show(job.id)).desired, 'running');
-      assert.match((await client.clean(job.id)).message, /only its owner may clean it\./);
+      assert.match((await client.clean(job.id)).message, /only its owner or an admin may clean it\./);
       await assert.rejects(
         Array.fromAsync(client.runStep(job.id, 'ssh')),
         ({ message, lines, errorCode }: JobmanError) => {
@@ -116,7 +123,7 @@ for (const [what, logins, requested, login, user, refused] of [
     const { message } = await client.sendCommand(strange.id, 'cancel', {});
     assert.match(
       message,
-      /only its owner may cancel it\.$/,
+      /only its owner or an admin may cancel it\.$/,
       'a login that belongs to no lab user has no rights of another',
     );
   });

@@ -2,6 +2,7 @@
 // credentials (file, `gcloud auth application-default login`, metadata server); gcloud's own login. Tokens stay in
 // memory.
 
+import { hostname } from 'node:os';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { withTimeout } from '../../app/concurrency.ts';
 import { minute, parseInstant, second, type Duration, type Instant } from '../../core/model/time.ts';
@@ -32,8 +33,8 @@ function loginTimedOut(): never {
   throw silentLogin(`no answer within ${loginTimeout / second} s`);
 }
 
-const noLoginMessage =
-  'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login';
+/** Names the machine, because the user of a server may read it on another one. */
+const noLoginMessage = `the machine ${hostname()} has no login that Google Cloud accepts; log in there with: gcloud auth application-default login`;
 const noTokenMessage =
   'the command in the setting tpu.tokenCommand returned no token that Google Cloud accepts; run the command to see why';
 

@@ -9,7 +9,7 @@ const followExitCodes = {
   1: 'with --follow or --wait: the job failed, was stopped or was cancelled',
   2: 'the manifest is invalid; nothing was created',
   4: 'a budget of the owner is used up, even with --dry-run; nothing was created',
-  5: 'the job needs Google Cloud, and this machine has no login; nothing was created',
+  5: 'the job needs Google Cloud, and there is no login to it; nothing was created',
   130: 'detached; the job keeps running',
 };
 

@@ -81,8 +81,12 @@ export function operationConflict({ id, name, owner }: JobView, tpu: LabTpu): Jo
   return new JobmanError(
     `Job ${id} (${name}) of ${owner} is under way on ${tpu.name}. Nothing was changed.`,
     exitCode.conflict,
-    [`jobman why ${Number(id)}    shows its progress`, `jobman cancel ${Number(id)}    ends it`],
+    nextSteps(id),
   );
+}
+
+function nextSteps(id: string): readonly string[] {
+  return [`Explain: jobman why ${Number(id)} · End it: jobman cancel ${Number(id)}`];
 }
 
 /** A TPU after its operation. */
@@ -147,7 +151,6 @@ export async function followOperation(
   { client, signal }: Pick<ClaimContext, 'client' | 'signal'>,
   id: string,
 ): Promise<PreparedTpu> {
-  const number = Number(id);
   const end = await printJobLogs(cli, createStoreSource(client, cli.io), storedJob(id), {
     query: { follow: true, after: 0 },
     rules: outputRules(cli),
@@ -157,10 +160,7 @@ export async function followOperation(
     until: hasStarted,
   });
   if ((end.kind !== 'finished' && end.kind !== 'reached') || end.view === null)
-    throw new JobmanError(`Detached. Job ${id} continues.`, exitCode.interrupted, [
-      `jobman why ${number}    shows its progress`,
-      `jobman cancel ${number}    ends it`,
-    ]);
+    throw new JobmanError(`Detached. Job ${id} continues.`, exitCode.interrupted, nextSteps(id));
   const { view } = end;
   const { phase, why } = view;
   const { capacity } = view.spec;

@@ -244,7 +244,14 @@ function roleMessage({ role }: Actor, operation: JobOperation): string {
 }
 
 function onlyItsOwner(operation: JobOperation): string {
-  return `only its owner may ${phrases[operation]?.it ?? `${operation} it`}`;
+  return `only ${permittedUsers('its owner', operation)} may ${phrases[operation]?.it ?? `${operation} it`}`;
+}
+
+/** The owner, with the roles that may do it with the job of another user. */
+function permittedUsers(owner: string, operation: JobOperation): string {
+  const { member, admin } = permissions[operation];
+  if (member.other !== 'deny') return `${owner}, a member or an admin`;
+  return admin.other === 'deny' ? owner : `${owner} or an admin`;
 }
 
 /** For operations whose name is not an English verb. */
@@ -259,7 +266,7 @@ const phrases: Partial<Record<JobOperation, { readonly it: string; readonly aJob
 function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperation, answer: Permission): string {
   if (id !== undefined && answer === 'confirm') return `job ${id} (${spec.name}) belongs to ${owner}`;
   return id === undefined
-    ? `only ${owner} may ${operation} a job of ${owner}`
+    ? `only ${permittedUsers(owner, operation)} may ${operation} a job of ${owner}`
     : `job ${id} (${spec.name}) belongs to ${owner}; ${onlyItsOwner(operation)}`;
 }
 
