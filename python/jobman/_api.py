@@ -2120,6 +2120,13 @@ JobTpu = TypedDict("JobTpu", {
     "accelerator": "str",
     # Of all its nodes; null for a type that jobman does not know.
     "chips": "Union[float, None]",
+    "pricing": "Pricing",
+    # `ephemeral`: released with the job. `persistent`: it existed before the job and stays after it.
+    "ownership": "Literal[\"ephemeral\", \"persistent\"]",
+    # Its state at the newest check, that of the cloud if it has one; null before the first check.
+    "state": "Union[str, None]",
+    # Estimated dollars per hour of all its nodes; null without a known price.
+    "pricePerHourUsd": "Union[float, None]",
     # Null while the job waits for it.
     "readyAt": "Union[Instant, None]",
     # Since when it is ready without a command; null while it is in use or not ready.

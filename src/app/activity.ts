@@ -11,7 +11,7 @@ import {
   type Allocation,
   type Job,
 } from '../core/model/job.ts';
-import type { WorkerId } from '../core/model/spec.ts';
+import type { Pricing, WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Actor } from '../core/model/user.ts';
 import { permissionOf } from '../core/policy/permissions.ts';
@@ -22,7 +22,7 @@ import { mapConcurrent } from './concurrency.ts';
 import { createEndReader } from './file-ends.ts';
 import { currentPaceOf } from './progress.ts';
 import { maxFinishedJobs, usageOf } from './tpus.ts';
-import { jobRow } from './views.ts';
+import { jobRow, priceOf } from './views.ts';
 
 /** A TPU that a job holds or waits for. */
 export interface JobTpu {
@@ -32,6 +32,13 @@ export interface JobTpu {
   readonly accelerator: string;
   /** Of all its nodes; null for a type that jobman does not know. */
   readonly chips: number | null;
+  readonly pricing: Pricing;
+  /** `ephemeral`: released with the job. `persistent`: it existed before the job and stays after it. */
+  readonly ownership: Allocation['ownership'];
+  /** Its state at the newest check, that of the cloud if it has one; null before the first check. */
+  readonly state: string | null;
+  /** Estimated dollars per hour of all its nodes; null without a known price. */
+  readonly pricePerHourUsd: number | null;
   /** Null while the job waits for it. */
   readonly readyAt: Instant | null;
   /** Since when it is ready without a command; null while it is in use or not ready. */
@@ -114,8 +121,8 @@ function tpusOf(job: Job): readonly JobTpu[] {
 function tpuOf(job: Job, allocation: Allocation): readonly JobTpu[] {
   const capacity = capacityOf(job, allocation);
   if (capacity.kind !== 'tpu' || allocation.releasedAt !== null || isLost(allocation)) return [];
-  const { project, zone, accelerator, nodeCount } = capacity;
-  const { readyAt, name } = allocation;
+  const { project, zone, accelerator, nodeCount, pricing } = capacity;
+  const { readyAt, name, ownership, lastObserved } = allocation;
   const usage = usageOf(job, name);
   return [
     {
@@ -124,6 +131,10 @@ function tpuOf(job: Job, allocation: Allocation): readonly JobTpu[] {
       zone,
       accelerator,
       chips: chipCount(accelerator, nodeCount),
+      pricing,
+      ownership,
+      state: lastObserved?.detail ?? null,
+      pricePerHourUsd: priceOf(job, allocation),
       readyAt,
       idleSinceAt: readyAt === null || usage?.isBusy === true ? null : (usage?.lastEndedAt ?? readyAt),
     },

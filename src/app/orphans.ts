@@ -7,6 +7,7 @@ import { type Job, heldAllocations, capacityOf } from '../core/model/job.ts';
 import type { OutcomeResult } from '../core/model/observation.ts';
 import type { Instant } from '../core/model/time.ts';
 import { asClause } from './format.ts';
+import { orphansIn } from './reclaim.ts';
 import { recordOrphanUsage } from './record-orphan.ts';
 import { locationPrefix, projectOf, type Store, type Orphan } from './ports.ts';
 import {
@@ -139,11 +140,6 @@ export function createOrphanOperations(parts: {
       await store.forgetOrphan(orphan);
     },
   };
-}
-
-function orphansIn({ owner, label, resource, state }: TpuRow): readonly Orphan[] {
-  if (owner.kind !== 'orphan' || label === null) return [];
-  return [{ backend: 'tpu', resource, ...label, state }];
 }
 
 function isSameOrphan(one: Pick<Orphan, 'installation' | 'job' | 'allocation'>, other: typeof one): boolean {

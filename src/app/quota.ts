@@ -1,7 +1,6 @@
 // Quota: the limits of Google's quota API and the TPUs of the same projects, read side by side.
 
 import { findAccelerator } from '../catalogue/accelerators.ts';
-import { quote } from '../catalogue/shell.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
 import { isDesiredRunning, type Job } from '../core/model/job.ts';
@@ -18,9 +17,10 @@ import type {
 import { quotaLimits, quotaRows, quotaShortfall } from '../reports/quota.ts';
 import { withTimeout } from './concurrency.ts';
 import { formatWhen, pluralize } from './format.ts';
+import { reclaimReason, releaseCommand } from './reclaim.ts';
+import { ownerName } from './tpu-phrases.ts';
 import {
   observeTpus,
-  ownerName,
   suggestScope,
   tpuSpecs,
   type TpuCloud,
@@ -180,11 +180,7 @@ function waitingJobs(jobs: readonly Job[], project: string, rows: readonly TpuRo
   });
 }
 
-/** Google does not give these back until they are deleted. */
-const endedStates = ['PREEMPTED', 'TERMINATED', 'SUSPENDED', 'FAILED'];
 const waitingStates = ['CREATING', 'ACCEPTED', 'WAITING_FOR_RESOURCES', 'PROVISIONING'];
-/** A kept TPU counts as idle after this time without a command. */
-const idleAfter: Duration = 10 * minute;
 
 /** Undefined for a type that the catalogue does not know. */
 function countedTpu(row: TpuRow): CountedTpu | undefined {
@@ -201,27 +197,6 @@ function countedTpu(row: TpuRow): CountedTpu | undefined {
     command: reclaimable === null ? null : releaseCommand(row),
   };
   return { zone, accelerator, pricing, nodeCount, use, holder };
-}
-
-function reclaimReason(row: TpuRow): 'ended' | 'orphan' | 'idle' | null {
-  const { owner, nodeState, queuedResourceState, idleMs } = row;
-  const states = [nodeState, queuedResourceState].filter((state) => state !== null);
-  if (states.includes('DELETING')) return null;
-  if (states.some((state) => endedStates.includes(state))) return 'ended';
-  if (owner.kind === 'orphan') return 'orphan';
-  // Only of our own finished jobs: whether people use another TPU over SSH is not known.
-  return owner.kind === 'job' && owner.isFinished && idleMs !== null && idleMs >= idleAfter ? 'idle' : null;
-}
-
-function releaseCommand({ owner, resource, zone, project, name }: TpuRow): string | null {
-  if (owner.kind === 'job') return owner.isFinished ? `jobman stop ${Number(owner.id)} --release` : null;
-  const id = quote(resource.slice(resource.lastIndexOf('/') + 1));
-  if (owner.kind === 'orphan') return `jobman gc ${id} --yes`;
-  if (owner.kind === 'shared') return `tpu delete ${quote(name)}`;
-  const location = `--zone ${quote(zone)} --project ${quote(project)}`;
-  return resource.includes('/queuedResources/')
-    ? `gcloud compute tpus queued-resources delete ${id} ${location} --force`
-    : `gcloud compute tpus tpu-vm delete ${id} ${location}`;
 }
 
 // ------------------------------------------------------------------------------------------ create

@@ -3,7 +3,7 @@
 import type { Actor, UserName } from '../core/model/user.ts';
 import {
   checkPermission,
-  permittedOwners,
+  generalProblem,
   type GeneralOperation,
   type JobOperation,
 } from '../core/policy/permissions.ts';
@@ -25,8 +25,8 @@ export function requirePermission(
 
 /** `what` completes the sentence of the refusal. Throws JobmanError (4, `forbidden`). */
 export function requireGeneral(actor: Actor, operation: GeneralOperation, what: string): void {
-  if (permittedOwners(actor, operation) === null) return;
-  throw forbiddenError(`your role is ${actor.role}, which may not ${what}`);
+  const problem = generalProblem(actor, operation, what);
+  if (problem !== null) throw forbiddenError(problem);
 }
 
 /** For a query about a project with the server's login. Throws JobmanError (4, `forbidden`). */

@@ -1,14 +1,14 @@
 // Top: what is used, by whom, and what each job and worker does now, as rows for the terminal and for JSON. Pure: the
 // caller passes what it has read, with the time of each reading.
 
-import { chipCount, generationOf } from '../catalogue/accelerators.ts';
+import { generationOf } from '../catalogue/accelerators.ts';
 import { isOwnHost, type WorkerId } from '../core/model/spec.ts';
 import { compareText } from '../core/model/compare-text.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
-import type { JobActivity, JobTpu } from './activity.ts';
+import type { JobActivity } from './activity.ts';
 import type { QuotaRow } from '../reports/quota.ts';
 import type { JobRow } from './client.ts';
-import { ownerName, type TpuList, type TpuRow } from './tpus.ts';
+import { gapIn, knownTpus, type CheckedTpus, type KnownTpu, type TpuUse } from './known-tpus.ts';
 import { unknownFigures, type MachineFigures, type WorkerFigures } from './worker-figures.ts';
 
 /** The TPUs of one generation in a zone. Numbers are chips; null if the size of one TPU is not known. */
@@ -32,10 +32,17 @@ export interface TopZone {
   readonly idleSinceAt: Instant | null;
   /** Of the requests that wait. */
   readonly waitingChips: number | null;
+  /** Of the TPUs that the cloud has taken or deletes. They count against the quota until they are deleted. */
+  readonly endedChips: number | null;
+  /** Of the TPUs with the label of this installation that no job claims. */
+  readonly orphanChips: number | null;
   /** Chips that exist, by owner, the largest number first. */
   readonly users: readonly { readonly user: string; readonly chips: number | null }[];
   readonly simulated: boolean;
-  /** Time of the cloud's list; null if it did not answer, so that the row has only the TPUs of the jobs. */
+  /**
+   * Time of the cloud's list, of an earlier one if the cloud does not answer now; null if it has never answered, so that the
+   * row has only the TPUs of the jobs.
+   */
   readonly checkedAt: Instant | null;
   /** The reason why the cloud's list is missing or old; null otherwise. */
   readonly message: string | null;
@@ -140,13 +147,6 @@ export interface ClusterActivity {
   readonly pods: readonly TopWorker[];
 }
 
-/** The newest list of the clouds, and why there is no newer one. */
-export interface CheckedTpus {
-  readonly list: TpuList | null;
-  readonly at: Instant;
-  readonly message: string | null;
-}
-
 export interface TopInput {
   readonly jobs: readonly JobActivity[];
   readonly clusterJobs: readonly ClusterActivity[];
@@ -195,80 +195,36 @@ export function topRows(input: TopInput, filter: TopFilter): TopRows {
     .map(({ row, pods }) => ({ job: jobRow(row, pods), workers: pods }));
   const all = [...stored, ...clustered].toSorted((one, other) => other.job.createdAt - one.job.createdAt);
   const showsCloud = filter.jobs === undefined && filter.tag === undefined;
+  const known = showsCloud ? knownTpus(input.jobs, input.tpus) : [];
   return {
-    zones: showsCloud ? zoneRows(input).filter(({ zone }) => filter.zone === undefined || zone === filter.zone) : [],
+    zones: topZones(known, input).filter(({ zone }) => filter.zone === undefined || zone === filter.zone),
     jobs: all.map(({ job }) => job),
-    tpus: showsCloud ? tpuRows(input, filter) : [],
+    tpus: tpuRows(known, filter),
     workers: new Map(all.map(({ job, workers }) => [job.id, workers])),
   };
 }
 
 // ---------------------------------------------------------------------------------------------- zones
 
-interface ZoneTpu {
-  readonly project: string;
-  readonly zone: string;
-  readonly accelerator: string | null;
-  readonly chips: number | null;
-  readonly use: 'waiting' | 'busy' | 'idle' | 'held';
-  readonly idleSinceAt: Instant | null;
-  readonly user: string;
-  readonly simulated: boolean;
-}
-
-/** A TPU in one of these states no longer exists, or never will. */
-const endedStates = new Set(['PREEMPTED', 'TERMINATED', 'DELETING', 'FAILED', 'SUSPENDED', 'SUSPENDING']);
-
-function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
-  const listed = tpus.list?.rows ?? [];
-  const unchecked = tpus.list?.unchecked ?? [];
-  /** Undefined if the cloud has answered for the zone. */
-  const gapIn = (project: string, zone: string): string | undefined => {
-    if (tpus.list?.projects.includes(project) !== true) return tpus.message ?? 'not checked yet';
-    return unchecked.find((gap) => gap.project === project && (gap.zone === null || gap.zone === zone))?.message;
-  };
-  const own = new Map(jobs.flatMap((job) => job.tpus.map((tpu) => [tpuKey(tpu), tpu] as const)));
-  const active = new Set(jobs.map(({ id }) => id));
-  const nodes = new Set<JobTpu>();
-  const ofCloud = listed.flatMap((row) => {
-    if (endedStates.has(row.state)) return [];
-    // The nodes of a queued resource have its name and a number.
-    const tpu = own.get(tpuKey(row)) ?? own.get(tpuKey({ ...row, name: row.name.replace(/-\d+$/, '') }));
-    // A request of a job is counted with the job, even before the cloud has accepted it.
-    if (row.nodeState === null) return row.owner.kind === 'job' ? [] : [tpuOfCloud(row, 'waiting', null)];
-    if (tpu !== undefined) {
-      nodes.add(tpu);
-      return [tpuOfCloud(row, tpu.readyAt === null ? 'held' : useOf(tpu), tpu.idleSinceAt)];
-    }
-    // The job has lost or released it since the list.
-    if (row.job !== null && active.has(row.job)) return [];
-    const idleSinceAt = row.idleMs === null ? null : tpus.at - row.idleMs;
-    return [tpuOfCloud(row, idleSinceAt === null ? 'held' : 'idle', idleSinceAt)];
-  });
-  const ofJobs = jobs.flatMap((job) =>
-    job.tpus
-      // The list lacks the requests that the cloud has refused, and what has become ready since.
-      .filter(
-        (tpu) =>
-          gapIn(tpu.project, tpu.zone) !== undefined ||
-          (!nodes.has(tpu) && (tpu.readyAt === null || tpu.readyAt > tpus.at)),
-      )
-      .map((tpu) => tpuOfJob(job, tpu)),
-  );
-  const groups = Map.groupBy([...ofCloud, ...ofJobs], ({ project, zone, accelerator }) =>
+/** `known`: the TPUs of all jobs and of the list. Zones without one have no row. */
+export function topZones(
+  known: readonly KnownTpu[],
+  { tpus, limits }: Pick<TopInput, 'tpus' | 'limits'>,
+): readonly TopZone[] {
+  const groups = Map.groupBy(known, ({ project, zone, accelerator }) =>
     JSON.stringify([project, zone, generationName(accelerator)]),
   );
   const rows = [...groups.values()].map((group): TopZone => {
-    const [{ project, zone, accelerator, simulated }] = group as [ZoneTpu];
+    const [{ project, zone, accelerator, simulated }] = group as [KnownTpu];
     const generation = generationName(accelerator);
     const quotas = limits.filter(
       (one) =>
         one.project === project && one.zone === zone && one.generation === generation && one.limitState === 'limited',
     );
-    const gap = gapIn(project, zone);
-    const chipsOf = (...uses: readonly ZoneTpu['use'][]): number | null =>
+    const gap = gapIn(tpus, { project, zone });
+    const chipsOf = (...uses: readonly TpuUse[]): number | null =>
       sumChips(group.filter(({ use }) => uses.includes(use)));
-    const existing = group.filter(({ use }) => use !== 'waiting');
+    const existing = group.filter(({ use }) => use !== 'waiting' && use !== 'ended');
     return {
       kind: 'zone',
       project,
@@ -281,11 +237,13 @@ function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
       idleChips: chipsOf('idle'),
       idleSinceAt: earliestOf(group.map(({ idleSinceAt }) => idleSinceAt)),
       waitingChips: chipsOf('waiting'),
+      endedChips: chipsOf('ended'),
+      orphanChips: sumChips(existing.filter(({ row }) => row?.owner.kind === 'orphan')),
       users: [...Map.groupBy(existing, ({ user }) => user)]
         .map(([user, of]) => ({ user, chips: sumChips(of) }))
         .toSorted((one, other) => (other.chips ?? 0) - (one.chips ?? 0) || compareText(one.user, other.user)),
       simulated,
-      checkedAt: gap === undefined ? tpus.at : null,
+      checkedAt: gap === undefined ? tpus.at : earliestOf(group.map(({ checkedAt }) => checkedAt)),
       message: gap ?? tpus.message,
     };
   });
@@ -298,27 +256,9 @@ function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
   );
 }
 
-function tpuKey({ project, zone, name }: Pick<JobTpu, 'project' | 'zone' | 'name'>): string {
-  return `${project}/${zone}/${name}`;
-}
-
-function useOf({ readyAt, idleSinceAt }: JobTpu): ZoneTpu['use'] {
-  return readyAt === null ? 'waiting' : idleSinceAt === null ? 'busy' : 'idle';
-}
-
-function tpuOfJob(job: JobActivity, tpu: JobTpu): ZoneTpu {
-  return { ...tpu, use: useOf(tpu), user: job.owner ?? '-', simulated: job.simulated };
-}
-
-function tpuOfCloud(row: TpuRow, use: ZoneTpu['use'], idleSinceAt: Instant | null): ZoneTpu {
-  const { project, zone, accelerator, nodeCount, simulated } = row;
-  const chips = accelerator === null ? null : chipCount(accelerator, nodeCount);
-  return { project, zone, accelerator, chips, use, idleSinceAt, user: userOf(row), simulated };
-}
-
-/** The person to ask about a TPU; `shared`, `orphan` and `none` are not names of people. */
-function userOf(row: TpuRow): string {
-  return ownerName(row) ?? row.owner.kind;
+/** `bob 64, alice 32`: the owners of the chips that exist. */
+export function formatZoneUsers({ users }: Pick<TopZone, 'users'>): string {
+  return users.length === 0 ? '-' : users.map(({ user, chips }) => `${user} ${chips ?? '?'}`).join(', ');
 }
 
 function generationName(accelerator: string | null): string | null {
@@ -329,24 +269,18 @@ function sumChips(tpus: readonly { readonly chips: number | null }[]): number | 
   return tpus.reduce<number | null>((sum, { chips }) => (sum === null || chips === null ? null : sum + chips), 0);
 }
 
-function tpuRows({ jobs, tpus }: TopInput, { user, zone }: TopFilter): readonly TopTpu[] {
-  const active = new Set(jobs.map(({ id }) => id));
-  return (tpus.list?.rows ?? [])
-    .filter(
-      // The list may be older than the end of a job: a TPU that belonged to a job then, and does not now, is being released.
-      (row) =>
-        row.nodeState !== null &&
-        !endedStates.has(row.state) &&
-        row.owner.kind !== 'job' &&
-        (row.job === null || !active.has(row.job)),
-    )
-    .map((row): TopTpu => {
-      const { project, name, accelerator, state, idleMs, pricePerHourUsd, simulated } = row;
-      const idleSinceAt = idleMs === null ? null : tpus.at - idleMs;
-      const node = { project, zone: row.zone, name, accelerator, state };
-      return { kind: 'tpu', ...node, user: userOf(row), idleSinceAt, pricePerHourUsd, simulated };
-    })
-    .filter((row) => (user === undefined || row.user === user) && (zone === undefined || row.zone === zone));
+/** The TPUs without a job. */
+function tpuRows(known: readonly KnownTpu[], { user, zone }: TopFilter): readonly TopTpu[] {
+  return known.flatMap((tpu): readonly TopTpu[] => {
+    const { row, use } = tpu;
+    if (row === null || row.nodeState === null || use === 'ended') return [];
+    // A TPU that belonged to a job in the list, and does not now, is being released.
+    if (tpu.job !== null && row.owner.kind !== 'orphan') return [];
+    if ((user !== undefined && tpu.user !== user) || (zone !== undefined && tpu.zone !== zone)) return [];
+    const { project, name, accelerator, idleSinceAt, pricePerHourUsd, simulated } = tpu;
+    const node = { project, zone: tpu.zone, name, accelerator, state: row.state };
+    return [{ kind: 'tpu', ...node, user: tpu.user, idleSinceAt, pricePerHourUsd, simulated }];
+  });
 }
 
 // ---------------------------------------------------------------------------------------------- jobs and workers

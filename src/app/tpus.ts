@@ -8,6 +8,7 @@ import { heldAllocations, type Job } from '../core/model/job.ts';
 import { alternativesOf, emulatorProject, type Pricing, type TpuSpec } from '../core/model/spec.ts';
 import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
+import { mostIdleMoneyFirst } from './known-tpus.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { Orphan, Store } from './ports.ts';
 import { recordOrphanUsage } from './record-orphan.ts';
@@ -356,15 +357,7 @@ export function tpuRows(
       simulated: cloud.isSimulated(tpu.project),
     };
   });
-  return rows.toSorted(
-    (one, other) =>
-      Number(one.simulated) - Number(other.simulated) ||
-      (other.idleCostUsd ?? 0) - (one.idleCostUsd ?? 0) ||
-      (other.idleMs ?? 0) - (one.idleMs ?? 0) ||
-      (other.pricePerHourUsd ?? 0) - (one.pricePerHourUsd ?? 0) ||
-      // Resource names are ASCII; Intl's order would take as long as everything else here.
-      (one.resource < other.resource ? -1 : 1),
-  );
+  return rows.toSorted(mostIdleMoneyFirst);
 }
 
 /** False for a TPU with our label that no job uses: an orphan, about which a user decides. */
@@ -431,23 +424,6 @@ function persistentNames(job: Job): readonly string[] {
   return job.allocations
     .filter(({ goneAt }) => goneAt === null)
     .map(({ name }) => `${capacity.project}/${capacity.zone}/${name}`);
-}
-
-/** The person to ask about a TPU, or the other installation that it belongs to; null if neither is known. */
-export function ownerName({ owner, metadataOwner }: Pick<TpuRow, 'owner' | 'metadataOwner'>): string | null {
-  const named = metadataOwner === '' ? null : metadataOwner;
-  switch (owner.kind) {
-    case 'job':
-      return owner.owner;
-    case 'installation':
-      return named ?? `jobman ${owner.installation}`;
-    case 'shared':
-    case 'user':
-      return owner.name;
-    case 'orphan':
-    case 'none':
-      return named;
-  }
 }
 
 interface TpuUsage {

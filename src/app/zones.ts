@@ -11,6 +11,8 @@ import {
   type AlternativeKey,
 } from '../core/decide/capacity-answers.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import { formatAge, formatDuration } from './format.ts';
+import { errorPhrases } from './phrases.ts';
 import type { Store } from './ports.ts';
 import { keptAllocations, lacksCapacity } from './views.ts';
 
@@ -127,4 +129,31 @@ function compare(one: ZoneRow, other: ZoneRow): number {
     one.accelerator.localeCompare(other.accelerator, undefined, { numeric: true }) ||
     one.pricing.localeCompare(other.pricing)
   );
+}
+
+/** `no capacity, 4m ago`. */
+export function formatLastAnswer({ lastAnswer }: ZoneRow, now: Instant): string {
+  if (lastAnswer === null) return 'none yet';
+  const answer =
+    lastAnswer.answer === 'ready'
+      ? 'granted one'
+      : lastAnswer.answer === 'waiting'
+        ? 'queued'
+        : errorPhrases[lastAnswer.answer];
+  return `${answer}, ${formatAge(now - lastAnswer.answeredAt)} ago`;
+}
+
+/** `2h ago after 41m`: the newest success, and the wait for it. */
+export function formatLastGrant({ lastGrant }: ZoneRow, now: Instant): string {
+  return lastGrant === null
+    ? 'never'
+    : `${formatAge(now - lastGrant.grantedAt)} ago after ${formatDuration(lastGrant.waitedMs)}`;
+}
+
+export function formatZoneJobs({ heldBy, awaitedBy }: ZoneRow): string {
+  const parts = [
+    ...(heldBy.length === 0 ? [] : [`held by ${heldBy.join(', ')}`]),
+    ...(awaitedBy.length === 0 ? [] : [`awaited by ${awaitedBy.join(', ')}`]),
+  ];
+  return parts.length === 0 ? '-' : parts.join('; ');
 }

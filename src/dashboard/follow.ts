@@ -1,6 +1,7 @@
 // A state of the server that is read again after each change that may concern it.
 
 import type { Change } from '../app/client.ts';
+import { pause } from '../app/concurrency.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { onChange } from './live.ts';
 import { errorLines } from './session.ts';
@@ -20,13 +21,15 @@ interface Source<State> {
   /** Reads at this interval too, while the page is visible. */
   readonly refreshTime?: Duration;
   readonly mayRefresh?: () => boolean;
+  /** At least so long between two reads, for a read that takes long and changes that come often. */
+  readonly pauseTime?: Duration;
 }
 
 const retryTime: Duration = 5 * second;
 
 /** Calls back after each read until the returned function is called. A failed read keeps the rest of the state. */
 export function follow<State extends Followed>(source: Source<State>, onState: (state: State) => void): () => void {
-  const { initial, isAffected, retries, refreshTime, mayRefresh = () => true } = source;
+  const { initial, isAffected, retries, refreshTime, mayRefresh = () => true, pauseTime } = source;
   let isOver = false;
   let isReading = false;
   let isDue = false;
@@ -47,6 +50,7 @@ export function follow<State extends Followed>(source: Source<State>, onState: (
         if (retries) retry = setTimeout(() => void read(), retryTime);
       }
       if (!isOver) onState(last);
+      if (pauseTime !== undefined) await pause(pauseTime);
     }
     isReading = false;
   }

@@ -27,6 +27,7 @@ export const pages: readonly Page[] = [
     loadOne: async () => (await import('./job/page.tsx')).JobPage,
     parts: { logs: async () => (await import('./logs/page.tsx')).LogsPage },
   },
+  { path: 'tpus', title: 'TPUs', key: 't', load: async () => (await import('./tpus/page.tsx')).TpusPage },
   {
     path: 'settings',
     title: 'Settings',

@@ -284,6 +284,16 @@ suite('top elsewhere', () => {
     assert.equal(lines.length, 7);
   });
 
+  test('has what Google has taken and still counts, in a column of its own', async () => {
+    const rows = [
+      tpuRow({ name: 'dead', owner: { kind: 'none' }, job: null, state: 'PREEMPTED', nodeState: 'PREEMPTED' }),
+    ];
+    const list = { rows, unchecked: [], anyAnswered: true, forgettable: [], projects: ['lab'], suggestion: null };
+    const client = { tpus: async () => list };
+    const { out } = await jobman(['top'], { activity: [], ...withWorkers(undefined, client) });
+    assert.match(out, /IDLE FOR +WAIT +ENDED +AGE +BY\nus-west4-a +v5e +- +0 +0 +0 +- +0 +16 +\d+s +-$/m);
+  });
+
   test('with --json prints one object for each zone, job and worker', async () => {
     const { out } = await jobman(['sinfo', '--json'], { activity: [jobActivity()], ...withWorkers() });
     const objects = jsonLines<TopRow>(out);

@@ -1,6 +1,8 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { escapeLine, formatList, formatTimeOfDay, pluralize } from '../../app/format.ts';
 import type { QuotaReport, UnreadLimits } from '../../app/quota.ts';
+import { reclaimPhrases } from '../../app/reclaim.ts';
+import { formatUnread } from '../../app/tpu-phrases.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isOffered, type QuotaHolder, type QuotaRow } from '../../reports/quota.ts';
@@ -148,15 +150,9 @@ function formatUsers({ holders }: QuotaRow): string {
   return chips.size === 0 ? '-' : [...chips].map(([name, count]) => `${name} ${count}`).join(', ');
 }
 
-const reasons = {
-  ended: 'but Google still counts it',
-  orphan: 'an orphan: no job claims it',
-  idle: 'kept by a finished job',
-} as const;
-
 function formatReclaimable(row: QuotaRow, { name, chips, state, reclaimable, command, job }: QuotaHolder): string {
   const subject = `${name} (${pluralize(chips, 'chip')}, ${formatGeneration(row)} ${row.pricing}, ${row.zone})`;
-  const reason = reclaimable === null ? '' : reasons[reclaimable];
+  const reason = reclaimable === null ? '' : reclaimPhrases[reclaimable];
   const release = command === null ? `Job ${job ?? ''} releases it` : `Release it: ${command}`;
   return escapeLine(`${subject} is ${state}, ${reason}. ${release}`);
 }
@@ -175,10 +171,10 @@ function printProblems(cli: Cli, { unread, unreadable, unchecked, projects, sugg
   return codes.includes(exitCode.failed) ? exitCode.failed : exitCode.unreachable;
 }
 
-function limitsError({ project, message, permission, fix }: UnreadLimits): JobmanError {
-  const missing = permission === null ? '' : ` (missing permission: ${permission})`;
+function limitsError(unread: UnreadLimits): JobmanError {
+  const { permission, fix } = unread;
   return new JobmanError(
-    escapeLine(`The limits of project ${project} could not be read${missing}: ${message}`),
+    escapeLine(formatUnread(unread)),
     permission === null && fix === null ? exitCode.unreachable : exitCode.failed,
     repairHints(fix, null),
   );

@@ -1,11 +1,12 @@
 import type { OrphanOutput, TpuOutput, TpuOwnerOutput } from '../outputs.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { formatAge, formatList, pluralize, formatUsd, formatPricePerHour, escapeLine } from '../../app/format.ts';
+import { formatAge, formatList, pluralize, escapeLine } from '../../app/format.ts';
 import type { Client } from '../../app/client.ts';
 import type { OrphanReport, OrphanView } from '../../app/orphans.ts';
+import { releaseOrphans, releaseRefusals, type OrphanAnswer } from '../../app/reclaim.ts';
+import { formatHourlyPrice, formatOwner, formatTotals, formatUnchecked } from '../../app/tpu-phrases.ts';
 import type { TpuList, UncheckedLocation, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { type Cli, type GlobalFlags, printError, reportError } from '../context.ts';
-import { pause } from '../../app/concurrency.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { confirm } from '../prompt.ts';
 import { type Column, fittedTable, zoneColumn } from '../render/aligned.ts';
@@ -13,7 +14,7 @@ import { cutEnd } from '../render/cell.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpusFlags } from '../table/flags.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import type { Duration, Instant } from '../../core/model/time.ts';
+import type { Instant } from '../../core/model/time.ts';
 
 export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<number> {
   const { io } = cli;
@@ -22,7 +23,7 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
   if (cli.json) cli.printJsonLines(list.rows.map(tpuJson));
   else {
     cli.printAll(tpuLines(list.rows, columnsOf(io.stdout), io.now()));
-    if (list.rows.length > 0) cli.note(formatTotals(list));
+    if (list.rows.length > 0) cli.note(formatTotals(list.rows));
     else if (list.unchecked.length === 0)
       cli.note(
         `No TPUs in ${list.projects.length === 1 ? 'project' : 'projects'} ${escapeLine(formatList(list.projects))}.`,
@@ -88,16 +89,12 @@ function orphanJson({ backend: _backend, state: _state, ...orphan }: OrphanView)
   return { kind: 'orphan', ...orphan };
 }
 
-/** A small TPU disappears within this time, a large one takes minutes. */
-const releaseTimeout: Duration = 20_000;
-const pollInterval: Duration = 1_000;
-
 export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string[]): Promise<number> {
   const client = await cli.services.client();
   const observation = await client.orphans();
   const orphans = selectOrphans(observation, names);
   if (orphans.length === 0) cli.note(formatNoOrphan(observation, flags.yes === true));
-  const code = flags.yes === true ? await releaseOrphans(cli, client, orphans) : printOrphans(cli, orphans);
+  const code = flags.yes === true ? await releaseAll(cli, client, orphans) : printOrphans(cli, orphans);
   if (names.length === 0) {
     const { shared, others } = observation;
     const [first] = shared;
@@ -114,11 +111,9 @@ function selectOrphans({ orphans, shared, others }: OrphanReport, names: readonl
   for (const name of names) {
     if (orphans.some((orphan) => matchesName(orphan, name))) continue;
     if (shared.some((row) => row.name === name))
-      throw new JobmanError(`${name} is a TPU that people share; gc never deletes it.`, exitCode.conflict, [
-        `tpu delete ${name}    deletes it`,
-      ]);
+      throw new JobmanError(releaseRefusals.shared(name), exitCode.conflict, [`tpu delete ${name}    deletes it`]);
     if (others.some((row) => row.name === name))
-      throw new JobmanError(`${name} does not belong to this installation; gc never touches it.`, exitCode.notFound, [
+      throw new JobmanError(releaseRefusals.foreign(name), exitCode.notFound, [
         `tpu delete ${name}    deletes it, after a question`,
       ]);
     throw new JobmanError(`There is no orphan ${name}; \`jobman gc\` lists them.`, exitCode.notFound);
@@ -164,58 +159,21 @@ function formatOrphanState({ presence, message }: OrphanView): string {
   return presence === 'unknown' ? `not known: ${message}` : message;
 }
 
-async function releaseOrphans(cli: Cli, client: Client, orphans: readonly OrphanView[]): Promise<number> {
+async function releaseAll(cli: Cli, client: Client, orphans: readonly OrphanView[]): Promise<number> {
   let code: number = exitCode.ok;
-  const released: OrphanView[] = [];
-  for (const orphan of orphans) {
-    if (orphan.presence === 'gone') {
-      await forgetOrphan(cli, client, orphan);
-      continue;
+  await untilInterrupted(cli, async (signal) => {
+    for await (const answer of releaseOrphans(client, orphans, () => cli.io.now(), signal)) {
+      if (answer.outcome === 'failed') code = exitCode.failed;
+      printOutcome(cli, answer);
     }
-    const result = await client.releaseOrphan(orphan);
-    if (result.kind === 'done') released.push(orphan);
-    else {
-      code = exitCode.failed;
-      printOutcome(cli, orphan, 'failed', `${orphan.resource} was not released: ${result.evidence.message}`);
-    }
-  }
-  const left = await waitUntilGone(cli, client, released);
-  for (const orphan of left) {
-    printOutcome(cli, orphan, 'releasing', `Deleting ${orphan.resource}. Check again: jobman gc`);
-  }
+  });
   return code;
 }
 
-async function waitUntilGone(
-  cli: Cli,
-  client: Client,
-  released: readonly OrphanView[],
-): Promise<readonly OrphanView[]> {
-  const until = cli.io.now() + releaseTimeout;
-  let left = released;
-  await untilInterrupted(cli, async (signal) => {
-    while (left.length > 0 && !signal.aborted) {
-      const seen = await client.observeOrphans(left);
-      const isGone = ({ resource }: OrphanView) =>
-        seen.some((orphan) => orphan.resource === resource && orphan.presence === 'gone');
-      for (const orphan of left.filter(isGone)) await forgetOrphan(cli, client, orphan);
-      left = left.filter((orphan) => !isGone(orphan));
-      if (left.length === 0 || cli.io.now() >= until) break;
-      await pause(pollInterval, signal);
-    }
-  });
-  return left;
-}
-
-async function forgetOrphan(cli: Cli, client: Client, orphan: OrphanView): Promise<void> {
-  await client.forgetOrphan(orphan);
-  printOutcome(cli, orphan, 'gone', `${orphan.resource} is deleted.`);
-}
-
-function printOutcome(cli: Cli, orphan: OrphanView, outcome: 'gone' | 'releasing' | 'failed', sentence: string): void {
-  if (outcome === 'failed') printError(cli, escapeLine(sentence), exitCode.failed, { job: orphan.job });
-  else if (cli.json) cli.printJson({ ...orphanJson(orphan), outcome, message: sentence });
-  else cli.printSentence(escapeLine(sentence));
+function printOutcome(cli: Cli, { orphan, outcome, message }: OrphanAnswer<OrphanView>): void {
+  if (outcome === 'failed') printError(cli, escapeLine(message), exitCode.failed, { job: orphan.job });
+  else if (cli.json) cli.printJson({ ...orphanJson(orphan), outcome, message });
+  else cli.printSentence(escapeLine(message));
 }
 
 const tableColumns = (rows: readonly TpuRow[], now: Instant): readonly Column<TpuRow>[] => [
@@ -235,10 +193,6 @@ const tableColumns = (rows: readonly TpuRow[], now: Instant): readonly Column<Tp
   { title: 'PRICE', side: 'right', text: formatHourlyPrice },
 ];
 
-function formatHourlyPrice({ pricePerHourUsd }: TpuRow): string {
-  return pricePerHourUsd === null ? '?' : formatPricePerHour(pricePerHourUsd);
-}
-
 /** The command's help lists this order, too. */
 const dropOrder = ['PRICING', 'READY', 'JOB', 'ZONE', 'ACCELERATOR'] as const;
 const narrowTerminal = 60;
@@ -257,50 +211,14 @@ function twoLines(row: TpuRow, terminal: number): readonly string[] {
   ];
 }
 
-function formatOwner({ owner, metadataOwner }: Pick<TpuRow, 'owner' | 'metadataOwner'>): string {
-  switch (owner.kind) {
-    case 'job':
-      return owner.owner;
-    case 'orphan':
-      return 'orphan';
-    case 'installation':
-      // The installation id alone names no person; the metadata's owner is the person to ask.
-      return `${metadataOwner === null || metadataOwner === '' ? '' : `${metadataOwner}, `}jobman ${owner.installation}`;
-    case 'shared':
-      return owner.name ?? 'shared';
-    case 'user':
-      return owner.name;
-    case 'none':
-      return 'none';
-  }
-}
-
 function formatIdle({ idleMs, readyAt, owner }: TpuRow): string {
   if (idleMs !== null) return formatAge(idleMs);
   return readyAt === null || owner.kind === 'job' ? '-' : '?';
 }
 
-function formatTotals({ rows }: TpuList): string {
-  const paid = rows.filter(({ simulated }) => !simulated);
-  const hourly = paid.reduce(
-    (sum, { pricePerHourUsd, state }) => sum + (state === 'READY' ? (pricePerHourUsd ?? 0) : 0),
-    0,
-  );
-  const idle = paid.filter((row) => row.idleMs !== null);
-  const lost = idle.reduce((sum, { idleCostUsd }) => sum + (idleCostUsd ?? 0), 0);
-  return [
-    `${pluralize(rows.length, 'TPU')}${hourly === 0 ? '' : `, about ${formatPricePerHour(hourly)}`}`,
-    ...(idle.length === 0 ? [] : [`${idle.length} idle, about ${formatUsd(lost)} for nothing so far`]),
-  ].join('; ');
-}
-
-export function printUnchecked(
-  cli: Cli,
-  { project, zone, message, isEmulatorStopped, fix }: UncheckedLocation,
-  suggestion: string | null,
-): void {
-  const scope = zone === null ? `project ${project}` : `zone ${zone} of project ${project}`;
-  const sentence = escapeLine(`${scope} could not be checked: ${message}`);
+export function printUnchecked(cli: Cli, unchecked: UncheckedLocation, suggestion: string | null): void {
+  const { isEmulatorStopped, fix } = unchecked;
+  const sentence = escapeLine(formatUnchecked(unchecked));
   if (isEmulatorStopped) cli.note(`note: ${sentence}`);
   else reportError(new JobmanError(sentence, exitCode.unreachable, repairHints(fix, suggestion)), cli);
 }

@@ -1,7 +1,5 @@
 import type { ZonesFlags } from '../table/flags.ts';
-import { formatAge, formatDuration } from '../../app/format.ts';
-import { errorPhrases } from '../../app/phrases.ts';
-import type { ZoneRow } from '../../app/zones.ts';
+import { formatLastAnswer, formatLastGrant, formatZoneJobs, type ZoneRow } from '../../app/zones.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { type Column, fittedTable, zoneColumn } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -30,35 +28,10 @@ export function zoneLines(rows: readonly ZoneRow[], terminal: number | null, now
     { title: 'PRICING', text: ({ pricing }) => pricing },
     { title: 'LAST ANSWER', text: (row) => formatLastAnswer(row, now) },
     { title: 'GRANTED', text: (row) => formatLastGrant(row, now) },
-    { title: 'JOBS', text: formatJobs },
+    { title: 'JOBS', text: formatZoneJobs },
   ];
   return fittedTable(columns, rows, dropOrder, terminal);
 }
 
 /** The command's help lists this order, too. */
 const dropOrder = ['GRANTED', 'JOBS', 'PRICING'] as const;
-
-function formatLastAnswer({ lastAnswer }: ZoneRow, now: Instant): string {
-  if (lastAnswer === null) return 'none yet';
-  const answer =
-    lastAnswer.answer === 'ready'
-      ? 'granted one'
-      : lastAnswer.answer === 'waiting'
-        ? 'queued'
-        : errorPhrases[lastAnswer.answer];
-  return `${answer}, ${formatAge(now - lastAnswer.answeredAt)} ago`;
-}
-
-function formatLastGrant({ lastGrant }: ZoneRow, now: Instant): string {
-  return lastGrant === null
-    ? 'never'
-    : `${formatAge(now - lastGrant.grantedAt)} ago after ${formatDuration(lastGrant.waitedMs)}`;
-}
-
-function formatJobs({ heldBy, awaitedBy }: ZoneRow): string {
-  const parts = [
-    ...(heldBy.length === 0 ? [] : [`held by ${heldBy.join(', ')}`]),
-    ...(awaitedBy.length === 0 ? [] : [`awaited by ${awaitedBy.join(', ')}`]),
-  ];
-  return parts.length === 0 ? '-' : parts.join('; ');
-}

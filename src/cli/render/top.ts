@@ -1,7 +1,15 @@
 // The tables of `top`.
 
 import { escapeLine, formatAge, formatCount, formatPricePerHour } from '../../app/format.ts';
-import { percentOf, type TopJob, type TopRows, type TopTpu, type TopWorker, type TopZone } from '../../app/top.ts';
+import {
+  formatZoneUsers,
+  percentOf,
+  type TopJob,
+  type TopRows,
+  type TopTpu,
+  type TopWorker,
+  type TopZone,
+} from '../../app/top.ts';
 import { suggestZone } from '../../catalogue/zones.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, type Layout, type Styler } from '../screen.ts';
@@ -57,7 +65,7 @@ function valueOf(order: TopOrder): ((line: TopJob | TopTpu) => number) | null {
 }
 
 /** The last column that a narrower terminal loses comes last. */
-const zoneDropOrder = ['LIMIT', 'AGE', 'IDLE FOR', 'HELD', 'WAIT'] as const;
+const zoneDropOrder = ['LIMIT', 'AGE', 'ENDED', 'IDLE FOR', 'HELD', 'WAIT'] as const;
 /** The part of a line that the owners get at least. */
 const ownersWidth = 10;
 
@@ -100,6 +108,9 @@ const zoneColumns = (rows: readonly TopZone[], now: Instant): readonly Column<To
     text: ({ idleSinceAt }) => (idleSinceAt === null ? '-' : formatAge(now - idleSinceAt)),
   },
   { title: 'WAIT', side: 'right', text: ({ waitingChips }) => formatChips(waitingChips) },
+  ...(rows.every(({ endedChips }) => endedChips === 0)
+    ? []
+    : [{ title: 'ENDED', side: 'right' as const, text: ({ endedChips }: TopZone) => formatChips(endedChips) }]),
   {
     title: 'AGE',
     side: 'right',
@@ -108,9 +119,8 @@ const zoneColumns = (rows: readonly TopZone[], now: Instant): readonly Column<To
 ];
 
 /** A zone that was not checked has only what jobman's own jobs hold there. */
-function formatUsers({ users, message }: TopZone): string {
-  const all = users.map(({ user, chips }) => `${user} ${formatChips(chips)}`).join(', ');
-  return [all === '' ? '-' : all, ...(message === null ? [] : [`(${message})`])].join(' ');
+function formatUsers(zone: TopZone): string {
+  return [formatZoneUsers(zone), ...(zone.message === null ? [] : [`(${zone.message})`])].join(' ');
 }
 
 function formatChips(chips: number | null): string {

@@ -265,7 +265,7 @@ export const monitor = grouped('Monitor', [
     about:
       'The upper table has the TPUs of each zone and generation, in chips: LIMIT is the quota that was read last, HELD what exists, BUSY ' +
       'what runs a command of a job, IDLE what is ready without one, IDLE FOR the longest time of one of these, WAIT ' +
-      "what is requested, AGE the age of the cloud's answer. BY names the owners, including other people. The lower table has the active jobs, and the TPUs without a job.\n\n" +
+      "what is requested, ENDED what Google has taken and still counts, if there is any, AGE the age of the cloud's answer. BY names the owners, including other people. The lower table has the active jobs, and the TPUs without a job.\n\n" +
       'On a terminal the command redraws both tables in place: s sorts, u shows only your jobs, z only the zone of the selected line, ' +
       'Enter the workers of a job, q quits. Elsewhere it prints once, with the workers of every job.\n\n' +
       'CPU%, MEM%, DISK% and NET are those of the whole worker; for a job on this machine, CPU% and MEM% are those of ' +

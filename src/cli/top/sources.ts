@@ -6,15 +6,8 @@ import type { Client } from '../../app/client.ts';
 import { mapConcurrent, withTimeout } from '../../app/concurrency.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatLocalTimeOfDay } from '../../app/format.ts';
-import {
-  runsHere,
-  topRows,
-  workerKey,
-  type CheckedTpus,
-  type MeasuredWorker,
-  type TopFilter,
-  type TopRows,
-} from '../../app/top.ts';
+import { runsHere, topRows, workerKey, type MeasuredWorker, type TopFilter, type TopRows } from '../../app/top.ts';
+import { nextCheck, type CheckedTpus } from '../../app/known-tpus.ts';
 import type { FiguresAnswer, FiguresTarget } from '../../app/worker-figures.ts';
 import type { QuotaRow } from '../../reports/quota.ts';
 import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
@@ -149,7 +142,7 @@ function createCloudSource({ io, services }: Cli) {
     try {
       const client = await services.client();
       const list = await client.tpus({});
-      tpus = { list, at: io.now(), message: null };
+      tpus = nextCheck(tpus, list, io.now());
       limits = await client.knownQuota(list.projects);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;

@@ -111,6 +111,11 @@ export function permittedOwners(actor: Actor, operation: GeneralOperation): read
   return scope === 'all' ? null : scope === 'own' ? ownNames(actor) : [];
 }
 
+/** The reason against an operation that concerns all; null if the actor may do it. `what` completes the sentence. */
+export function generalProblem(actor: Actor, operation: GeneralOperation, what: string): string | null {
+  return permittedOwners(actor, operation) === null ? null : `your role is ${actor.role}, which may not ${what}`;
+}
+
 /** Also for a new job: `owner` and `spec` are all that it needs. */
 export function relationOf(actor: Actor, { owner, spec }: Pick<Job, 'owner' | 'spec'>): Relation {
   if (owns(actor, owner)) return 'own';

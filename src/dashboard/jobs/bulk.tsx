@@ -1,12 +1,11 @@
 // Commands for the selected jobs: a question that names each job and its losses, then the result for each job.
 
 import { signal, useSignal } from '@preact/signals';
-import { commandLosses } from '../../app/command-losses.ts';
 import type { JobRow } from '../../app/client.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
 import { capitalize, escapeLine, pluralize } from '../../app/format.ts';
-import { now } from '../clock.ts';
 import { Dialog } from '../parts/dialog.tsx';
+import { readConsequences, type Consequences } from '../parts/consequences.ts';
 import { client, errorLines } from '../session.ts';
 
 type BulkCommand = 'stop' | 'cancel' | 'delete';
@@ -14,13 +13,8 @@ type BulkCommand = 'stop' | 'cancel' | 'delete';
 const commands: readonly BulkCommand[] = ['stop', 'cancel', 'delete'];
 
 /** One job of the question. */
-interface Subject {
+interface Subject extends Consequences {
   readonly row: JobRow;
-  /** The reason against the command; null if it applies. */
-  readonly refusal: string | null;
-  /** The owner in whose name the user gives the command; null for an own job. */
-  readonly onBehalfOf: string | null;
-  readonly lines: readonly string[];
 }
 
 interface Answer {
@@ -49,7 +43,10 @@ export function Bulk({ selected, onClear }: BulkProps) {
   const ask = async (command: BulkCommand): Promise<void> => {
     const own = { command, subjects: null };
     asked.value = own;
-    const subjects = await mapConcurrent(selected, maxConcurrent, (row) => subjectOf(row, command));
+    const subjects = await mapConcurrent(selected, maxConcurrent, async (row) => ({
+      row,
+      ...(await readConsequences(row.id, command)),
+    }));
     // An earlier question of the same command was about other jobs.
     if (asked.peek() === own) asked.value = { command, subjects };
   };
@@ -85,20 +82,6 @@ export function Bulk({ selected, onClear }: BulkProps) {
       )}
     </>
   );
-}
-
-async function subjectOf(row: JobRow, command: BulkCommand): Promise<Subject> {
-  const none = { row, refusal: null, onBehalfOf: null, lines: [] };
-  try {
-    const [view, actions] = await Promise.all([client.show(row.id), client.actions(row.id)]);
-    const action = actions[command];
-    if (action.answer === 'deny') return { ...none, refusal: `${capitalize(action.message)}.` };
-    const lines = commandLosses(view, command, now.peek());
-    if (action.answer === 'allow') return { ...none, lines };
-    return { ...none, onBehalfOf: view.owner, lines: [`${capitalize(action.message)}.`, ...lines] };
-  } catch (error) {
-    return { ...none, refusal: errorLines(error).join(' ') };
-  }
 }
 
 async function performAll(command: BulkCommand, subjects: readonly Subject[]): Promise<void> {
