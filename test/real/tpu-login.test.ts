@@ -228,7 +228,7 @@ suite('the real gcloud', () => {
     withEnvironment(t, { CLOUDSDK_CONFIG: folder });
     await assert.rejects(createLogin({ run: realGcloud(folder, {}), now: () => 0 }).headers(), (error) => {
       assert.ok(error instanceof JobmanError);
-      assert.match(error.message, /log in with: gcloud auth application-default login$/);
+      assert.match(error.message, /log in there with: gcloud auth application-default login$/);
       assert.match(error.lines.join(), /do(es)? not (currently )?have an active account/);
       return true;
     });
