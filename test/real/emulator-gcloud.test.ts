@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -23,21 +22,17 @@ describe(
     let emulator: Emulator;
 
     before(async () => {
+      // gcloud would create a key with 3072 bits, which takes long.
+      mkdirSync(join(folder, '.ssh'), { mode: 0o700 });
+      const keygen = '-q -t rsa -b 2048 -C ada -f .ssh/google_compute_engine -N'.split(' ');
+      execFileSync('ssh-keygen', [...keygen, ''], { cwd: folder });
       emulator = await startEmulator({
         stateDir: join(folder, 'state'),
         speed: 400,
         seed: 1,
         env: process.env,
       });
-      await Promise.all([
-        runAdminVerb(emulator.url, 'reserve', `${zone}/v5e`, { chips: '4', name: 'ours' }),
-        // Create a key, because ssh would create one with 3072 bits, which takes long.
-        mkdir(join(folder, '.ssh'), { mode: 0o700 }).then(() =>
-          execFileSync('ssh-keygen', [...'-q -t rsa -C ada -f .ssh/google_compute_engine -N'.split(' '), ''], {
-            cwd: folder,
-          }),
-        ),
-      ]);
+      await runAdminVerb(emulator.url, 'reserve', `${zone}/v5e`, { chips: '4', name: 'ours' });
     });
 
     after(async () => {
