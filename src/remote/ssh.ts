@@ -389,7 +389,8 @@ async function receiveOutput(
     end = { exitCode: code, signal: code === null ? (signal ?? 'SIGKILL').replace(/^SIG/u, '') : null };
   });
   channel.on('error', () => undefined);
-  await new Promise<void>((resolve) => channel.once('close', resolve));
+  // ssh2 closes the channel at the end of the standard output, even if it still has error output.
+  await Promise.all([channel, channel.stderr].map((one) => new Promise<void>((resolve) => one.once('close', resolve))));
   await taking;
   return end;
 }

@@ -2,6 +2,7 @@
  * The contract of every MachinePort, over every transport: the same tests for this machine (natively and through
  * several shells) and for SSH. All processes are real; a host is a home folder with a space in its name.
  */
+import { inspect } from 'node:util';
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -809,7 +810,7 @@ printf 'and no more'`;
       'set -eu\nname="a b"\nmkdir -p "$HOME/x"\nls "$HOME/x/$name" || { echo "It is not there." >&2; exit 4; }',
     );
     const result = await ground.machines.runStep(ground.ref, step);
-    assert.ok(result.kind === 'failed');
+    assert.ok(result.kind === 'failed', inspect(result));
     // Only bash reports its commands; without bash the output has to suffice.
     const { message: detail } = result.evidence;
     assert.ok(detail.startsWith('It is not there (exit code 4'), detail);
@@ -819,7 +820,7 @@ printf 'and no more'`;
   on('a failed step reports the command, the exit code and the last output, and may be tried again', async (ground) => {
     const step = stepOf('bad', null, 'echo first; echo "no room" >&2; [ -e "$HOME/ok" ] || exit 7');
     const result = await ground.machines.runStep(ground.ref, step);
-    assert.ok(result.kind === 'failed');
+    assert.ok(result.kind === 'failed', inspect(result));
     // The caller adds the step and the worker.
     assert.match(result.evidence.message, /^no room \(exit code 7( of `.*`)?\)$/);
     assert.equal(result.evidence.exitCode, 7);

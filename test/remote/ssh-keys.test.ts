@@ -1,4 +1,4 @@
-/** jobman's own login key, and what a connection keeps. */
+/** jobman's own login key, and connections to a server of the library. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
@@ -48,6 +48,7 @@ async function openServer(t: TestContext) {
         const channel = acceptExec();
         channel.resume().on('end', () => {
           channel.write('jobman begins here\nhello\n');
+          for (let line = 1; line <= 20; line += 1) channel.stderr.write(`error ${line}\n`);
           channel.exit(0);
           channel.end();
         });
@@ -60,25 +61,31 @@ async function openServer(t: TestContext) {
   return { ssh2, connections, port: (listener.address() as AddressInfo).port };
 }
 
-test('a connection that dropped the state of its handshake exchanges its keys again', async (t) => {
+/** A server, and transports to it. */
+async function openHosts(t: TestContext, ...pinNames: readonly string[]) {
   const { home } = openWorld(t);
   const { connections, port } = await openServer(t);
-  const { file } = await ensureOwnKey(home);
+  const { file: keyFile } = await ensureOwnKey(home);
   const pool = createSshPool({ home, userHome: home, user: 'me', agent: null, sshArgs: [] });
   t.after(() => pool.close());
-  const hosts = ['one', 'other'].map((pinName) =>
-    pool.transport({
-      host: '127.0.0.1',
-      port,
-      user: 'me',
-      keyFile: file,
-      pinName,
-      hostKeys: [],
-      usesUserConfig: false,
-    }),
-  );
+  const target = { host: '127.0.0.1', port, user: 'me', keyFile, hostKeys: [], usesUserConfig: false };
+  return { connections, hosts: pinNames.map((pinName) => pool.transport({ ...target, pinName })) };
+}
+
+const request = { script: 'hello', timeoutMs: 30_000, maxOutputBytes: 1_000 };
+
+test('the error output of a script is complete, although the standard output ended before', async (t) => {
+  const { hosts } = await openHosts(t, 'host');
+  const answer = await hosts[0]?.run(request);
+  assert.ok(answer?.kind === 'ended');
+  const lines = Array.from({ length: 20 }, (_, index) => `error ${index + 1}\n`);
+  assert.equal(new TextDecoder().decode(answer.stderr), lines.join(''));
+});
+
+test('a connection that dropped the state of its handshake exchanges its keys again', async (t) => {
+  const { connections, hosts } = await openHosts(t, 'one', 'other');
   const ask = async () => {
-    const answers = hosts.map((host) => host.run({ script: 'hello', timeoutMs: 30_000, maxOutputBytes: 1_000 }));
+    const answers = hosts.map((host) => host.run(request));
     return (await Promise.all(answers)).map(
       (answer) => answer.kind === 'ended' && new TextDecoder().decode(answer.stdout),
     );
