@@ -76,9 +76,18 @@ const roomsOfKinds = ['core', 'manifest', 'backends', 'emulator'];
 const readersOfTpus = [
   'lab',
   'cli/tpu',
-  ...['confirmation', 'grants', 'record-orphan', 'orphans', 'activity', 'storage', 'tpus', 'zones', 'typical-wait'].map(
-    (name) => `app/${name}.ts`,
-  ),
+  ...[
+    'new-job',
+    'confirmation',
+    'grants',
+    'record-orphan',
+    'orphans',
+    'activity',
+    'storage',
+    'tpus',
+    'zones',
+    'typical-wait',
+  ].map((name) => `app/${name}.ts`),
   ...[
     'quota',
     'why-quota',

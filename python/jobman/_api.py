@@ -2497,12 +2497,12 @@ ManifestAnswer = Union['ManifestAnswer_1', 'ManifestAnswer_2']
 
 _ManifestRequest = TypedDict("_ManifestRequest", {
     "text": "str",
-    # The folder of the manifest, absolute: relative paths start there.
-    "folder": "str",
-    # The folder of the user: `~` in a path.
-    "home": "str",
 })
 _ManifestRequest_optional = TypedDict("_ManifestRequest_optional", {
+    # The folder of the manifest, absolute: relative paths start there. Without it the manifest has only its text, as in a browser: each file, variable or relative path of its machine is a problem, and no answer is `wanted`.
+    "folder": "str",
+    # The folder of the user: `~` in a path. With `folder`.
+    "home": "str",
     # The name of the file, from which the job gets its name if the manifest has none.
     "file": "str",
     # Values that replace those of keys: `job.name=iris`.
@@ -3066,6 +3066,8 @@ Plan = TypedDict("Plan", {
     "limits": "List[str]",
     "pricePerHourUsd": "Union[float, None]",
     "simulated": "bool",
+    # The typical wait for such capacity, from jobs of this installation; null with fewer than five waits.
+    "typicalWait": "Union[str, None]",
     # The questions of `create`. It refuses a job with the reason `budget_used`.
     "reasons": "List[Plan_reasons_item]",
 })

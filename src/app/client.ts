@@ -543,6 +543,8 @@ export interface Plan {
   readonly limits: readonly string[];
   readonly pricePerHourUsd: number | null;
   readonly simulated: boolean;
+  /** The typical wait for such capacity, from jobs of this installation; null with fewer than five waits. */
+  readonly typicalWait: string | null;
   /** The questions of `create`. It refuses a job with the reason `budget_used`. */
   readonly reasons: readonly Omit<ConfirmationRequired, 'token'>[];
 }
@@ -643,10 +645,13 @@ export type GivenFile =
 
 export interface ManifestRequest {
   readonly text: string;
-  /** The folder of the manifest, absolute: relative paths start there. */
-  readonly folder: string;
-  /** The folder of the user: `~` in a path. */
-  readonly home: string;
+  /**
+   * The folder of the manifest, absolute: relative paths start there. Without it the manifest has only its text, as in a
+   * browser: each file, variable or relative path of its machine is a problem, and no answer is `wanted`.
+   */
+  readonly folder?: string;
+  /** The folder of the user: `~` in a path. With `folder`. */
+  readonly home?: string;
   /** The name of the file, from which the job gets its name if the manifest has none. */
   readonly file?: string;
   /** Values that replace those of keys: `job.name=iris`. */

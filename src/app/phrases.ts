@@ -1,5 +1,6 @@
 // Phrases: parts of sentences that history, `why`, lists and screens share.
 
+import type { Plan } from './client.ts';
 import {
   type CloudError,
   type CloudErrorKind,
@@ -315,6 +316,17 @@ const exitCodeCauses: Readonly<Record<number, string>> = {
 /** `about $4.00/h`; on the TPU emulator `about $4.00/h on Google Cloud (simulated: free)`. */
 export function formatHourlyCost({ simulated }: { readonly simulated: boolean }, pricePerHour: number): string {
   return `about ${formatPricePerHour(pricePerHour)}${simulated ? ' on Google Cloud (simulated: free)' : ''}`;
+}
+
+/** The price of a planned job, even if none is known. */
+export function formatPlanPrice({
+  backend,
+  simulated,
+  pricePerHourUsd,
+}: Pick<Plan, 'backend' | 'simulated' | 'pricePerHourUsd'>): string {
+  return pricePerHourUsd === null
+    ? capacityPhrases[backend].withoutPrice
+    : `${formatHourlyCost({ simulated }, pricePerHourUsd)}, while it is ready`;
 }
 
 export function formatCapacityCost(capacity: CapacitySpec, pricePerHour: number): string {

@@ -20,6 +20,8 @@ import type { UserName } from '../core/model/user.ts';
 import { hasBudget, possibleCapacity } from '../core/policy/grants.ts';
 import type { Plan } from './client.ts';
 import { StoreError } from './errors.ts';
+import type { Store } from './ports.ts';
+import { plannedWait } from './typical-wait.ts';
 import { checkRequest, withPrice, type GuardParts } from './confirmation.ts';
 import { formatBudgetLeft } from './grants.ts';
 import { readHostQueues, type QueueSources } from './host-queues.ts';
@@ -31,7 +33,7 @@ const jobIdToken = '<job id>';
 
 /** The plan of a request, for the owner that `readOwner` returns. */
 export async function planRequest(
-  parts: GuardParts & QueueSources,
+  parts: GuardParts & QueueSources & { readonly store: Pick<Store, 'similarJobs'> },
   given: JobSpec,
   workdir: string | undefined,
   readOwner: () => Promise<UserName>,
@@ -47,7 +49,12 @@ export async function planRequest(
   const left = budgets.map((one) => formatBudgetLeft(one, owner, parts.now()));
   const reasons = confirmation?.reasons.map(({ token: _token, ...reason }) => reason) ?? [];
   const plan = createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left, workdir);
-  return { ...plan, requests: [...plan.requests, ...(await queueLines(parts, spec))], reasons };
+  return {
+    ...plan,
+    requests: [...plan.requests, ...(await queueLines(parts, spec))],
+    typicalWait: await plannedWait(parts.store, spec, parts.now()),
+    reasons,
+  };
 }
 
 /** The queues in which the job would have to wait. None if the database does not answer: a dry run works without one. */
@@ -69,7 +76,7 @@ export function createPlan(
   pricePerHour: number | null,
   budgetsLeft: readonly string[] = [],
   workdir?: string,
-): Omit<Plan, 'reasons'> {
+): Omit<Plan, 'reasons' | 'typicalWait'> {
   const spec = withJobIds(template, jobIdToken, '<installation id>');
   return {
     name: spec.name,

@@ -1,9 +1,11 @@
 // Read manifest: a manifest becomes a spec for a client without the parser, which sends the files that the manifest names.
 
 import { digestOf } from '../catalogue/digest.ts';
-import type { FileReader } from '../manifest/files.ts';
+import type { JobSpec } from '../core/model/spec.ts';
+import { noFiles, type FileReader } from '../manifest/files.ts';
 import { parseManifest } from '../manifest/parse.ts';
 import { parseSetArgument } from '../manifest/overrides.ts';
+import type { Path } from '../schema/kinds.ts';
 import { fileProblem, type Problem } from '../schema/problems.ts';
 import { hasMoreTokens } from '../schema/yaml.ts';
 import type { GivenFile, ManifestAnswer, ManifestRequest } from './client.ts';
@@ -16,9 +18,11 @@ type Parts = Pick<ClientParts, 'blobs' | 'channels' | 'defaultProject' | 'pools'
 /** Stores the contents of files. Throws JobmanError (2) with every problem, or for a manifest that needs the command. */
 export async function readManifest(
   parts: Parts,
-  { text, folder, home, file = 'manifest.yaml', sets = [], files = {}, variables = {} }: ManifestRequest,
+  { text, file = 'manifest.yaml', sets = [], files = {}, variables = {}, ...request }: ManifestRequest,
   secretNames: readonly string[],
 ): Promise<ManifestAnswer> {
+  const hasFolder = request.folder !== undefined || request.home !== undefined;
+  const { folder = unknownFolder, home = unknownFolder } = request;
   if (!folder.startsWith('/') || !home.startsWith('/'))
     throw usageError('`folder` and `home` are absolute paths of the machine with the manifest.');
   requireShort([text, ...sets]);
@@ -30,7 +34,7 @@ export async function readManifest(
     home,
     sets: sets.map(parseSetArgument),
     env: askingFor(variables, (name) => wanted.variables.add(name)),
-    files: givenFiles(files, wanted),
+    files: hasFolder ? givenFiles(files, wanted) : noFiles,
     project,
     hosts: pools.map(({ name }) => name),
     channels: channelsOf(settings),
@@ -38,7 +42,7 @@ export async function readManifest(
     purpose: 'create',
   });
   // Problems may be those of files that were not sent yet.
-  if (Object.values(wanted).some(({ size }) => size > 0))
+  if (hasFolder && Object.values(wanted).some(({ size }) => size > 0))
     return {
       kind: 'wanted',
       paths: [...wanted.paths],
@@ -52,9 +56,14 @@ export async function readManifest(
   if ('problems' in result) throw invalid(result.problems.map(shown));
   if ('cluster' in result)
     throw usageError('A manifest with a section kubernetes is for the cluster: jobman submit FILE');
-  const { spec, uploads, storedText, secretSources, warnings } = result;
+  const { spec, uploads, storedText, secretSources, warnings, problemAt } = result;
   if (uploads.workdir !== null)
     throw invalid([shown({ ...fileProblem('only `jobman create` copies a working directory'), path: 'job.workdir' })]);
+  const relative = pathsIn(spec).filter(([, path]) => `${path}/`.startsWith(`${unknownFolder}/`));
+  if (!hasFolder && relative.length > 0)
+    throw invalid(
+      relative.map(([at]) => shown(problemAt(at, 'must be an absolute path: the folder of the manifest is not known'))),
+    );
   const blobs = uploads.contents.map((content) => ({ digest: digestOf(content), content }));
   if (blobs.length > 0) await (await parts.blobs()).put(blobs);
   return {
@@ -80,6 +89,19 @@ function requireShort(texts: readonly string[]): void {
 
 const maxCharacters = 256 * 1024;
 const maxTokens = 50_000;
+
+/** Stands for the folder of a manifest of which only the text is known. */
+const unknownFolder = '/…';
+
+/** The paths of a spec that may be relative in the manifest, with their keys. */
+function pathsIn({ command }: JobSpec): readonly (readonly [Path, string])[] {
+  const { workdir, checkpointDir, resumeFrom } = command;
+  return [
+    [['command', 'workdir'], workdir ?? ''],
+    [['job', 'checkpoint_dir'], checkpointDir ?? ''],
+    [['job', 'resume_from'], resumeFrom?.kind === 'folder' || resumeFrom?.kind === 'entry' ? resumeFrom.path : ''],
+  ];
+}
 
 function invalid(problems: readonly ManifestProblem[]): JobmanError {
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;

@@ -4,7 +4,8 @@
 import { mayCreate } from '../core/decide/allocate.ts';
 import { allocationOf, openAttempt, type Job } from '../core/model/job.ts';
 import { day, minute, type Duration, type Instant } from '../core/model/time.ts';
-import { isSimulated } from '../core/model/spec.ts';
+import { isSimulated, type CapacitySpec, type JobSpec } from '../core/model/spec.ts';
+import { StoreError } from './errors.ts';
 import { pluralize, formatDuration } from './format.ts';
 import type { JobRow } from './client.ts';
 import type { Store } from './ports.ts';
@@ -26,15 +27,38 @@ export async function typicalWaitFor(
   now: Instant,
 ): Promise<TypicalWait | null> {
   const { capacity } = job.spec;
-  if (capacity.kind !== 'tpu') return null;
   // An existing persistent TPU has no wait. One that is deleted and created again is waited for.
   if (capacity.ownership === 'persistent' && !awaitsCapacity(job)) return null;
+  return typicalWaitForCapacity(store, capacity, now);
+}
+
+/** The same for a request, whether the capacity exists or not. */
+async function typicalWaitForCapacity(
+  store: Pick<Store, 'similarJobs'>,
+  capacity: CapacitySpec,
+  now: Instant,
+): Promise<TypicalWait | null> {
+  if (capacity.kind !== 'tpu') return null;
   const { accelerator, zone, pricing } = capacity;
   const similar = await store.similarJobs({ accelerator, zone, pricing }, now - sampleDays * day, maxJobs);
   // The TPU emulator has Google's zone names and other waits.
   return typicalWaitOf(
     similar.filter(({ spec }) => isSimulated(spec.capacity) === isSimulated(capacity)).flatMap(waitsOf),
   );
+}
+
+/** The typical wait of a new job as a phrase; null without one, or if the database does not answer. */
+export async function plannedWait(
+  store: Pick<Store, 'similarJobs'>,
+  { capacity }: JobSpec,
+  now: Instant,
+): Promise<string | null> {
+  if (capacity.ownership === 'persistent') return null;
+  const typical = await typicalWaitForCapacity(store, capacity, now).catch((error: unknown) => {
+    if (!(error instanceof StoreError)) throw error;
+    return null;
+  });
+  return typical === null ? null : formatTypicalWait(typical, 0);
 }
 
 /** The wait of each attempt from its request until its capacity was ready, including failed requests in between. */

@@ -1,6 +1,7 @@
 import type { ConfirmationNeeded } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import { formatReason } from '../app/format.ts';
+import { confirmationRefusal } from '../app/new-job.ts';
 import type { Cli } from './context.ts';
 import { abortOnSignal } from './interrupt.ts';
 import { wrap } from './render/cell.ts';
@@ -59,11 +60,8 @@ async function confirmReasons(
   doing: string,
   notDone: string,
 ): Promise<boolean> {
-  const refusals = reasons.filter(({ token }) => token === null);
-  if (refusals.length > 0)
-    throw new JobmanError(`${notDone}: ${refusals.map(({ message }) => message).join('; ')}.`, exitCode.conflict, [
-      ...new Set(refusals.map(({ remedy }) => remedy)),
-    ]);
+  const refusal = confirmationRefusal(reasons, notDone);
+  if (refusal !== null) throw refusal;
   const sentences = reasons.map(formatReason);
   const [remedies, mayProceed] = [
     [...new Set(reasons.map(({ remedy }) => remedy))].join(' '),

@@ -88,7 +88,9 @@ function readHosts(sections: Sections, { hosts: known }: ManifestContext): reado
 export function readLocalFolder(sections: Sections, { files, folder, home }: ManifestContext): string {
   const local = sections.read('local');
   const workdir = localPath(local?.workdir ?? '.', folder, home);
-  if (local?.workdir !== undefined && files.inspect(workdir).kind !== 'folder') {
+  const { kind } = local?.workdir === undefined ? { kind: 'folder' } : files.inspect(workdir);
+  // A folder that the sender of the manifest cannot see may exist.
+  if (kind !== 'folder' && kind !== 'elsewhere') {
     sections.problem(['local', 'workdir'], `the folder ${workdir} does not exist on this machine`);
   }
   return workdir;

@@ -12,7 +12,18 @@ type FileInfo =
   | { readonly kind: 'stream' }
   | { readonly kind: 'absent' }
   /** The file may exist but cannot be accessed. `detail` is a phrase with the reason. */
-  | { readonly kind: 'unreadable'; readonly detail: string };
+  | { readonly kind: 'unreadable'; readonly detail: string }
+  /** Only the text of the manifest is known, as in a browser. */
+  | { readonly kind: 'elsewhere' };
+
+const elsewhere =
+  'only the text of the manifest was sent; to send its files too, create the job on your machine: jobman create FILE';
+
+/** For a manifest whose folder and files are unknown. */
+export const noFiles: FileReader = {
+  inspect: () => ({ kind: 'elsewhere' }),
+  read: () => ({ detail: elsewhere }),
+};
 
 export interface FileReader {
   /** Inspects an absolute path; follows links. Never throws. */
@@ -25,6 +36,7 @@ export interface FileReader {
 export function fileProblem(info: FileInfo): string | undefined {
   if (info.kind === 'absent') return 'does not exist';
   if (info.kind === 'folder') return 'is a folder';
+  if (info.kind === 'elsewhere') return `cannot be read: ${elsewhere}`;
   return info.kind === 'unreadable' ? `cannot be read: ${info.detail}` : undefined;
 }
 

@@ -57,7 +57,7 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
       );
     const info = files.inspect(source);
     if (info.kind === 'absent') return refuse(index, `${name} does not exist (path: ${source})`);
-    if (info.kind === 'unreadable') return refuse(index, `${name} cannot be read: ${info.detail}`);
+    if (info.kind === 'unreadable' || info.kind === 'elsewhere') return refuse(index, `${name} ${fileProblem(info)}`);
     if (info.kind === 'stream') return refuse(index, `${name} is neither a file nor a folder`);
     if (info.kind === 'folder') {
       if (depth > maxFolderDepth) return refuse(index, `${name} is nested deeper than ${maxFolderDepth} folders`);
@@ -192,7 +192,10 @@ function missingVariableMessage(variable: string, { env }: ManifestContext): str
 
 function missingFileMessage(from: string, { folder, home, files }: ManifestContext): string | undefined {
   if (from === '') return 'must be `secret:NAME`, `env` or the path of a file';
-  const problem = fileProblem(files.inspect(localPath(from, folder, home)));
+  const info = files.inspect(localPath(from, folder, home));
+  if (info.kind === 'elsewhere')
+    return 'names a file of your machine; store its content with jobman secret set NAME, and write secret:NAME';
+  const problem = fileProblem(info);
   if (problem === undefined) return undefined;
   return certainPath.test(from)
     ? `the file ${from} ${problem} on this machine`

@@ -646,13 +646,14 @@ suite('create', () => {
       limits: ['no time limit'],
       pricePerHourUsd: null,
       simulated: false,
+      typicalWait: '41m (median of 12 waits in 30 days; 9 of 10 within 2h10m)',
       reasons: [],
     };
     const { code, out, commands } = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan });
     assert.equal(code, 0);
     assert.deepEqual(commands, []);
     assert.match(out, /^Plan for iris \(nothing was created\)/);
-    assert.match(out, /\nrequests {2}this machine\n/);
+    assert.match(out, /\nrequests {2}this machine\nusually {3}41m \(median/);
     assert.match(out, /\nrules {5}preset pass: no automatic recovery\nlimits/);
     assert.match(out, /\nprice {5}free: it runs on your own machines\n/);
     const confirmation = {

@@ -1036,6 +1036,39 @@ export function clientSuite(implementation: OpenClient): void {
       await assert.rejects(client.readManifest({ ...request, text: long }), /too large: a server parses up to 256 KiB/);
   });
 
+  test('a text without its folder becomes a spec if it names nothing of its machine, else each such name is a problem', async (t) => {
+    const { client } = openFixture(t);
+    const tpu = 'tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b}';
+    const read = await client.readManifest({ text: `${tpu}\ncommand: {cmd: ls}` });
+    assert.ok(read.kind === 'spec');
+    assert.equal((await client.plan(read.spec)).typicalWait, null);
+    // The folder is on the machine of the controller, which may have it.
+    const local = await client.readManifest({ text: 'local: {workdir: /data/vit}\ncommand: {cmd: ls}' });
+    assert.ok(local.kind === 'spec');
+    assert.equal(local.spec.command.workdir, '/data/vit');
+
+    const problems = async (text: string) => {
+      const error: unknown = await client.readManifest({ text }).catch((caught: unknown) => caught);
+      assert.ok(error instanceof JobmanError);
+      return error.problems.map(({ line, key, message }) => `${line} ${key}: ${message}`);
+    };
+    const sent =
+      'only the text of the manifest was sent; to send its files too, create the job on your machine: jobman create FILE';
+    const absolute = 'must be an absolute path: the folder of the manifest is not known';
+    const named = 'job: {workdir: ., files: [train.py], secrets: {A: ~/.token, B: env}, env: {C: "${oc.env:C}"}}';
+    assert.deepEqual(await problems(`${named}\n${tpu}\ncommand: {cmd: ls}`), [
+      `1 job.workdir: /… cannot be read: ${sent}`,
+      `1 job.files[0]: train.py cannot be read: ${sent}`,
+      '1 job.secrets.A: names a file of your machine; store its content with jobman secret set NAME, and write secret:NAME',
+      '1 job.secrets.B: the environment variable B is not set on this machine',
+      '1 job.env.C: the environment variable C is not set; write a default after a comma',
+    ]);
+    assert.deepEqual(await problems('local: {}\njob: {checkpoint_dir: out}\ncommand: {cmd: ls}'), [
+      `3 command.workdir: ${absolute}`,
+      `2 job.checkpoint_dir: ${absolute}`,
+    ]);
+  });
+
   test('the hosts and the own prices of the settings are shown', async (t) => {
     const { client } = openFixture(t);
     assert.deepEqual([(await client.hosts()).map(({ name }) => name), await client.ownPrices()], [['localhost'], []]);

@@ -1,7 +1,8 @@
 import { quote } from '../../catalogue/shell.ts';
 import type { Client, CreatedJob, JobRow, Plan } from '../../app/client.ts';
+import { planQuestions, planRefusal, quotaWarningsFor, requireCloudLogin } from '../../app/new-job.ts';
 import { upload } from '../../app/upload.ts';
-import { capacityPhrases, formatHourlyCost } from '../../app/phrases.ts';
+import { formatPlanPrice } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -47,11 +48,9 @@ export async function createFrom(
   }
   const { manifest } = read;
   const { spec } = manifest;
-  const { capacity } = spec;
   const client = await cli.services.client();
   // Read while the command does the rest.
-  const quotaWarnings =
-    capacity.kind === 'tpu' && flags.noCheck !== true ? client.quotaWarnings(capacity) : Promise.resolve([]);
+  const quotaWarnings = flags.noCheck === true ? Promise.resolve([]) : quotaWarningsFor(client, spec);
   const findings = read.warnings.map((warning) => problemJson(path, warning));
   const warningJson = (warning: string) => problemJson(path, fileProblem(warning));
 
@@ -62,18 +61,12 @@ export async function createFrom(
     if (cli.json) cli.printJson({ ...plan, warnings: [...findings, ...warnings.map(warningJson)] });
     else cli.print(planLines(plan, spec, columns, flags.verbose === true).join('\n'));
     printWarnings(cli, warnings);
-    const refusals = plan.reasons.filter(({ kind }) => kind === 'budget_used' || kind === 'user_limit');
-    if (refusals.length > 0)
-      throw new JobmanError(
-        `\`create\` would refuse this job: ${refusals.map(({ message }) => message).join('; ')}.`,
-        exitCode.conflict,
-        [...new Set(refusals.map(({ remedy }) => remedy))],
-      );
-    for (const { message, mayProceed } of plan.reasons)
-      if (!mayProceed) cli.note(`note: ${message}: create will ask first.`);
+    const refusal = planRefusal(plan);
+    if (refusal !== null) throw refusal;
+    for (const question of planQuestions(plan)) cli.note(`note: ${question}`);
     return exitCode.ok;
   }
-  if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
+  if (flags.noCheck !== true) await checkLogin(client, spec);
   const { contents, workdir: folder } = manifest.uploads;
   await upload(client, contents);
   const workdir = folder === null ? undefined : await cli.services.copyWorkdir(folder);
@@ -133,15 +126,15 @@ function formatCreated({ id, name }: JobRow): string {
   return `Created job ${id} (${escapeLine(name)}). It runs in the background.`;
 }
 
-async function checkLogin({ services }: Cli, project: string): Promise<void> {
+async function checkLogin(client: Client, spec: JobSpec): Promise<void> {
   try {
-    await (await services.client()).checkLogin(project);
+    await requireCloudLogin(client, spec);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     // Only a login can come later: a limit of the user stays in force.
     const hint =
       error.errorCode === 'forbidden' ? [] : ['With --no-check the job is created now and waits for a login.'];
-    throw new JobmanError(`Nothing was created: ${error.message}`, error.code, [...error.lines, ...hint]);
+    throw new JobmanError(error.message, error.code, [...error.lines, ...hint], { errorCode: error.errorCode });
   }
 }
 
@@ -209,7 +202,8 @@ function planLines(plan: Plan, { recovery }: JobSpec, columns: number | null, ve
     for (const [index, text] of texts.entries()) rows.push([index === 0 ? label : '', text]);
   };
   list('requests', plan.requests);
-  rows.push(['price', formatPrice(plan)]);
+  if (plan.typicalWait !== null) rows.push(['usually', plan.typicalWait]);
+  rows.push(['price', formatPlanPrice(plan)]);
   list('setup', plan.steps);
   list('command', plan.command.trimEnd().split('\n'));
   if (verbose && plan.script !== null) list('script', plan.script.split('\n'));
@@ -218,10 +212,4 @@ function planLines(plan: Plan, { recovery }: JobSpec, columns: number | null, ve
   list('limits', plan.limits);
   const head = `Plan for ${plan.name} (nothing was created)`;
   return [...(columns === null ? [head] : wrap(head, columns)), ...labelled(rows, columns)];
-}
-
-function formatPrice(plan: Plan): string {
-  return plan.pricePerHourUsd === null
-    ? capacityPhrases[plan.backend].withoutPrice
-    : `${formatHourlyCost(plan, plan.pricePerHourUsd)}, while it is ready`;
 }
