@@ -44,7 +44,9 @@ export async function requireCloudLogin(client: Pick<Client, 'checkLogin'>, { ca
     await client.checkLogin(capacity.project);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    throw new JobmanError(`Nothing was created: ${error.message}`, error.code, error.lines, { errorCode: error.errorCode });
+    throw new JobmanError(`Nothing was created: ${error.message}`, error.code, error.lines, {
+      errorCode: error.errorCode,
+    });
   }
 }
 

@@ -28,6 +28,7 @@ export const pages: readonly Page[] = [
     parts: { logs: async () => (await import('./logs/page.tsx')).LogsPage },
   },
   { path: 'tpus', title: 'TPUs', key: 't', load: async () => (await import('./tpus/page.tsx')).TpusPage },
+  { path: 'create', title: 'Create', key: 'n', load: async () => (await import('./create/page.tsx')).CreatePage },
   {
     path: 'settings',
     title: 'Settings',

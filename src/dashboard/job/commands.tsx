@@ -5,7 +5,8 @@ import { useSignal } from '@preact/signals';
 import type { CommandOptions, CommandResult, JobView } from '../../app/client.ts';
 import { commandLosses } from '../../app/command-losses.ts';
 import type { PerformedCommand } from '../../app/command-steps.ts';
-import { capitalize, escapeLine, formatMachine, formatReason } from '../../app/format.ts';
+import { capitalize, escapeLine, formatMachine } from '../../app/format.ts';
+import { confirmationLines } from '../../app/new-job.ts';
 import type { JobActions } from '../../core/policy/permissions.ts';
 import { now } from '../clock.ts';
 import { Confirm } from '../parts/dialog.tsx';
@@ -160,15 +161,13 @@ function questionOf(
       options: { ...options, onBehalfOf: refusedFor },
     };
   if (confirmation === undefined || confirmation.reasons.some(({ token }) => token === null)) return null;
-  const { reasons, notice } = confirmation;
+  const { reasons } = confirmation;
   const tokens = reasons.map(({ token }) => token).filter((token) => token !== null);
   return {
     button,
     title: `${phraseOf(button)} ${job} anyway?`,
     lines: [
-      ...(notice === null ? [] : [notice]),
-      ...reasons.map((reason) => capitalize(formatReason(reason))),
-      ...new Set(reasons.map(({ remedy }) => remedy)),
+      ...confirmationLines(confirmation),
       ...(reasons.some(({ cost }) => cost !== null) ? [`It runs on ${formatMachine(view)}.`] : []),
     ],
     action: `${phraseOf(button)} ${view.id} anyway`,

@@ -1,7 +1,7 @@
 // The manifest of a job: as written, as resolved, and as a plan.
 
 import { escapeForTerminal } from '../../app/format.ts';
-import { address, changeQuery } from '../location.ts';
+import { address, changeQuery, pageHref } from '../location.ts';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { client } from '../session.ts';
 import type { SectionProps } from './page.tsx';
@@ -29,6 +29,7 @@ export function ManifestSection({ view }: SectionProps) {
             </button>
           ))}
         </div>
+        <a href={pageHref(['create'], { from: view.id })}>Create a job from this manifest</a>
       </div>
       {form === 'written' && (
         <>
