@@ -3,7 +3,7 @@
 import { quote } from '../catalogue/shell.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { Actor } from '../core/model/user.ts';
-import { generalProblem } from '../core/policy/permissions.ts';
+import { generalProblem, roleProblem } from '../core/policy/permissions.ts';
 import type { QuotaHolder } from '../reports/quota.ts';
 import type { Client } from './client.ts';
 import { pause } from './concurrency.ts';
@@ -88,7 +88,11 @@ export function releaseOf(tpu: KnownTpu, actor: Actor): TpuRelease {
   if (job !== null && use === 'ended' && !job.isFinished) return none(`Job ${job.id} releases ${name} itself.`);
   if (job !== null && ownership === 'persistent')
     return none(`${name} existed before job ${job.id} and stays after it. The commands of the job end its program.`);
-  if (job !== null) return { kind: 'job', job: job.id, command: releaseJobCommand(job.id) };
+  if (job !== null) {
+    const problem = roleProblem(actor, 'stop');
+    const stop = releaseJobCommand(job.id);
+    return problem === null ? { kind: 'job', job: job.id, command: stop } : none(`${capitalize(problem)}.`, stop);
+  }
   return none(releaseRefusals[row?.owner.kind === 'shared' ? 'shared' : 'foreign'](name), command);
 }
 

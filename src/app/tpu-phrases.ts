@@ -43,6 +43,9 @@ export function formatTotals(
   ].join('; ');
 }
 
+/** The reason why there is no cloud to ask. */
+export const noProject = 'No project: no job names one, and the setting tpu.project is not set.';
+
 /** A sentence without its full stop. */
 export function formatUnchecked({ project, zone, message }: UncheckedLocation): string {
   return `${zone === null ? `project ${project}` : `zone ${zone} of project ${project}`} could not be checked: ${message}`;

@@ -12,6 +12,7 @@ import { mostIdleMoneyFirst } from './known-tpus.ts';
 import type { Grant } from '../core/policy/grants.ts';
 import type { Orphan, Store } from './ports.ts';
 import { recordOrphanUsage } from './record-orphan.ts';
+import { noProject } from './tpu-phrases.ts';
 
 export interface ObservedTpu {
   readonly project: string;
@@ -184,10 +185,7 @@ export async function observeTpus(
     ({ project }) => isAllowedProject(settings.allowedProjects ?? null, project),
   );
   if (scopes.length === 0) {
-    throw new JobmanError(
-      'No project: no job names one, and the setting tpu.project is not set. Pass one: --project my-project',
-      exitCode.usage,
-    );
+    throw new JobmanError(`${noProject} Pass one: --project my-project`, exitCode.usage);
   }
   const { tpus, unchecked, anyAnswered } = await observeScopes(cloud, scopes);
   const installation = parts.installation ?? '';

@@ -101,6 +101,8 @@ suite('a release', () => {
 
   test('of the TPU of a job stops the job, finished or not', () => {
     assert.deepEqual(of(only([jobActivity()], none)), ['job', 'jobman stop 42 --release', null]);
+    const viewer = of(only([jobActivity()], none), aMember('bob', { role: 'viewer' }));
+    assert.deepEqual(viewer, ['none', 'jobman stop 42 --release', 'Your role is viewer, which may not stop a job.']);
     const row = tpuRow({
       label: { installation: 'ours00', job: '000042', allocation: 1 },
       owner: { kind: 'job', id: '000042', name: 'vit', jobOwner: 'bob', owner: 'bob', isFinished: true },

@@ -116,6 +116,12 @@ export function generalProblem(actor: Actor, operation: GeneralOperation, what: 
   return permittedOwners(actor, operation) === null ? null : `your role is ${actor.role}, which may not ${what}`;
 }
 
+/** The reason against an operation on every job; null if the role may do it with some jobs. */
+export function roleProblem(actor: Actor, operation: JobOperation): string | null {
+  const answers = Object.values(permissions[operation][actor.role]);
+  return answers.every((answer) => answer === 'deny') ? roleMessage(actor, operation) : null;
+}
+
 /** Also for a new job: `owner` and `spec` are all that it needs. */
 export function relationOf(actor: Actor, { owner, spec }: Pick<Job, 'owner' | 'spec'>): Relation {
   if (owns(actor, owner)) return 'own';

@@ -9,7 +9,7 @@ import { capitalize, escapeLine, formatAge, formatList, pluralize } from '../../
 import { idleCostOf, knownTpus, tpuKey, type CheckedTpus, type KnownTpu } from '../../app/known-tpus.ts';
 import { releaseOf } from '../../app/reclaim.ts';
 import { topZones } from '../../app/top.ts';
-import { formatTotals, formatUnchecked } from '../../app/tpu-phrases.ts';
+import { formatTotals, formatUnchecked, noProject } from '../../app/tpu-phrases.ts';
 import type { UncheckedLocation } from '../../app/tpus.ts';
 import { compareText } from '../../core/model/compare-text.ts';
 import type { Actor } from '../../core/model/user.ts';
@@ -296,7 +296,7 @@ function Nothing({ known, choice: { zone, type, state, text }, clouds: { value, 
     return <p class="quiet">No TPU is known. Some locations could not be checked.</p>;
   return (
     <Empty command="jobman create configs/quick-start.yaml">
-      {value.noProject ?? 'No TPU is held or requested.'} This command runs an example on the TPU emulator.
+      {value.hasProject ? 'No TPU is held or requested.' : noProject} This command runs an example on the TPU emulator.
     </Empty>
   );
 }

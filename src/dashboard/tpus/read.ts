@@ -70,8 +70,8 @@ export interface CloudState {
   readonly tpus: CheckedTpus;
   /** The limits that were read last. */
   readonly limits: readonly QuotaRow[];
-  /** The reason why there is no cloud to ask; null if there is one. */
-  readonly noProject: string | null;
+  /** False if there is no cloud to ask. */
+  readonly hasProject: boolean;
 }
 
 /** The clouds are other people's servers, and TPUs come and go slowly. */
@@ -85,10 +85,10 @@ export function useClouds(all: boolean): ReadState<CloudState> {
       const list = await client.tpus(all ? { all } : {});
       checked.current = nextCheck(checked.current, list, serverNow());
       const limits = list.projects.length === 0 ? [] : await client.knownQuota(list.projects);
-      return { tpus: checked.current, limits, noProject: null };
+      return { tpus: checked.current, limits, hasProject: true };
     } catch (error) {
       if (!(error instanceof JobmanError) || error.code !== exitCode.usage) throw error;
-      return { tpus: checked.current, limits: [], noProject: error.message };
+      return { tpus: checked.current, limits: [], hasProject: false };
     }
   });
   useRefresh(reading, true, cloudInterval);
