@@ -3,8 +3,8 @@
 import { request } from 'node:http';
 import { type AdminReply, EmulatorError } from './contract.ts';
 
-/** In milliseconds. A verb only changes the state, and awaits nothing in the cloud. */
-const answerTimeout = 5_000;
+/** In milliseconds. A verb only changes the state, and awaits nothing in the cloud, but the machine may be busy. */
+const answerTimeout = 30_000;
 
 /** Runs one admin verb on the emulator at `url`. Option values are text or JSON. Throws EmulatorError. */
 export async function runAdminVerb(

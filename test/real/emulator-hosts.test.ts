@@ -140,6 +140,7 @@ for (const isolation of ['auto', 'none'] as const) {
         const node: Record<string, unknown> = await fetchJson(`${nodes.url}/victim`);
         assert.equal(node['state'], 'READY');
         await runAdminVerb(nodes.emulator.url, 'start-host', 'victim/0');
+        await eventually('it answers', () => nodes.acceptsSsh(address));
         const back = await nodes.ssh(address, 'cat file /proc/sys/kernel/random/boot_id');
         assert.match(back.stdout, /^kept\n/);
         if (nodes.hasNamespaces) assert.notEqual(back.stdout, `kept\n${bootId}`);

@@ -223,7 +223,10 @@ describe('tpu run', { skip: labSkipReason() }, () => {
   test('kill -9 of a run that creates its TPU: the job creates it and runs; a second run is refused', async () => {
     const name = 'lab-v4-8-3';
     await lab.runOk('register', name, `zone=${zone}`);
-    const emulator = (...args: string[]) => jobman(world, ['emulator', ...args], { env: lab.env });
+    const emulator = async (...args: string[]) => {
+      const { code, stderr } = await jobman(world, ['emulator', ...args], { env: lab.env });
+      assert.equal(code, 0, stderr);
+    };
     const jobs = async () =>
       (await jobman(world, ['list', '--all', '--json'], { env: lab.env })).stdout
         .trim()
