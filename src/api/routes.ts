@@ -201,7 +201,7 @@ const inNamespace = 'v1/clusters/{context}/namespaces/{namespace}';
 const at = ['path context', 'path namespace'] as const;
 
 /** The clusters of the server, whose operations the document calls `cluster.jobs` and so on. */
-const clusterRoutes: { readonly [Method in keyof ClusterClient]: Route } = {
+export const clusterRoutes: { readonly [Method in keyof ClusterClient]: Route } = {
   site: json('GET /v1/clusters'),
   settings: json('GET /v1/cluster-settings'),
   context: json('GET /v1/cluster-context', 'fields choice'),

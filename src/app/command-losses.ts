@@ -19,6 +19,9 @@ type Subject = Pick<
   | 'spec'
 >;
 
+/** The consequence of each `delete`. */
+export const keptFiles = 'The job leaves the list. Its history and logs are kept until its files are removed.';
+
 /** Sentences; none for a command that ends nothing and gives nothing up. */
 export function commandLosses(view: Subject, command: PerformedCommand, now: Instant): readonly string[] {
   switch (command) {
@@ -27,11 +30,7 @@ export function commandLosses(view: Subject, command: PerformedCommand, now: Ins
     case 'cancel':
       return [...workLoss(view, now), ...releasedCapacity(view)];
     case 'delete':
-      return [
-        ...workLoss(view, now),
-        ...releasedCapacity(view),
-        'The job leaves the list. Its history and logs are kept until its files are removed.',
-      ];
+      return [...workLoss(view, now), ...releasedCapacity(view), keptFiles];
     case 'clean':
       return ['Its logs and files are removed and cannot be restored.'];
     case 'disable-recovery':

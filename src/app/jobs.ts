@@ -3,6 +3,7 @@
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { ClusterParts } from './cluster/cluster-record.ts';
+import { splitZone } from './cluster/job-view.ts';
 import type { WatchOptions } from './cluster/watch-job.ts';
 import type { JobList, JobRow, ListQuery } from './client.ts';
 import { exitCode, isNotFoundError, JobmanError } from './errors.ts';
@@ -178,7 +179,7 @@ async function findElsewhere(
   rows: readonly JobRow[],
 ): Promise<NonNullable<JobList['elsewhere']>> {
   if (!(await parts.clusterSubmissions()).isUsed) return [];
-  const { countSubmitted, splitZone } = await import('./cluster/job-list.ts');
+  const { countSubmitted } = await import('./cluster/job-list.ts');
   const shown = new Set(rows.map(({ zone }) => zone));
   return [...(await countSubmitted(parts))].flatMap(([zone, jobs]) =>
     shown.has(zone) ? [] : [{ ...splitZone(zone), jobs }],
@@ -186,9 +187,8 @@ async function findElsewhere(
 }
 
 /** A job of a list. In a cluster it is the one that has the name now. */
-export async function foundJob({ id, backend, zone }: JobRow): Promise<FoundJob> {
+export function foundJob({ id, backend, zone }: JobRow): FoundJob {
   if (backend !== 'kubernetes') return { id, cluster: null, copy: null, note: null };
-  const { splitZone } = await import('./cluster/job-list.ts');
   return { id, cluster: { ...splitZone(zone), uid: null }, copy: null, note: null };
 }
 

@@ -25,7 +25,10 @@ export const pages: readonly Page[] = [
     key: 'j',
     load: async () => (await import('./jobs/page.tsx')).JobsPage,
     loadOne: async () => (await import('./job/page.tsx')).JobPage,
-    parts: { logs: async () => (await import('./logs/page.tsx')).LogsPage },
+    parts: {
+      logs: async () => (await import('./logs/page.tsx')).LogsPage,
+      cluster: async () => (await import('./clusters/page.tsx')).ClusterJobPage,
+    },
   },
   { path: 'tpus', title: 'TPUs', key: 't', load: async () => (await import('./tpus/page.tsx')).TpusPage },
   { path: 'create', title: 'Create', key: 'n', load: async () => (await import('./create/page.tsx')).CreatePage },

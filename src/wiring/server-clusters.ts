@@ -1,6 +1,6 @@
 // The clusters of the server in use, for the commands of this machine.
 
-import type { ClusterSettings, LoadedClusterSettings } from '../app/cluster/settings.ts';
+import { createServerCluster, createServerParts } from '../app/cluster/server-cluster.ts';
 import type { ServerInUse } from '../app/server-in-use.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { SessionRequest } from '../app/worker-access.ts';
@@ -14,20 +14,11 @@ export function openClusters(
   client: ServerClient,
 ): Pick<Services, 'cluster' | 'clusterSettings' | 'clusterSubmissions' | 'isClusterConfigured'> {
   const api = client.cluster;
-  let site: ReturnType<typeof api.site> | undefined;
-  let settings: Promise<LoadedClusterSettings> | undefined;
-  const readSite = () => (site ??= api.site());
   return {
-    isClusterConfigured: async () => (await readSite()).isConfigured,
-    clusterSettings: () =>
-      (settings ??= api.settings().then((values) => ({
-        settings: values as object as ClusterSettings,
-        sources: new Map(),
-      }))),
+    ...createServerParts(api, client),
     async cluster({ context, namespace, quiet }) {
-      const [at, { createServerCluster }, { createWorkerStreams }] = await Promise.all([
+      const [at, { createWorkerStreams }] = await Promise.all([
         api.context({ ...(context && { context }), ...(namespace && { namespace }) }),
-        import('../http-client/cluster.ts'),
         import('../http-client/worker-streams.ts'),
       ]);
       const streams = createWorkerStreams(httpPartsOf(io, server));
@@ -55,17 +46,6 @@ export function openClusters(
           },
         ),
         close: async () => streams.close(),
-      };
-    },
-    async clusterSubmissions() {
-      const nothing = () => Promise.resolve(null);
-      return {
-        isUsed: (await readSite()).hasSubmitted,
-        registerContext: async () => (await client.installationId()) ?? '',
-        preload: async () => undefined,
-        recordSubmitted: nothing,
-        wake: () => client.wake(),
-        close: async () => undefined,
       };
     },
   };

@@ -108,7 +108,7 @@ export function jobSourceSuite(openFixture: (t: TestContext) => Fixture): void {
     const list = await jobs.list({ all: true });
     throughJson(list, 'list');
     assert.deepEqual(list.rows.map((row) => row.name).toSorted(), ['gone', 'train', 'vit']);
-    for (const row of list.rows) assert.equal((await jobs.show(await foundJob(row))).name, row.name);
+    for (const row of list.rows) assert.equal((await jobs.show(foundJob(row))).name, row.name);
   });
 
   test('a command goes to the source of the job, and ends with a result', async (t) => {

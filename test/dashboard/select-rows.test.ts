@@ -52,7 +52,12 @@ test('held rows keep their order, show their newest contents, and count what wai
   const before = [aRow('3'), aRow('2'), aRow('1')];
   const finished = aRow('2', { phase: 'succeeded' });
   const current = new Map([aRow('4'), aRow('3'), finished].map((row) => [row.id, row]));
-  const held = holdRows(before, current, [...current.values()], ({ id }) => id);
+  const held = holdRows(
+    before,
+    (key) => current.get(key),
+    [...current.values()],
+    ({ id }) => id,
+  );
   assert.deepEqual(
     held.rows.map(({ id, phase, message }) => [id, phase, id === '1' ? message : '']),
     [

@@ -9,6 +9,8 @@ import {
   type KubernetesObject,
   type PodLogQuery,
 } from '../../src/app/cluster/cluster-client.ts';
+import { clusterActions } from '../../src/app/cluster/actions.ts';
+import { recordOfJob } from '../../src/app/cluster/cluster-record.ts';
 import type { Cluster, JobIdentity } from '../../src/app/cluster/cluster.ts';
 import type { Client } from '../../src/app/client.ts';
 import type { CommandStep } from '../../src/app/command-steps.ts';
@@ -17,7 +19,7 @@ import { clientFor } from '../../src/app/store-client.ts';
 import type { Session } from '../../src/app/worker-access.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { createServerClient } from '../../src/http-client/client.ts';
-import { createServerCluster, type PodStreams } from '../../src/http-client/cluster.ts';
+import { createServerCluster, type PodStreams } from '../../src/app/cluster/server-cluster.ts';
 import { createWorkerStreams } from '../../src/http-client/worker-streams.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createCliHarness, fakeCluster, noSubmissions } from '../cli/support/harness.ts';
@@ -266,6 +268,16 @@ test('commands and programs are for the owner of a job; an admin acts in the nam
   assert.deepEqual([byMember.ok, byMember.mayActForOwner], [false, undefined]);
   const byAdmin = await stop('eve-admin');
   assert.deepEqual([byAdmin.ok, byAdmin.refusedFor, byAdmin.mayActForOwner], [false, 'ada', true]);
+  // The same answers before a command is sent, for the buttons of a page.
+  const record = { context: 'lab', cluster: of('eve-member').cluster, archived: null, copy: null };
+  const stopBy = (user: string, role: Actor['role']) =>
+    clusterActions(recordOfJob(train, record), aMember(user, { role, via: 'token' })).stop;
+  assert.deepEqual([stopBy('ada', 'member').answer, stopBy('eve', 'admin').answer], ['allow', 'confirm']);
+  assert.deepEqual(stopBy('eve', 'member'), {
+    answer: 'deny',
+    cause: 'permission',
+    message: 'job train belongs to ada; only its owner may stop it',
+  });
   assert.equal((await stop('ada_-member')).ok, false, 'the name of ada with other characters');
   assert.match((await stop('ada-member', 'cron')).message, /belongs to another tool; only its owner/);
   for (const [who, pod] of [

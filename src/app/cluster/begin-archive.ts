@@ -2,7 +2,7 @@ import type { Client } from '../client.ts';
 import { exitCode, JobmanError, StoreError } from '../errors.ts';
 import { formatAllowed } from '../limits.ts';
 import { isAllowedCluster } from '../require-permission.ts';
-import type { Services } from '../services.ts';
+import type { ClusterParts } from './cluster-record.ts';
 import type { ClusterContext } from './cluster.ts';
 import type { ClusterSubmissions } from './commands.ts';
 
@@ -11,7 +11,7 @@ const pipePath = /(?:^|:)\/(?:dev|proc\/self)\/fd\/\d+(?::|$)/;
 
 /** The installation id for the job's label, and a note for the user. Submitting works even with a read-only home. */
 export async function beginArchive(
-  { io, clusterSettings, client }: Pick<Services, 'io' | 'clusterSettings' | 'client'>,
+  { io, clusterSettings, client }: Pick<ClusterParts, 'io' | 'clusterSettings' | 'client'>,
   submissions: ClusterSubmissions,
   context: ClusterContext,
 ): Promise<{ readonly installation: string | null; readonly isArchived: boolean; readonly note: string | null }> {

@@ -2,14 +2,16 @@
 
 import { exitCode, JobmanError } from '../errors.ts';
 import type { ArchivedCopy, FoundJob } from '../job-source.ts';
-import type { Services } from '../services.ts';
+import type { Io, Services } from '../services.ts';
 import type { ArchiveQuery, ArchivedJob, ClusterJob } from './objects.ts';
 import type { Cluster } from './cluster.ts';
 
-export type ClusterParts = Pick<
+export interface ClusterParts extends Pick<
   Services,
-  'io' | 'client' | 'cluster' | 'clusterSubmissions' | 'clusterSettings' | 'namedSecret'
->;
+  'client' | 'cluster' | 'clusterSubmissions' | 'clusterSettings' | 'namedSecret'
+> {
+  readonly io: Pick<Io, 'now' | 'env'>;
+}
 
 /** Newest first. Opens no database if no job was submitted from here. */
 export async function archivedJobs(

@@ -5,20 +5,20 @@ import { exitCode, JobmanError } from '../errors.ts';
 import { formatAge, formatLocalTimeOfDay } from '../format.ts';
 import type { JobScope } from '../job-source.ts';
 import { createPoller } from '../poller.ts';
-import type { Services } from '../services.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
 import { archivedPhase, mayBeActive } from './archive.ts';
 import type { ArchivedJob, ClusterJob, ClusterPod } from './objects.ts';
 import type { Cluster, ClusterContext, ClusterQuery } from './cluster.ts';
-import { archivedJobs } from './cluster-record.ts';
+import { archivedJobs, type ClusterParts } from './cluster-record.ts';
 import { clusterPhase, clusterReason, clusterSummary, type ClusterResult } from './job-result.ts';
 import { matchesQuery } from '../list-query.ts';
 import { ownerLabels } from './job-object.ts';
+import { splitZone } from './job-view.ts';
 import { formatAmounts } from './missing-resources.ts';
 
-type ListParts = Pick<Services, 'io' | 'client' | 'cluster' | 'clusterSubmissions'>;
+type ListParts = Pick<ClusterParts, 'io' | 'client' | 'cluster' | 'clusterSubmissions'>;
 
 /** Limit for the cluster's answer to a list: the user may not want its jobs at all. */
 export const clusterTimeout: Duration = 2 * second;
@@ -37,16 +37,28 @@ const noRows: ClusterRows = { rows: [], more: 0, notes: [], reported: new Set() 
 
 /** Adds the archive's rows with --all or if the cluster does not answer. `scope` is null without a cluster. */
 export async function listClusterJobs(parts: ListParts, query: ListQuery, scope: JobScope | null): Promise<JobList> {
-  const reader = scope === null ? null : createRowReader(parts, query, scope);
+  const lists = openClusterLists(parts, query, scope);
   try {
-    const { reported, gap: _, ...found } = reader === null ? noRows : await reader.read();
-    if (query.all !== true && found.failure === undefined) return found;
-    const archived = await archivedRows(parts, query, reported);
-    const rows = archived.filter((row) => query.all === true || isInScope(row, scope ?? {}));
-    return { ...found, rows: joinRows(found.rows, rows) };
+    return await lists.next();
   } finally {
-    await reader?.close();
+    await lists.close();
   }
+}
+
+/** Reads the same list again and again, as `listClusterJobs`. While the cluster does not answer, its last rows stay. */
+export function openClusterLists(parts: ListParts, query: ListQuery, scope: JobScope | null) {
+  const reader = scope === null ? null : createRowReader(parts, query, scope);
+  const last = createLastRows(parts.io);
+  return {
+    async next(): Promise<JobList> {
+      const { reported, gap: _, ...found } = reader === null ? noRows : last.orLast(await reader.read());
+      if (query.all !== true && found.failure === undefined) return found;
+      const archived = await archivedRows(parts, query, reported);
+      const rows = archived.filter((row) => query.all === true || isInScope(row, scope ?? {}));
+      return { ...found, rows: joinRows(found.rows, rows) };
+    },
+    close: async () => reader?.close(),
+  };
 }
 
 /** Newest first. Each list keeps its own order: ids grow even if the clock was set back. */
@@ -60,12 +72,6 @@ export function joinRows(own: readonly JobRow[], others: readonly JobRow[]): rea
   return [...rows, ...waiting.toReversed()];
 }
 
-/** The parts of a cluster job's `zone`. A context may contain slashes. */
-export function splitZone(zone: string | null): { readonly context: string; readonly namespace: string } {
-  const [context = '', namespace = ''] = (zone ?? '').split(/\/(?=[^/]*$)/);
-  return { context, namespace };
-}
-
 /** True without a context or namespace. False for deleted jobs. */
 function isInScope({ zone, phase }: JobRow, { namespace, context, allNamespaces }: JobScope): boolean {
   if (phase === 'cancelled') return false;
@@ -76,25 +82,31 @@ function isInScope({ zone, phase }: JobRow, { namespace, context, allNamespaces 
   );
 }
 
+/** The rows of the last answer of a cluster. */
+function createLastRows({ now }: ListParts['io']) {
+  let last = noRows;
+  let answeredAt: Instant | null = null;
+  return {
+    /** With the last rows, if the cluster does not answer now. */
+    orLast(next: ClusterRows): ClusterRows {
+      if (next.failure === undefined) [last, answeredAt] = [next, now()];
+      if (next.failure?.code !== exitCode.unreachable || next.gap === undefined || answeredAt === null) return next;
+      const { cluster, why } = next.gap;
+      const note = `${cluster} is not updated since ${formatLocalTimeOfDay(answeredAt)}: ${why}`;
+      return { ...last, notes: [note], failure: next.failure };
+    },
+  };
+}
+
 /** Reads the rows again and again until `close`. While the cluster does not answer, the last rows stay. */
 export function pollClusterJobs(parts: ListParts, query: ListQuery, scope: JobScope) {
   const reader = createRowReader(parts, query, scope);
+  const last = createLastRows(parts.io);
   let list = noRows;
   let revision = 0;
-  let answeredAt: Instant | null = null;
-
-  /** The last rows, if the cluster does not answer now. */
-  function withLastRows(next: ClusterRows): ClusterRows {
-    if (next.failure === undefined) answeredAt = parts.io.now();
-    if (next.failure?.code !== exitCode.unreachable || next.gap === undefined || answeredAt === null) return next;
-    const { cluster, why } = next.gap;
-    const note = `${cluster} is not updated since ${formatLocalTimeOfDay(answeredAt)}: ${why}`;
-    return { ...next, rows: list.rows, more: list.more, notes: [note] };
-  }
-
   const poller = createPoller(parts.io, pollInterval, async (signal) => {
     const before = list;
-    list = withLastRows(await reader.read(signal));
+    list = last.orLast(await reader.read(signal));
     if (JSON.stringify([list.rows, list.notes]) !== JSON.stringify([before.rows, before.notes])) revision += 1;
   });
   return {

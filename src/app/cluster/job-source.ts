@@ -1,22 +1,18 @@
 // The jobs of a cluster, and those of which only the archive has a copy: the cluster has deleted them or cannot be
 // reached.
 
-import type { V1Job } from '@kubernetes/client-node';
-import { reportedJobCost, type JobCost } from '../../reports/cost.ts';
 import type { Why } from '../client.ts';
 import { usageError } from '../errors.ts';
-import type { ReadingTime } from '../format.ts';
 import { metricsResult, type FoundJob, type HistoryEntry, type JobScope, type JobSource } from '../job-source.ts';
-import { archivedResult, clusterJobEvents } from './archive.ts';
-import type { ClusterContext } from './cluster.ts';
+import { clusterJobEvents } from './archive.ts';
 import type { ClusterJob } from './objects.ts';
-import { expectCluster, type ClusterParts, type ClusterRecord } from './cluster-record.ts';
+import { expectCluster, type ClusterParts } from './cluster-record.ts';
 import { createRecords } from './find-job.ts';
-import { archivedRow, clusterRow, listClusterJobs } from './job-list.ts';
-import { clusterResult, type ClusterObservation, type ClusterResult } from './job-result.ts';
-import type { ClusterJobView } from './job-view.ts';
+import { listClusterJobs } from './job-list.ts';
+import { clusterResult } from './job-result.ts';
 import type { createClusterLogs } from './logs.ts';
 import { observeJob } from './observe-job.ts';
+import { clusterWhy, objectOf, observe, resultOf, viewJob } from './view-job.ts';
 import type { WatchOptions } from './watch-job.ts';
 
 /** `scope` is null without a cluster: then only the archive answers. `isScoped`: the user has named the scope. */
@@ -56,7 +52,7 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
       const [record, actor, { clusterActions }] = await Promise.all([
         records.of(job),
         parts.client().then((client) => client.whoAmI()),
-        import('./perform.ts'),
+        import('./actions.ts'),
       ]);
       return clusterActions(record, actor);
     },
@@ -131,59 +127,3 @@ export function createClusterSource(parts: ClusterParts, scope: JobScope | null,
 }
 
 const metricsReaders = () => Promise.all([import('../metrics.ts'), import('./metrics.ts')]);
-
-async function observe({ job, cluster, archived }: ClusterRecord): Promise<ClusterObservation> {
-  if (archived !== null) return { ...archived, nodes: null, allPods: null };
-  return observeJob(expectCluster(cluster), job);
-}
-
-async function objectOf({ job, cluster, archived }: ClusterRecord): Promise<V1Job | null> {
-  if (archived === null) return expectCluster(cluster).raw(job.name);
-  return archived.object === null ? null : (JSON.parse(archived.object) as V1Job);
-}
-
-async function viewJob(parts: ClusterParts, record: ClusterRecord, reading: ReadingTime): Promise<ClusterJobView> {
-  const { job, archived } = record;
-  const [observation, object, cost] = await Promise.all([observe(record), objectOf(record), costOf(parts, job.uid)]);
-  const result = resultOf(record, observation, reading);
-  const { user = null, ...at } = contextOf(record);
-  return {
-    ...(archived === null ? clusterRow(job, at, reading.now, result) : archivedRow(archived, reading.now)),
-    backend: 'kubernetes',
-    why: clusterWhy(job, result),
-    cost,
-    ...at,
-    clusterUser: user,
-    archivedAt: archived?.observedAt ?? null,
-    goneAt: archived?.goneAt ?? null,
-    object,
-    job: observation.job,
-    pods: observation.pods,
-    events: observation.events,
-  };
-}
-
-async function costOf({ client }: ClusterParts, uid: string): Promise<JobCost | null> {
-  const report = await (await client()).cost({ by: 'job', jobs: [uid] });
-  return report.groups.length === 0 ? null : reportedJobCost(report);
-}
-
-function resultOf({ archived }: ClusterRecord, observation: ClusterObservation, reading: ReadingTime): ClusterResult {
-  return archived === null ? clusterResult(observation, reading) : archivedResult(archived, reading);
-}
-
-function clusterWhy({ name }: ClusterJob, { phase, message, evidence }: ClusterResult): Why {
-  // The cluster has no rules of jobman, and nothing follows but what its own controllers do.
-  const none = { rule: null, typicalWait: null, next: null, nextAt: null, nextCheckAt: null, situation: null };
-  return { id: name, backend: 'kubernetes', phase, message, evidence, logTail: [], ...none };
-}
-
-/** Without `user` for an archived job: another kubeconfig may have submitted it. */
-function contextOf({
-  job,
-  cluster,
-  archived,
-}: ClusterRecord): Omit<ClusterContext, 'user'> & { readonly user?: string } {
-  if (archived === null) return expectCluster(cluster).context();
-  return { context: archived.context, server: archived.server, namespace: job.namespace };
-}

@@ -28,3 +28,9 @@ export interface ClusterJobView extends JobRow, Omit<ClusterContext, 'user'> {
 
 /** On the Job: the resources that the cluster has replaced, as a text for people. */
 export const replacedResourcesAnnotation = 'jobman/replaced-resources';
+
+/** The parts of a cluster job's `zone`. A context may contain slashes. */
+export function splitZone(zone: string | null): { readonly context: string; readonly namespace: string } {
+  const [context = '', namespace = ''] = (zone ?? '').split(/\/(?=[^/]*$)/);
+  return { context, namespace };
+}

@@ -2,23 +2,15 @@
 // whether a command applies.
 
 import type { V1Job } from '@kubernetes/client-node';
-import { answerEach, checkCopyPermission, type JobActions, type JobCommand } from '../../core/policy/permissions.ts';
-import type { Actor } from '../../core/model/user.ts';
+import { checkCopyPermission } from '../../core/policy/permissions.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { pause } from '../concurrency.ts';
 import { exitCode, JobmanError, usageError } from '../errors.ts';
-import { capitalize } from '../format.ts';
 import type { CommandStep, PerformedCommand, PerformOptions } from '../command-steps.ts';
 import type { Client } from '../client.ts';
-import { cleanProblem } from './archive.ts';
+import { checkCopy, checkLive } from './actions.ts';
 import { replacedError, type Cluster, type ClusterRemoval, type JobIdentity } from './cluster.ts';
-import {
-  checkClusterCommand,
-  type ClusterSubmissions,
-  type ClusterCommandCheck,
-  rerunNames,
-  rerunObject,
-} from './commands.ts';
+import { type ClusterSubmissions, rerunNames, rerunObject } from './commands.ts';
 import { beginArchive, reportArchiveStart } from './begin-archive.ts';
 import { clusterLabels, ownerLabels } from './job-object.ts';
 import { createWithSecrets, dataForRerun, jobSecretsOf, namedData, withOtherSecret } from './job-secrets.ts';
@@ -279,59 +271,4 @@ async function* performOnCopy(target: Target, command: PerformedCommand): Steps 
     return yield* rerun(target, cluster, JSON.parse(archived.object) as V1Job);
   await client.hideArchivedJob(uid);
   yield done(name, `Job ${name} left the list. Remove its logs and history too: jobman clean ${name}`);
-}
-
-/** `problem` is a whole sentence: the reason of the permission, or of the state of the job. */
-function checkCopy(record: ClusterRecord, command: JobCommand, actor: Actor) {
-  const isOfCopy = command === 'clean' || command === 'delete';
-  // In the cluster, its own permissions decide.
-  const check = isOfCopy ? checkCopyPermission(record.job, command, actor, ownerLabels(actor)) : null;
-  if (check !== null && check.answer !== 'allow')
-    return { cause: check.cause, problem: `${capitalize(check.message)}.` };
-  return { cause: 'state' as const, problem: copyProblem(record, command) };
-}
-
-/** The reason against a command for a job that its cluster no longer has; null if there is none. */
-function copyProblem({ job: { name }, archived, cluster }: ClusterRecord, command: JobCommand): string | null {
-  if (command === 'clean') return archived === null ? null : cleanProblem(archived);
-  if (command === 'delete')
-    return cluster === null ? `Job ${name} cannot be deleted: its cluster cannot be reached.` : null;
-  if (command === 'rerun' && cluster !== null)
-    return archived?.object === null ? `jobman has no copy of the Job ${name}, so it cannot be run again.` : null;
-  return `Job ${name} is not in its cluster, so there is nothing to ${command}.`;
-}
-
-// ------------------------------------------------------------------------------------------ permissions
-
-function checkLive({ found, job }: ClusterRecord, command: JobCommand): ClusterCommandCheck {
-  const { name } = job;
-  switch (command) {
-    case 'delete':
-      return { kind: 'allowed' };
-    case 'disable-recovery':
-    case 'accept-exit':
-    case 'setup': {
-      const message = `Job ${name} is in a cluster, which has no recovery rules and no setup steps of jobman.`;
-      return { kind: 'refused', message };
-    }
-    case 'clean': {
-      // The controller would archive the job again.
-      const kept = `Job ${name} is still in ${found.cluster?.context}/${job.namespace}, so its logs are kept`;
-      return { kind: 'refused', message: `${kept}; jobman delete ${name} removes it there first.` };
-    }
-    default:
-      return checkClusterCommand(job, command);
-  }
-}
-
-/** Implements `JobSource.actions`. */
-export function clusterActions(record: ClusterRecord, actor: Actor): JobActions {
-  return answerEach((command) => {
-    const check = checkLive(record, command);
-    const live = check.kind === 'allowed' ? null : check.message;
-    const copy = record.archived === null ? null : checkCopy(record, command, actor);
-    const message = copy === null ? live : copy.problem;
-    if (message === null) return { answer: 'allow' };
-    return { answer: 'deny', cause: copy?.cause ?? 'state', message: message.replace(/\.$/, '') };
-  });
 }

@@ -44,7 +44,7 @@ interface NewestJob {
 
 /** Also of the jobs that this installation submitted to a cluster. */
 async function newestJob(cli: Cli, { namespace, context }: LogsFlags): Promise<NewestJob> {
-  const [client, { archivedRows, splitZone }, { ownerLabels }] = await Promise.all([
+  const [client, { archivedRows }, { ownerLabels }] = await Promise.all([
     cli.services.client(),
     import('../../app/cluster/job-list.ts'),
     import('../../app/cluster/job-object.ts'),
@@ -66,5 +66,6 @@ async function newestJob(cli: Cli, { namespace, context }: LogsFlags): Promise<N
   const { id, name, zone, backend } = newest;
   cli.note(`The newest job is ${backend === 'kubernetes' ? `${id} in ${zone}` : `${id} (${escapeLine(name)})`}.`);
   if (backend !== 'kubernetes') return { job: id };
+  const { splitZone } = await import('../../app/cluster/job-view.ts');
   return { job: id, ...splitZone(zone) };
 }

@@ -9,7 +9,8 @@ import type { Duration } from '../../core/model/time.ts';
 import { glyph, type Layout, stylePhase } from '../screen.ts';
 import { fittedTable, labelled, type Column } from './aligned.ts';
 import { fillLines, wrap } from './cell.ts';
-import { clusterFactRows, clusterJobLines } from './cluster-job.ts';
+import { clusterFacts } from '../../app/cluster/job-facts.ts';
+import { clusterJobLines } from './cluster-job.ts';
 import { formatJobName } from './job-phrases.ts';
 
 export type ShowLayout = Layout & ReadingTime;
@@ -24,7 +25,7 @@ export function showLines(details: JobDetails, layout: ShowLayout): readonly str
 
 /** Labels and texts about the job as a whole, in order. */
 export function factRows(details: JobDetails, layout: ShowLayout): readonly (readonly [label: string, text: string])[] {
-  return details.backend === 'kubernetes' ? clusterFactRows(details, layout) : storedFactRows(details, layout);
+  return details.backend === 'kubernetes' ? clusterFacts(details, layout) : storedFactRows(details, layout);
 }
 
 function storedJobLines(view: JobView, layout: ShowLayout): readonly string[] {

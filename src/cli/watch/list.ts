@@ -164,7 +164,8 @@ async function selectedLines(
   if (row === undefined) return [`${state.selected} was deleted meanwhile.`];
   const layout = { ...layoutOf(cli), columns };
   try {
-    const [job, { showLines, whyLines }] = await Promise.all([foundJob(row), import('../render/show.ts')]);
+    const job = foundJob(row);
+    const { showLines, whyLines } = await import('../render/show.ts');
     return state.screen === 'why' ? whyLines(await jobs.why(job), layout) : showLines(await jobs.show(job), layout);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
@@ -190,7 +191,7 @@ async function followSelectedLogs(
     if (row === undefined) return action;
     const { printJobLogs } = await import('../logs/print.ts');
     if (row.backend === 'kubernetes') cli.note(`-- log of ${row.id}; q returns to the list`);
-    const end = await printJobLogs(cli, jobs, await foundJob(row), {
+    const end = await printJobLogs(cli, jobs, foundJob(row), {
       query: { follow: true, tail: logTail },
       rules: { form: 'terminal', fold: true, colour: cli.screen.colour },
       leave,

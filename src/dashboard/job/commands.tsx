@@ -12,21 +12,21 @@ import { now } from '../clock.ts';
 import { Confirm } from '../parts/dialog.tsx';
 import { client, errorLines } from '../session.ts';
 
-interface Button {
+export interface CommandButton {
   readonly command: PerformedCommand;
   readonly title: string;
   /** The text before the id, if it is not the title: `Remove the files of`. */
   readonly phrase?: string;
 }
 
-const usual: readonly Button[] = [
+const usual: readonly CommandButton[] = [
   { command: 'resume', title: 'Resume' },
   { command: 'rerun', title: 'Rerun' },
   { command: 'stop', title: 'Stop' },
   { command: 'cancel', title: 'Cancel' },
 ];
 
-const rare: readonly Button[] = [
+const rare: readonly CommandButton[] = [
   { command: 'start', title: 'Start' },
   { command: 'disable-recovery', title: 'Turn recovery off', phrase: 'Turn off the recovery of' },
   { command: 'accept-exit', title: 'Accept the exit', phrase: 'Accept the exit of' },
@@ -34,61 +34,101 @@ const rare: readonly Button[] = [
   { command: 'delete', title: 'Delete' },
 ];
 
+/** A job of the store or of a cluster. */
+export interface CommandedJob {
+  readonly id: string;
+  /** `000042 (vit)`, escaped. */
+  readonly label: string;
+  readonly owner: string | null;
+  /** The capacity of the job, for a question about its price. */
+  readonly machine: string;
+  readonly actions: JobActions;
+  /** Sentences; none for a command that loses nothing. */
+  readonly losses: (command: PerformedCommand) => readonly string[];
+  readonly send: (command: PerformedCommand, options: CommandOptions) => Promise<CommandResult>;
+}
+
+export function Commands({ view, actions }: { readonly view: JobView; readonly actions: JobActions }) {
+  const job: CommandedJob = {
+    id: view.id,
+    label: `${view.id} (${escapeLine(view.name)})`,
+    owner: view.owner,
+    machine: formatMachine(view),
+    actions,
+    losses: (command) => commandLosses(view, command, now.peek()),
+    async send(command, options) {
+      if (command === 'clean') return client.clean(view.id, options);
+      const result = await client.sendCommand(view.id, command, options);
+      // The command is stored; without a controller it waits.
+      const problems = result.ok
+        ? await client.wake().then(
+            () => [],
+            (error: unknown) => errorLines(error),
+          )
+        : [];
+      return { ...result, message: [result.message, ...problems].join(' ') };
+    },
+  };
+  return <CommandBar job={job} usual={usual} rare={rare} />;
+}
+
 interface Question {
-  readonly button: Button;
+  readonly button: CommandButton;
   readonly title: string;
   readonly lines: readonly string[];
   readonly action: string;
   readonly options: CommandOptions;
 }
 
-export function Commands({ view, actions }: { readonly view: JobView; readonly actions: JobActions }) {
+interface CommandBarProps {
+  readonly job: CommandedJob;
+  readonly usual: readonly CommandButton[];
+  readonly rare: readonly CommandButton[];
+}
+
+export function CommandBar({ job, usual: first, rare: others }: CommandBarProps) {
   const question = useSignal<Question | null>(null);
   const answer = useSignal<readonly string[]>([]);
   const isBusy = useSignal(false);
-  const job = formatJob(view);
 
-  const send = async (button: Button, options: CommandOptions): Promise<void> => {
+  const send = async (button: CommandButton, options: CommandOptions): Promise<void> => {
     question.value = null;
     isBusy.value = true;
-    answer.value = [`${button.title} was sent for job ${job}.`];
+    answer.value = [`${button.title} was sent for job ${job.label}.`];
     try {
-      const result = await (button.command === 'clean'
-        ? client.clean(view.id, options)
-        : client.sendCommand(view.id, button.command, options));
-      question.value = questionOf(view, button, options, result);
+      const result = await job.send(button.command, options);
+      question.value = questionOf(job, button, options, result);
       answer.value = question.value === null ? [result.message, ...refusals(result)] : [];
-      if (result.ok && button.command !== 'clean')
-        await client.wake().catch((error: unknown) => (answer.value = [...answer.peek(), ...errorLines(error)]));
     } catch (error) {
       answer.value = errorLines(error);
     }
     isBusy.value = false;
   };
 
-  const press = (button: Button): void => {
-    const action = actions[button.command];
+  const press = (button: CommandButton): void => {
+    const action = job.actions[button.command];
     if (isBusy.value) return;
     if (action.answer === 'deny') {
       answer.value = [`${button.title}: ${action.message}.`];
       return;
     }
-    const losses = commandLosses(view, button.command, now.peek());
+    const losses = job.losses(button.command);
+    const ofOwner = action.answer === 'confirm' ? job.owner : null;
     const others = action.answer === 'confirm' ? [`${capitalize(action.message)}.`] : [];
-    const options = action.answer === 'confirm' ? { onBehalfOf: view.owner } : {};
+    const options = ofOwner === null ? {} : { onBehalfOf: ofOwner };
     if (losses.length + others.length === 0) void send(button, options);
     else
       question.value = {
         button,
-        title: `${phraseOf(button)} ${job}?`,
+        title: `${phraseOf(button)} ${job.label}?`,
         lines: [...others, ...losses],
-        action: `${phraseOf(button)} ${view.id}${others.length > 0 ? ` in the name of ${view.owner}` : ''}`,
+        action: `${phraseOf(button)} ${job.id}${ofOwner === null ? '' : ` in the name of ${ofOwner}`}`,
         options,
       };
   };
 
-  const show = (button: Button) => {
-    const action = actions[button.command];
+  const show = (button: CommandButton) => {
+    const action = job.actions[button.command];
     const reason = action.answer === 'allow' ? undefined : action.message;
     return (
       <button
@@ -105,10 +145,10 @@ export function Commands({ view, actions }: { readonly view: JobView; readonly a
   return (
     <section aria-label="Commands" class="commands">
       <div class="bar">
-        {usual.map(show)}
+        {first.map(show)}
         <details class="menu menu-left">
           <summary>More</summary>
-          <div class="menu-items">{rare.map(show)}</div>
+          <div class="menu-items">{others.map(show)}</div>
         </details>
         <div role="status" class="answer">
           {answer.value.map((line) => (
@@ -136,28 +176,23 @@ function refusals({ message, confirmation }: CommandResult): readonly string[] {
   return [...new Set(lines)].filter((line) => !message.includes(line));
 }
 
-function formatJob({ id, name }: JobView): string {
-  return `${id} (${escapeLine(name)})`;
-}
-
-function phraseOf({ title, phrase = title }: Button): string {
+function phraseOf({ title, phrase = title }: CommandButton): string {
   return phrase;
 }
 
 /** The next question of the server; null if its answer is final. */
 function questionOf(
-  view: JobView,
-  button: Button,
+  job: CommandedJob,
+  button: CommandButton,
   options: CommandOptions,
   { confirmation, message, mayActForOwner, refusedFor }: CommandResult,
 ): Question | null {
-  const job = formatJob(view);
   if (mayActForOwner === true && refusedFor !== undefined && options.onBehalfOf !== refusedFor)
     return {
       button,
-      title: `${phraseOf(button)} ${job} in the name of ${escapeLine(refusedFor)}?`,
-      lines: [escapeLine(message), ...commandLosses(view, button.command, now.peek())],
-      action: `${phraseOf(button)} ${view.id} in the name of ${escapeLine(refusedFor)}`,
+      title: `${phraseOf(button)} ${job.label} in the name of ${escapeLine(refusedFor)}?`,
+      lines: [escapeLine(message), ...job.losses(button.command)],
+      action: `${phraseOf(button)} ${job.id} in the name of ${escapeLine(refusedFor)}`,
       options: { ...options, onBehalfOf: refusedFor },
     };
   if (confirmation === undefined || confirmation.reasons.some(({ token }) => token === null)) return null;
@@ -165,12 +200,12 @@ function questionOf(
   const tokens = reasons.map(({ token }) => token).filter((token) => token !== null);
   return {
     button,
-    title: `${phraseOf(button)} ${job} anyway?`,
+    title: `${phraseOf(button)} ${job.label} anyway?`,
     lines: [
       ...confirmationLines(confirmation),
-      ...(reasons.some(({ cost }) => cost !== null) ? [`It runs on ${formatMachine(view)}.`] : []),
+      ...(reasons.some(({ cost }) => cost !== null) ? [`It runs on ${job.machine}.`] : []),
     ],
-    action: `${phraseOf(button)} ${view.id} anyway`,
+    action: `${phraseOf(button)} ${job.id} anyway`,
     options: { ...options, confirmed: [...(options.confirmed ?? []), ...tokens] },
   };
 }

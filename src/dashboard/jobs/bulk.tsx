@@ -1,12 +1,13 @@
 // Commands for the selected jobs: a question that names each job and its losses, then the result for each job.
 
 import { signal, useSignal } from '@preact/signals';
-import type { JobRow } from '../../app/client.ts';
+import type { CommandOptions, CommandResult, JobRow } from '../../app/client.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
 import { capitalize, escapeLine, pluralize } from '../../app/format.ts';
 import { Dialog } from '../parts/dialog.tsx';
-import { readConsequences, type Consequences } from '../parts/consequences.ts';
+import { describeConsequences, readConsequences, type Consequences } from '../parts/consequences.ts';
 import { client, errorLines } from '../session.ts';
+import { keyOfJob } from './job-key.ts';
 
 type BulkCommand = 'stop' | 'cancel' | 'delete';
 
@@ -45,7 +46,7 @@ export function Bulk({ selected, onClear }: BulkProps) {
     asked.value = own;
     const subjects = await mapConcurrent(selected, maxConcurrent, async (row) => ({
       row,
-      ...(await readConsequences(row.id, command)),
+      ...(await consequencesOf(row, command)),
     }));
     // An earlier question of the same command was about other jobs.
     if (asked.peek() === own) asked.value = { command, subjects };
@@ -84,11 +85,22 @@ export function Bulk({ selected, onClear }: BulkProps) {
   );
 }
 
+function consequencesOf(row: JobRow, command: BulkCommand): Promise<Consequences> {
+  if (row.backend !== 'kubernetes') return readConsequences(row.id, command);
+  return describeConsequences(async () => (await import('../clusters/source.ts')).readClusterCommand(row, command));
+}
+
+async function send(row: JobRow, command: BulkCommand, options: CommandOptions): Promise<CommandResult> {
+  if (row.backend !== 'kubernetes') return client.sendCommand(row.id, command, options);
+  const { nameOf, commandClusterJob } = await import('../clusters/source.ts');
+  return commandClusterJob(nameOf(row), command, options);
+}
+
 async function performAll(command: BulkCommand, subjects: readonly Subject[]): Promise<void> {
   answers.value = { command, total: subjects.length, given: [] };
-  await mapConcurrent(subjects, maxConcurrent, async ({ row: { id }, onBehalfOf }) => {
-    const given = await client
-      .sendCommand(id, command, onBehalfOf === null ? {} : { onBehalfOf })
+  await mapConcurrent(subjects, maxConcurrent, async ({ row, onBehalfOf }) => {
+    const id = keyOfJob(row);
+    const given = await send(row, command, onBehalfOf === null ? {} : { onBehalfOf })
       .then(({ ok, message }) => ({ id, ok, message }))
       .catch((error: unknown) => ({ id, ok: false, message: errorLines(error).join(' ') }));
     const { given: before = [] } = answers.peek() ?? {};
@@ -117,9 +129,9 @@ function Question({ command, subjects, onConfirm, onClose }: QuestionProps) {
       ) : (
         <ul class="subjects" tabIndex={0} aria-label="Jobs">
           {subjects.map(({ row, refusal, lines }) => (
-            <li key={row.id}>
+            <li key={keyOfJob(row)}>
               <strong>
-                {row.id} {escapeLine(row.name)}
+                {row.backend === 'kubernetes' ? row.zone : row.id} {escapeLine(row.name)}
               </strong>{' '}
               {row.phase}
               {(refusal === null ? lines : [`Not possible: ${refusal}`]).map((line) => (

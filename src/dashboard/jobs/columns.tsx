@@ -53,7 +53,7 @@ export function JobLines({ row }: { readonly row: JobRow }) {
   return (
     <div class="job-lines">
       <span class="line">
-        <JobLink row={row} /> {escapeLine(row.name)}
+        {row.backend !== 'kubernetes' && <JobLink row={row} />} <NameLink row={row} />
       </span>
       <PhaseLabel row={row} />
       <span class="line quiet">{[escapeLine(row.message), whereOf(row)].join(' · ')}</span>
@@ -65,15 +65,19 @@ export function JobLines({ row }: { readonly row: JobRow }) {
 }
 
 function JobLink({ row }: { readonly row: JobRow }) {
-  const href = jobHref(row);
   // A job of a cluster has its name as its id, which the next column shows.
-  return href === null ? <>-</> : <a href={href}>{row.id}</a>;
+  return row.backend === 'kubernetes' ? <>-</> : <a href={jobHref(row)}>{row.id}</a>;
 }
 
-function Name({ row: { name, tags } }: { readonly row: JobRow }) {
+function NameLink({ row }: { readonly row: JobRow }) {
+  return row.backend === 'kubernetes' ? <a href={jobHref(row)}>{escapeLine(row.name)}</a> : <>{escapeLine(row.name)}</>;
+}
+
+function Name({ row }: { readonly row: JobRow }) {
+  const { tags } = row;
   return (
     <>
-      {escapeLine(name)}
+      <NameLink row={row} />
       {tags.map((tag) => (
         <span key={tag} class="tag">
           {escapeLine(tag)}

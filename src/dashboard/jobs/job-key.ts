@@ -1,5 +1,6 @@
 // The identity of a row: names in a cluster are unique only in their namespace.
 
+import { splitZone } from '../../app/cluster/job-view.ts';
 import type { JobRow } from '../../app/client.ts';
 import { pageHref } from '../location.ts';
 
@@ -7,7 +8,6 @@ export function keyOfJob({ id, backend, zone }: Pick<JobRow, 'id' | 'backend' | 
   return backend === 'kubernetes' ? `${zone ?? ''}/${id}` : id;
 }
 
-/** Null for a job of a cluster. */
-export function jobHref({ id, backend }: JobRow): string | null {
-  return backend === 'kubernetes' ? null : pageHref(['jobs', id]);
+export function jobHref({ id, backend, zone }: Pick<JobRow, 'id' | 'backend' | 'zone'>): string {
+  return backend === 'kubernetes' ? pageHref(['jobs', id, 'cluster'], { ...splitZone(zone) }) : pageHref(['jobs', id]);
 }

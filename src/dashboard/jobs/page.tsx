@@ -5,7 +5,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import './jobs.css';
 import type { JobRow } from '../../app/client.ts';
 import { flagsOf, parseTerms, withPhases, type FilterTerms } from '../../app/filter-terms.ts';
-import { formatList, pluralize } from '../../app/format.ts';
+import { formatAge, formatList, pluralize } from '../../app/format.ts';
 import { phases, type Phase } from '../../core/decide/phase.ts';
 import { day } from '../../core/model/time.ts';
 import { ownNames } from '../../core/model/user.ts';
@@ -20,6 +20,7 @@ import { Table, type Selection } from '../parts/table.tsx';
 import { actorOf, session } from '../session.ts';
 import { Bulk } from './bulk.tsx';
 import { allColumns, JobLines, ownColumns } from './columns.tsx';
+import { clusterRows, followClusterRows } from './cluster-rows.ts';
 import { FilterBox } from './filter-box.tsx';
 import { jobHref, keyOfJob } from './job-key.ts';
 import { followRows, jobRows } from './rows.ts';
@@ -32,18 +33,23 @@ const selected = signal<ReadonlySet<string>>(new Set());
 export function JobsPage() {
   const shown = useRef<readonly JobRow[]>([]);
   useEffect(() => followRows(() => visibleIds(shown.current)), []);
+  useEffect(followClusterRows, []);
   useEffect(rememberVisit, []);
   const isHeld = useSignal(false);
   const held = useRef<{ readonly view: string | null; readonly rows: readonly JobRow[] }>({ view: null, rows: [] });
 
   const view = useComputed(() => readView());
   const state = jobRows.value;
+  const clusters = clusterRows.value;
   const { text, terms, choice, command } = view.value;
   if (state === null) return <p class="quiet">Reading the jobs…</p>;
-  const found = selectRows(state.rows.values(), choice, now.peek());
+  const all = () => bothOf(state.rows, clusters.rows);
+  const count = state.rows.size + clusters.rows.size;
+  const rowOf = (key: string): JobRow | undefined => state.rows.get(key) ?? clusters.rows.get(key);
+  const found = selectRows(all(), choice, now.peek());
   const isPinned = (isHeld.value || selected.value.size > 0) && state.isComplete && held.current.view === view.value.id;
   const { rows, waiting } = isPinned
-    ? holdRows(held.current.rows, state.rows, found.rows, keyOfJob)
+    ? holdRows(held.current.rows, rowOf, found.rows, keyOfJob)
     : { rows: found.rows, waiting: 0 };
   if (state.isComplete) held.current = { view: view.value.id, rows };
   shown.current = rows;
@@ -59,22 +65,21 @@ export function JobsPage() {
         <PageCommand text={command} />
       </div>
       <div class="bar">
-        <FilterBox
-          text={text}
-          problems={terms.problems}
-          rows={() => state.rows.values()}
-          onChange={(filter) => changeQuery({ filter })}
-        />
+        <FilterBox text={text} problems={terms.problems} rows={all} onChange={(filter) => changeQuery({ filter })} />
         <Counts found={found} choice={choice} text={text} />
       </div>
       {state.failure !== null && <Failure lines={state.failure} retry={null} />}
-      <Bulk selected={selectedRows(state.rows)} onClear={() => (selected.value = new Set())} />
+      <ClusterNotes />
+      <Bulk
+        selected={[...selected.value].flatMap((key) => rowOf(key) ?? [])}
+        onClear={() => (selected.value = new Set())}
+      />
       {waiting > 0 && (
         <button class="primary waiting" onClick={release}>
           {waiting} new
         </button>
       )}
-      {rows.length > 0 || (state.failure !== null && state.rows.size === 0) || !state.isComplete ? (
+      {rows.length > 0 || (state.failure !== null && count === 0) || !state.isComplete ? (
         <Table
           label="Jobs"
           rows={rows}
@@ -85,12 +90,12 @@ export function JobsPage() {
           selection={selectionOf(rows)}
           onHold={(next) => (isHeld.value = next)}
         />
-      ) : state.rows.size === 0 ? (
+      ) : count === 0 ? (
         <Empty command="jobman create configs/quick-start.yaml">
           No jobs yet. This command runs an example, which takes about a minute.
         </Empty>
       ) : (
-        <Nothing found={found} choice={choice} text={text} total={state.rows.size} />
+        <Nothing found={found} choice={choice} text={text} total={count} />
       )}
       {rows.length > 0 && <Rest found={found} />}
     </section>
@@ -98,8 +103,24 @@ export function JobsPage() {
 }
 
 function open(row: JobRow): void {
-  const href = jobHref(row);
-  if (href !== null) goTo(href);
+  goTo(jobHref(row));
+}
+
+function* bothOf(...maps: readonly ReadonlyMap<string, JobRow>[]): Generator<JobRow, void> {
+  for (const map of maps) yield* map.values();
+}
+
+/** The clusters that do not answer. Their last rows stay in the list. */
+function ClusterNotes() {
+  const { notes, failure, answeredAt } = clusterRows.value;
+  const lines = failure ?? notes;
+  // Without an answer of the server, the list says so.
+  if (lines.length === 0 || (failure !== null && jobRows.value?.failure !== null)) return null;
+  const age =
+    answeredAt === null
+      ? []
+      : [`The jobs of the cluster are shown as they were ${formatAge(now.value - answeredAt)} ago.`];
+  return <Failure lines={[...lines, ...age]} retry={null} />;
 }
 
 interface View {
@@ -123,7 +144,7 @@ function readView(): View {
   const all = query.get('all') === '1';
   const choice = {
     terms,
-    owners: isOwn ? ownNames(actor) : null,
+    owners: isOwn ? [...ownNames(actor), ...clusterRows.value.owners] : null,
     all,
     onlyAttention: query.get('attention') === '1',
     seenAt,
@@ -148,7 +169,10 @@ function rememberVisit(): () => void {
 
 /** The jobs to read again, because their texts contain ages. */
 function visibleIds(rows: readonly JobRow[]): readonly string[] {
-  return rows.slice(0, 50).map(({ id }) => id);
+  return rows
+    .slice(0, 50)
+    .filter(({ backend }) => backend !== 'kubernetes')
+    .map(({ id }) => id);
 }
 
 function Scope({ choice: { owners, all, terms } }: { readonly choice: RowChoice }) {
@@ -246,10 +270,6 @@ function Rest({ found: { ofOthers, older, rows } }: { readonly found: ShownRows 
       {hidden.length > 0 && ` · not shown: ${hidden.join(', ')}`}
     </p>
   );
-}
-
-function selectedRows(rows: ReadonlyMap<string, JobRow>): readonly JobRow[] {
-  return [...selected.value].flatMap((key) => rows.get(key) ?? []);
 }
 
 function selectionOf(rows: readonly JobRow[]): Selection {

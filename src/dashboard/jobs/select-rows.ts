@@ -85,13 +85,13 @@ export interface HeldRows {
 /** The previous rows in the same order, with their newest contents. */
 export function holdRows(
   before: readonly JobRow[],
-  current: ReadonlyMap<string, JobRow>,
+  current: (key: string) => JobRow | undefined,
   selected: readonly JobRow[],
   keyOf: (row: JobRow) => string,
 ): HeldRows {
   const keys = new Set(before.map(keyOf));
   return {
-    rows: before.map((row) => current.get(keyOf(row)) ?? (row.message === gone ? row : { ...row, message: gone })),
+    rows: before.map((row) => current(keyOf(row)) ?? (row.message === gone ? row : { ...row, message: gone })),
     waiting: selected.reduce((count, row) => (keys.has(keyOf(row)) ? count : count + 1), 0),
   };
 }

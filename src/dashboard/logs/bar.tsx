@@ -1,6 +1,7 @@
 // The controls of the log viewer, and its keys.
 
 import { useSignal, type Signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { JobView, LogRef } from '../../app/client.ts';
 import { reasonPhrases } from '../../app/format.ts';
@@ -17,7 +18,8 @@ export interface Choices {
 }
 
 interface BarProps {
-  readonly view: JobView;
+  /** The choice of the logs. */
+  readonly sources: ComponentChildren;
   /** The logs of all workers. */
   readonly all: readonly LogRef[];
   /** The labels of the selected logs; null for all. */
@@ -34,7 +36,8 @@ interface BarProps {
 }
 
 export function Bar(props: BarProps) {
-  const { view, all, wanted, isApart, mayBeApart, choices, pane, search, evidence, onFullScreen, onDownload } = props;
+  const { sources, all, wanted, isApart, mayBeApart, choices, pane, search, evidence, onFullScreen, onDownload } =
+    props;
   const field = useRef<HTMLInputElement>(null);
   const copied = useSignal('');
   const find = (direction: 'next' | 'previous'): void => {
@@ -52,7 +55,7 @@ export function Bar(props: BarProps) {
   return (
     <>
       <div class="log-bar">
-        <Sources view={view} />
+        {sources}
         {all.length > 1 && <Workers all={all} wanted={wanted} />}
         {mayBeApart && (
           <button aria-pressed={isApart} onClick={() => changeQuery({ apart: isApart ? null : 'yes' })}>
@@ -121,7 +124,7 @@ export function Bar(props: BarProps) {
 }
 
 /** The choice of an attempt or a setup step. */
-function Sources({ view }: { readonly view: JobView }) {
+export function Sources({ view }: { readonly view: JobView }) {
   const steps = [...view.spec.steps.map(({ name }) => name), 'job', 'tpu'];
   const { attempts } = view;
   const query = new URLSearchParams(location.search);

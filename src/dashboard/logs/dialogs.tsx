@@ -8,10 +8,10 @@ import { Command } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/messages.tsx';
 import { client, errorLines } from '../session.ts';
-import { decode, maxBlock, type LogLine } from './lines.ts';
+import { decode, maxBlock, type LogLine, type ReadPart } from './lines.ts';
 
 export interface ShownLine {
-  readonly ref: LogRef;
+  readonly read: ReadPart;
   readonly line: LogLine;
 }
 
@@ -19,7 +19,7 @@ export interface ShownLine {
 const maxShown = 8 * 1024 * 1024;
 
 export function WholeLine({
-  shown: { ref, line },
+  shown: { read, line },
   onClose,
 }: {
   readonly shown: ShownLine;
@@ -28,12 +28,12 @@ export function WholeLine({
   const text = useSignal<string | null>(null);
   const failure = useSignal<readonly string[] | null>(null);
   useEffect(() => {
-    const read = async (): Promise<void> => {
+    const readLine = async (): Promise<void> => {
       const parts: Uint8Array[] = [];
-      for await (const bytes of bytesOf(ref, line.from, Math.min(line.to, line.from + maxShown))) parts.push(bytes);
+      for await (const bytes of bytesOf(read, line.from, Math.min(line.to, line.from + maxShown))) parts.push(bytes);
       text.value = escapeForTerminal(parts.map(decode).join(''), false);
     };
-    read().catch((error: unknown) => (failure.value = errorLines(error)));
+    readLine().catch((error: unknown) => (failure.value = errorLines(error)));
   }, []);
   const size = line.to - line.from;
   return (
@@ -81,7 +81,11 @@ function Download({ log }: { readonly log: LogRef }) {
     // A browser keeps large blobs in files.
     const parts: Blob[] = [];
     try {
-      for await (const bytes of bytesOf(log, 0, log.size)) {
+      for await (const bytes of bytesOf(
+        (from, maxBytes) => client.readLog(log.job, log.id, from, maxBytes),
+        0,
+        log.size,
+      )) {
         if (!isWanted.current) return;
         parts.push(new Blob([bytes]));
         read.value += bytes.length;
@@ -105,7 +109,8 @@ function Download({ log }: { readonly log: LogRef }) {
   );
 }
 
-function save(content: Blob, name: string): void {
+/** Gives a file to the browser. */
+export function save(content: Blob, name: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(content);
   link.download = name;
@@ -114,9 +119,9 @@ function save(content: Blob, name: string): void {
 }
 
 /** An answer may have fewer bytes than requested. */
-async function* bytesOf({ job, id }: LogRef, from: number, to: number): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
+async function* bytesOf(read: ReadPart, from: number, to: number): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
   for (let at = from; at < to;) {
-    const { bytes } = await client.readLog(job, id, at, Math.min(maxBlock, to - at));
+    const { bytes } = await read(at, Math.min(maxBlock, to - at));
     if (bytes.length === 0) return;
     yield bytes as Uint8Array<ArrayBuffer>;
     at += bytes.length;

@@ -16,7 +16,7 @@ import { address, changeQuery, pageHref } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { PhaseLabel } from '../parts/phase.tsx';
-import { Bar, type Choices } from './bar.tsx';
+import { Bar, Sources, type Choices } from './bar.tsx';
 import { Downloads, WholeLine, type ShownLine } from './dialogs.tsx';
 import { patternOf } from './find.ts';
 import { followLogList, type LogList } from './log-list.ts';
@@ -126,7 +126,7 @@ export function LogView({ view }: { readonly view: JobView }) {
   return (
     <section class="page log-view" ref={section} aria-label="Logs">
       <Bar
-        view={view}
+        sources={<Sources view={view} />}
         all={all}
         wanted={wanted}
         isApart={isApart}
@@ -161,7 +161,7 @@ export function LogView({ view }: { readonly view: JobView }) {
                 found={found.value}
                 onShowAll={(log, line) => {
                   const ref = one.refs[log];
-                  if (ref !== undefined) shownLine.value = { ref, line };
+                  if (ref !== undefined) shownLine.value = { read: createLogReader(view.id)(ref), line };
                 }}
                 onPosition={(shown, isSelected) => {
                   if (index > 0) return;
@@ -237,7 +237,8 @@ function workersOf(text: string | null): readonly string[] | null {
   return text === null || text === '' ? null : text.split(',');
 }
 
-function useChoice(name: string, byDefault: boolean): Signal<boolean> {
+/** A choice that the browser stores. */
+export function useChoice(name: string, byDefault: boolean): Signal<boolean> {
   const choice = useSignal((readChoice(name) ?? (byDefault ? 'on' : 'off')) === 'on');
   useEffect(() => storeChoice(name, choice.value ? 'on' : 'off'), [choice.value]);
   return choice;
@@ -252,7 +253,7 @@ function nothingText({ why }: JobView): string {
   return `Nothing was printed yet. ${escapeLine(why.message)}`;
 }
 
-async function toggleFullScreen(element: HTMLElement | null): Promise<void> {
+export async function toggleFullScreen(element: HTMLElement | null): Promise<void> {
   if (document.fullscreenElement !== null) await document.exitFullscreen();
   else await element?.requestFullscreen();
 }

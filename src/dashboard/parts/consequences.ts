@@ -2,6 +2,7 @@
 
 import { commandLosses } from '../../app/command-losses.ts';
 import { capitalize } from '../../app/format.ts';
+import type { ActionAnswer } from '../../core/policy/permissions.ts';
 import { now } from '../clock.ts';
 import { client, errorLines } from '../session.ts';
 
@@ -13,16 +14,29 @@ export interface Consequences {
   readonly lines: readonly string[];
 }
 
+interface CommandRead {
+  readonly action: ActionAnswer;
+  readonly owner: string | null;
+  /** The sentences about what is lost. */
+  readonly lines: readonly string[];
+}
+
 /** Never rejects: without an answer, the error is the reason. */
-export async function readConsequences(id: string, command: 'stop' | 'cancel' | 'delete'): Promise<Consequences> {
+export function readConsequences(id: string, command: 'stop' | 'cancel' | 'delete'): Promise<Consequences> {
+  return describeConsequences(async () => {
+    const [view, actions] = await Promise.all([client.show(id), client.actions(id)]);
+    return { action: actions[command], owner: view.owner, lines: commandLosses(view, command, now.peek()) };
+  });
+}
+
+/** The same for a job of another source. */
+export async function describeConsequences(read: () => Promise<CommandRead>): Promise<Consequences> {
   const none = { refusal: null, onBehalfOf: null, lines: [] };
   try {
-    const [view, actions] = await Promise.all([client.show(id), client.actions(id)]);
-    const action = actions[command];
+    const { action, owner, lines } = await read();
     if (action.answer === 'deny') return { ...none, refusal: `${capitalize(action.message)}.` };
-    const lines = commandLosses(view, command, now.peek());
     if (action.answer === 'allow') return { ...none, lines };
-    return { ...none, onBehalfOf: view.owner, lines: [`${capitalize(action.message)}.`, ...lines] };
+    return { ...none, onBehalfOf: owner, lines: [`${capitalize(action.message)}.`, ...lines] };
   } catch (error) {
     return { ...none, refusal: errorLines(error).join(' ') };
   }

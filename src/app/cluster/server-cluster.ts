@@ -1,27 +1,49 @@
 // The cluster of a server, over its API: the `Cluster` of the commands, whose changes the server performs.
 
 import type { V1Job } from '@kubernetes/client-node';
-import { second, type Duration } from '../core/model/time.ts';
-import type {
-  Cluster,
-  ClusterChange,
-  ClusterContext,
-  ClusterLogQuery,
-  ClusterQuery,
-  JobIdentity,
-} from '../app/cluster/cluster.ts';
-import { createTailBuffer, withoutTimestamps } from '../app/cluster/archived-lines.ts';
-import type { ClusterClient, KubernetesObject, ObjectQuery, PodLogQuery } from '../app/cluster/cluster-client.ts';
-import { pause, unlessAborted, untilAborted } from '../app/concurrency.ts';
-import { exitCode, isNotFoundError, JobmanError } from '../app/errors.ts';
-import type { ClusterJob } from '../app/cluster/objects.ts';
-import { omitUndefined } from '../core/model/omit-undefined.ts';
-import type { CommandStep, PerformedCommand, PerformOptions } from '../app/command-steps.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import type { Cluster, ClusterChange, ClusterContext, ClusterLogQuery, ClusterQuery, JobIdentity } from './cluster.ts';
+import { createTailBuffer, withoutTimestamps } from './archived-lines.ts';
+import type { ClusterClient, KubernetesObject, ObjectQuery, PodLogQuery } from './cluster-client.ts';
+import { pause, unlessAborted, untilAborted } from '../concurrency.ts';
+import type { Client } from '../client.ts';
+import { exitCode, isNotFoundError, JobmanError } from '../errors.ts';
+import type { ClusterJob } from './objects.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { CommandStep, PerformedCommand, PerformOptions } from '../command-steps.ts';
+import type { Services } from '../services.ts';
+import type { ClusterSettings, LoadedClusterSettings } from './settings.ts';
 
 /** The programs of a pod, its ports and its files. */
 export type PodStreams = Pick<Cluster, 'exec' | 'attach' | 'put' | 'get' | 'tunnel'>;
 
 const slowAfter: Duration = 2 * second;
+
+/** The parts of a cluster job's source that a server performs: it registers, archives and completes what is submitted. */
+export function createServerParts(api: ClusterClient, client: Pick<Client, 'installationId' | 'wake'>) {
+  let site: ReturnType<typeof api.site> | undefined;
+  let settings: Promise<LoadedClusterSettings> | undefined;
+  const readSite = () => (site ??= api.site());
+  return {
+    isClusterConfigured: async () => (await readSite()).isConfigured,
+    clusterSettings: () =>
+      (settings ??= api.settings().then((values) => ({
+        settings: values as object as ClusterSettings,
+        sources: new Map(),
+      }))),
+    async clusterSubmissions() {
+      const nothing = () => Promise.resolve(null);
+      return {
+        isUsed: (await readSite()).hasSubmitted,
+        registerContext: async () => (await client.installationId()) ?? '',
+        preload: async () => undefined,
+        recordSubmitted: nothing,
+        wake: () => client.wake(),
+        close: async () => undefined,
+      };
+    },
+  } satisfies Partial<Services>;
+}
 
 /** Opened in the namespace of that context. `onWait` is called once if an answer takes longer than two seconds. */
 export function createServerCluster(
