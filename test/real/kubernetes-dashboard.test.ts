@@ -54,10 +54,10 @@ kubeTest(
     const log = page.getByRole('log');
     await log.getByText('step 1', { exact: true }).waitFor();
     // It is followed.
-    await log.getByText('step 8', { exact: true }).waitFor();
+    await log.getByText('step 4', { exact: true }).waitFor();
     await assertAccessible(page);
     await page.reload();
-    await log.getByText('step 9', { exact: true }).waitFor();
+    await log.getByText('step 5', { exact: true }).waitFor();
 
     const phone = await open({
       viewport: { width: 360, height: 740 },

@@ -38,8 +38,8 @@ export async function openBrowser(t: TestContext, world: World): Promise<OpenPag
     const problems: string[] = [];
     page.on('pageerror', ({ message }) => problems.push(message));
     page.on('console', (message) => {
-      // The page itself reports a lost connection, and asks for a login.
-      const isExpected = /^Failed to load resource: (?:net::|the server responded with a status of 401)/.test(
+      // The page itself reports a lost connection and a cluster that does not answer, and asks for a login.
+      const isExpected = /^Failed to load resource: (?:net::|the server responded with a status of (?:401|503))/.test(
         message.text(),
       );
       if (message.type() === 'error' && !isExpected) problems.push(message.text());

@@ -156,7 +156,7 @@ const podColumns: readonly Column<PodRow>[] = [
   {
     name: 'restarts',
     title: 'Restarts',
-    width: '5.5rem',
+    width: '6.5rem',
     align: 'right',
     cell: ({ container }) => container.restarts,
   },

@@ -27,7 +27,13 @@ const others: readonly Column<JobRow>[] = [
     cell: (row) => <Since at={row.phaseStartedAt} />,
   },
   { name: 'detail', title: 'Detail', width: '19%', cell: (row) => escapeLine(row.message) },
-  { name: 'where', title: 'Where', width: '16.5rem', wide: true, cell: whereOf },
+  {
+    name: 'where',
+    title: 'Where',
+    width: '16.5rem',
+    wide: true,
+    cell: (row) => <span title={whereOf(row)}>{whereOf(row)}</span>,
+  },
   { name: 'attempts', title: 'Attempts', width: '6.5rem', wide: true, cell: (row) => <Attempts row={row} /> },
   {
     name: 'price',
@@ -88,7 +94,9 @@ function Name({ row }: { readonly row: JobRow }) {
 }
 
 function whereOf(row: JobRow): string {
-  const machine = [formatMachine(row), row.pricing].filter((one) => one !== null).join(' ');
+  // A job of another tool in a cluster may request nothing.
+  const isUnknown = row.backend === 'kubernetes' && row.accelerator === null;
+  const machine = isUnknown ? null : [formatMachine(row), row.pricing].filter((one) => one !== null).join(' ');
   return escapeLine([machine, row.zone].filter((one) => one !== null).join(', '));
 }
 
@@ -106,7 +114,8 @@ const tickClasses: Readonly<Record<Reason, string>> = {
 };
 
 /** The number of attempts, and a tick for each of the newest ones, coloured by its end. */
-function Attempts({ row: { attempt, attemptEnds } }: { readonly row: JobRow }) {
+function Attempts({ row: { attempt, attemptEnds, backend } }: { readonly row: JobRow }) {
+  if (backend === 'kubernetes') return <>-</>;
   const ends = attemptEnds.map((end) => (end === null ? 'not ended' : reasonPhrases[end]));
   const text = `${attempt}${ends.length === 0 ? '' : `: ${ends.join(', ')}`}`;
   return (
