@@ -1,4 +1,4 @@
-/** What the question before a command on a cluster job names. */
+/** The question before a command on a cluster job names the losses. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clusterCommandLosses } from '../../../src/app/cluster/command-losses.ts';
