@@ -2,15 +2,18 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { userInfo } from 'node:os';
+import { basename, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { test } from 'node:test';
 import { version } from '../../src/version.ts';
+import { openStore } from '../../src/store/store.ts';
+import { localSpec, noon } from '../support/builders.ts';
 import { copySources } from '../support/copy.ts';
 import { root } from '../support/root.ts';
-import { openWorld } from '../support/world.ts';
+import { openWorld, type World } from '../support/world.ts';
 
-test("a clone's build runs, is reproducible, loads little at first, and includes every source", (t) => {
+test("a clone's build runs, is reproducible, loads little, and includes every source", async (t) => {
   const world = openWorld(t);
   const top = join(world.folder, 'jobman');
   copySources(top);
@@ -45,6 +48,13 @@ test("a clone's build runs, is reproducible, loads little at first, and includes
   assert.deepEqual(ours, []);
   assert.match(entry, /\.then\(\(\)\s*=>\s*require\("\.\/start-/, 'The rest is loaded when it is asked for.');
 
+  await storeFinishedJob(world);
+  for (const verb of ['list', 'show', 'why', 'history', 'logs'])
+    assert.deepEqual(
+      chunksOf(verb, bundle, world).filter((name) => /^(cluster|server-client|tpu)-/.test(name)),
+      [],
+    );
+
   run('npm', 'run', 'build');
   assert.deepEqual(readdirSync(bundle), first);
 
@@ -64,6 +74,37 @@ test("a clone's build runs, is reproducible, loads little at first, and includes
   assert.ok(existsSync(join(bundle, 'main.cjs')), 'tsc leaves the bundle');
   runs();
 });
+
+async function storeFinishedJob({ home }: World): Promise<void> {
+  const store = openStore({ file: join(home, 'state.db') });
+  const { job, revision } = await store.insert({
+    owner: userInfo().username,
+    spec: localSpec(),
+    manifest: '',
+    at: noon,
+  });
+  const finish = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
+  const commit = { revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null };
+  assert.equal(await store.commit({ ...commit, job: { ...job, startRequest: null, finish } }), 'committed');
+  await store.close();
+}
+
+/** The chunks that a command about the job loads. */
+function chunksOf(verb: string, bundle: string, { folder, env }: World): readonly string[] {
+  const [hook, loaded] = [join(folder, 'hook.cjs'), join(folder, 'loaded')];
+  writeFileSync(
+    hook,
+    "process.on('exit', () => require('fs').writeFileSync(process.env.LOADED, Object.keys(require.cache).join('\\n')))",
+  );
+  const argv = ['--require', hook, join(bundle, 'main.cjs'), verb, ...(verb === 'list' ? [] : ['1'])];
+  const { status, stderr } = spawnSync(process.execPath, argv, { env: { ...env, LOADED: loaded }, encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
+  const chunks = readFileSync(loaded, 'utf8')
+    .split('\n')
+    .filter((path) => path.startsWith(bundle));
+  assert.ok(chunks.length > 3, String(chunks));
+  return chunks.map((path) => basename(path));
+}
 
 /** The script that a browser loads before the first page: at most 60 KB, compressed. */
 function assertSmall(dashboard: string): void {
