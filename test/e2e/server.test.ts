@@ -181,6 +181,7 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.equal(await run(0, ['__complete', '--server', 'l']), `local\tthis machine\nlab\t${url}\n`);
     for (const args of [['doctor'], ['login'], ['tpu', 'attach']])
       assert.match(await run(2, args), /the server in use is lab \([^]*--server local[^]*jobman context use local/);
+    assert.match(await run(3, ['tpu', 'check']), /There are no users yet\.\n +An admin adds (\S+): tpu add-user \1$/m);
     assert.match(await run(0, ['tpu', 'add-user', 'ada']), /Added user ada/);
     assert.match(await run(0, ['tpu', '--server', 'lab', 'list-users']), /^ 0 +ada /m);
     assert.match(await run(0, ['tpu', 'list-users'], { env: local }), /There are no users yet/);

@@ -101,13 +101,21 @@ function namedUser(users: readonly LabUser[], args: ParsedArguments): LabUser | 
 }
 
 async function askForUser(cli: TpuCli, users: readonly LabUser[]): Promise<LabUser> {
-  if (users.length === 0) throw new JobmanError('There are no users yet. `tpu add-user` adds one.', exitCode.notFound);
-  const names = users.map(({ name }) => name);
-  if (cli.tokenUser !== null)
+  const { tokenUser } = cli;
+  // Through a server only an admin adds users.
+  const adding = tokenUser === null ? [] : [`An admin adds ${tokenUser}: tpu add-user ${tokenUser}`];
+  if (users.length === 0)
     throw new JobmanError(
-      `${cli.tokenUser} is no user of the lab. Name the user that you mean. ${formatChoices(names)}`,
+      `There are no users yet.${tokenUser === null ? ' `tpu add-user` adds one.' : ''}`,
+      exitCode.notFound,
+      adding,
+    );
+  const names = users.map(({ name }) => name);
+  if (tokenUser !== null)
+    throw new JobmanError(
+      `${tokenUser} is no user of the lab. Name the user that you mean. ${formatChoices(names)}`,
       exitCode.usage,
-      [`An admin adds ${cli.tokenUser}: tpu add-user ${cli.tokenUser}`],
+      adding,
     );
   if (!canAsk(cli))
     throw new JobmanError(
