@@ -73,5 +73,6 @@ test('the form has the keys of the capacity of the job, with the controls of the
     [own.includes('hosts'), own.includes('tpu.zone'), own.includes('local.workdir')],
     [true, false, false],
   );
+  assert.ok(!names('kubernetes: {}\n').some(({ name }) => name.startsWith('tpu.')));
   assert.ok(names('local: {}\n').some(({ name }) => name === 'local.workdir'));
 });

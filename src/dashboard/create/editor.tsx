@@ -8,8 +8,10 @@ import { manifestFile } from './check.ts';
 
 interface EditorProps {
   readonly text: string;
-  /** Null before they are known. */
+  /** Null while they are checked. */
   readonly problems: readonly ManifestProblem[] | null;
+  /** The check has failed. */
+  readonly isUnknown: boolean;
   readonly warnings: readonly ManifestProblem[];
   readonly onInput: (text: string) => void;
 }
@@ -17,7 +19,7 @@ interface EditorProps {
 /** In pixels. Also in create.css. */
 const lineHeight = 20;
 
-export function Editor({ text, problems, warnings, onInput }: EditorProps) {
+export function Editor({ text, problems, isUnknown, warnings, onInput }: EditorProps) {
   const field = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLDivElement>(null);
   const count = text.split('\n').length;
@@ -63,7 +65,13 @@ export function Editor({ text, problems, warnings, onInput }: EditorProps) {
       </div>
       <div id="problems">
         <p role="status" class={found.length > 0 ? 'bad' : 'quiet'}>
-          {problems === null ? 'Checking…' : found.length === 0 ? 'No problems' : pluralize(found.length, 'problem')}
+          {problems === null
+            ? 'Checking…'
+            : isUnknown
+              ? 'Not checked'
+              : found.length === 0
+                ? 'No problems'
+                : pluralize(found.length, 'problem')}
         </p>
         <ProblemList problems={found} kind="problem" onOpen={goTo} />
         <ProblemList problems={warnings} kind="warning" onOpen={goTo} />

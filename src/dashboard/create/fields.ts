@@ -42,8 +42,8 @@ const groups: readonly (readonly [title: string, names: readonly string[]])[] = 
   ['After an end', ['recovery', 'job.hold_on_failure', 'job.on_finish']],
 ];
 
-/** A manifest has one of these sections, and the form shows the keys of that one. */
-const capacitySections = ['tpu', 'hosts', 'local'];
+/** A manifest has one of these sections, and the form shows the keys of that one. It has none of a cluster. */
+const capacitySections = ['tpu', 'hosts', 'local', 'kubernetes'];
 
 /** The groups of a manifest. One without a capacity gets the fields of a TPU. */
 export function fieldGroups(document: Document): readonly FieldGroup[] {

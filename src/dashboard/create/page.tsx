@@ -141,7 +141,8 @@ function Content({ current, check, again, onCreated }: CreateProps & { readonly 
         <div class="side">
           <Editor
             text={text}
-            problems={isChecked && check.failure === null ? problems : null}
+            problems={isChecked ? problems : null}
+            isUnknown={isChecked && check.failure !== null}
             warnings={check?.read?.warnings ?? []}
             onInput={changeDraft}
           />
