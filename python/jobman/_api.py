@@ -1741,6 +1741,12 @@ ForgetAnswer_2 = TypedDict("ForgetAnswer_2", {
 
 ForgetAnswer = Union['ForgetAnswer_1', 'ForgetAnswer_2']
 
+# The beginning of a line.
+FoundLogLine = TypedDict("FoundLogLine", {
+    "id": "str",
+    "offset": "float",
+})
+
 _FoundTpu = TypedDict("_FoundTpu", {
     # Distinguishes the TPU from an earlier or later one of the same name. Null for a queued resource without a node.
     "creationTime": "Union[str, None]",
@@ -2447,6 +2453,36 @@ LogRef = TypedDict("LogRef", {
     # True if nothing more is expected. A worker that was unreachable may still add to it, as may a new start.
     "isComplete": "bool",
 })
+
+# A search over several logs of a job, as if their lines were one list in the order of their times.
+LogSearch = TypedDict("LogSearch", {
+    # A line contains it, without regard to case. Not a pattern.
+    "text": "str",
+    # `next`: the first line at or after the offsets. `previous`: the last line before them.
+    "direction": "Literal[\"next\", \"previous\"]",
+    "logs": "List[LogSearchStart]",
+})
+
+# A log that is searched.
+LogSearchStart = TypedDict("LogSearchStart", {
+    "id": "str",
+    # The offset of the beginning of a line, or the size of the log.
+    "from": "float",
+})
+
+LogSearchStep_1 = TypedDict("LogSearchStep_1", {
+    "kind": "Literal[\"read\"]",
+    "bytes": "float",
+    "of": "float",
+})
+
+LogSearchStep_2 = TypedDict("LogSearchStep_2", {
+    "kind": "Literal[\"result\"]",
+    "line": "Union[FoundLogLine, None]",
+})
+
+# `read`: the bytes that are read so far, and the most that may be read.
+LogSearchStep = Union['LogSearchStep_1', 'LogSearchStep_2']
 
 LoginKey_job = TypedDict("LoginKey_job", {
     # Six digits: `000001`. It never changes.
@@ -5038,6 +5074,14 @@ class Operations(Connection):
     ) -> Iterator[LogPart]:
         """Parts of several logs, in the order of the requests: the logs of many workers need one request. As `readLog` for each."""
         return self._events('POST', f'/v1/jobs/{self._segment(ref)}/log-parts', json={'parts': parts})
+
+    def search_logs(
+        self,
+        ref: Ref,
+        search: LogSearch,
+    ) -> Iterator[LogSearchStep]:
+        """Finds the nearest line with a text. Reads whole logs, with a step at least every quarter of a second; leaving the iteration ends it. The result comes last. Status 400 for a text without or with more than 200 characters, and as `readLog` for each log."""
+        return self._events('POST', f'/v1/jobs/{self._segment(ref)}/log-searches', json=search)
 
     def metrics(
         self,

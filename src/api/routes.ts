@@ -96,6 +96,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   logs: rows('GET /v1/jobs/{ref}/logs', 'path ref', 'fields query'),
   readLog: answering('log')('GET /v1/jobs/{ref}/logs/{id}', 'path ref', 'path id', 'query from', 'query maxBytes'),
   readLogs: events('read POST /v1/jobs/{ref}/log-parts', 'path ref', 'member parts'),
+  searchLogs: events('read POST /v1/jobs/{ref}/log-searches', 'path ref', 'body search'),
   metrics: events('GET /v1/jobs/{ref}/metrics', 'path ref', 'fields query'),
   metricPoints: events('GET /v1/jobs/{ref}/metric-points', 'path ref', 'fields query'),
   workerTicket: json('change POST /v1/jobs/{ref}/ticket', 'path ref', 'body options'),

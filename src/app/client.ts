@@ -423,6 +423,33 @@ export interface LogPartRequest {
   readonly maxBytes: number;
 }
 
+/** A search over several logs of a job, as if their lines were one list in the order of their times. */
+export interface LogSearch {
+  /** A line contains it, without regard to case. Not a pattern. */
+  readonly text: string;
+  /** `next`: the first line at or after the offsets. `previous`: the last line before them. */
+  readonly direction: 'next' | 'previous';
+  readonly logs: readonly LogSearchStart[];
+}
+
+/** A log that is searched. */
+interface LogSearchStart {
+  readonly id: string;
+  /** The offset of the beginning of a line, or the size of the log. */
+  readonly from: number;
+}
+
+/** `read`: the bytes that are read so far, and the most that may be read. */
+export type LogSearchStep =
+  | { readonly kind: 'read'; readonly bytes: number; readonly of: number }
+  | { readonly kind: 'result'; readonly line: FoundLogLine | null };
+
+/** The beginning of a line. */
+interface FoundLogLine {
+  readonly id: string;
+  readonly offset: number;
+}
+
 /** A position in the changes. A client only stores it and compares it for equality. */
 export type Cursor = string;
 
@@ -920,6 +947,12 @@ export interface Client {
   readLog(ref: Ref, id: string, from: number, maxBytes: number): Promise<LogPart>;
   /** Parts of several logs, in the order of the requests: the logs of many workers need one request. As `readLog` for each. */
   readLogs(ref: Ref, parts: readonly LogPartRequest[]): AsyncIterable<LogPart>;
+  /**
+   * Finds the nearest line with a text. Reads whole logs, with a step at least every quarter of a second; leaving the
+   * iteration ends it. The result comes last. Throws JobmanError: 2 for a text without or with more than 200 characters,
+   * and as `readLog` for each log.
+   */
+  searchLogs(ref: Ref, search: LogSearch): AsyncIterable<LogSearchStep>;
   /** The metrics of the program, reduced to a number of points. */
   metrics(ref: Ref, query: MetricsQuery): AsyncIterable<MetricsStep>;
   /** Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored. */

@@ -86,7 +86,7 @@ function logRef(job: Job, log: JobLog, { size, changedAt }: FileState, now: Inst
 /** Of one answer of `readLog`. */
 const maxPartBytes = 1024 * 1024;
 /** Of one request: each part is read from its file. */
-const maxParts = 1000;
+export const maxParts = 1000;
 
 /** Throws JobmanError (3) without such a log. */
 export function readLog(files: JobFiles, job: Job, request: LogPartRequest, now: Instant): LogPart {

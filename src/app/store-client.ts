@@ -255,6 +255,7 @@ type JobRead =
   | 'logs'
   | 'readLog'
   | 'readLogs'
+  | 'searchLogs'
   | 'diffSide'
   | 'metrics'
   | 'metricPoints'
@@ -264,7 +265,7 @@ type JobRead =
 function createLogReads(
   { files, now }: ClientParts,
   find: (ref: string) => Promise<Job>,
-): Pick<Client, 'logs' | 'readLog' | 'readLogs'> {
+): Pick<Client, 'logs' | 'readLog' | 'readLogs' | 'searchLogs'> {
   return {
     async logs(ref, query) {
       const [job, { logPage, logsOf }] = await Promise.all([find(ref), import('./logs.ts')]);
@@ -280,6 +281,12 @@ function createLogReads(
       const [job, { readLogs }] = await Promise.all([find(ref), import('./logs.ts')]);
       yield* readLogs(files, job, wanted, now);
     },
+
+    searchLogs: (ref, search) =>
+      untilLeft(async function* (signal) {
+        const [job, { searchLogs }] = await Promise.all([find(ref), import('./search-logs.ts')]);
+        yield* searchLogs(files, job, search, signal);
+      }),
   };
 }
 

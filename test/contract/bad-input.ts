@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import type { Client, Cursor, Ref } from '../../src/app/client.ts';
+import type { Client, Cursor, LogSearch, Ref } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { JobSpec, SecretRef } from '../../src/core/model/spec.ts';
 import { attemptFile, jobFolder } from '../../src/files/job-folder.ts';
@@ -51,6 +51,8 @@ const forEachUid = (answer: unknown, call: (client: Client, uid: string) => Prom
   ['', 'nosuch', '../../jobs', "u1' or 1 = 1", 'u1\u0000'].map((uid) =>
     harmless(`the uid ${JSON.stringify(uid)}`, answer, (client) => call(client, uid)),
   );
+const search = (client: Client, ref: Ref, more: Partial<LogSearch>): Promise<unknown> =>
+  Array.fromAsync(client.searchLogs(ref, { text: 'x', direction: 'next', logs: [{ id: 'job', from: 0 }], ...more }));
 const firstOf = async (values: AsyncIterable<unknown>): Promise<unknown> => {
   for await (const value of values) return value;
   return undefined;
@@ -170,6 +172,19 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
           Array.from({ length: 1001 }, () => ({ id: 'job', from: 0, maxBytes: 10 })),
         ),
       ),
+    ),
+  ],
+  searchLogs: [
+    ...forEachRef((client, ref) => search(client, ref, {})),
+    refused('an absent log', notFound, (client) =>
+      search(client, known, { logs: [{ id: '../config.yaml', from: 0 }] }),
+    ),
+    ...forEachCount(usage, (client, from) => search(client, known, { logs: [{ id: 'job', from }] })),
+    ...['', 'x'.repeat(201)].map((text) =>
+      refused(`a text of ${text.length} characters`, usage, (client) => search(client, known, { text })),
+    ),
+    refused('too many logs', usage, (client) =>
+      search(client, known, { logs: Array.from({ length: 1001 }, () => ({ id: 'job', from: 0 })) }),
     ),
   ],
   metrics: [

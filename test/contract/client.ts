@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import type { Change, Client } from '../../src/app/client.ts';
+import type { Change, Client, LogSearch } from '../../src/app/client.ts';
 import type { AuditRow } from '../../src/app/audit.ts';
 import { generationOf } from '../../src/catalogue/accelerators.ts';
 import { digestOf } from '../../src/catalogue/digest.ts';
@@ -693,6 +693,15 @@ export function clientSuite(implementation: OpenClient): void {
         ['step', 7],
       ],
     );
+    const search = async (searched: string, direction: LogSearch['direction'], from: number) => {
+      const logs = [of(1), of(2)].map((log) => ({ id: log, from }));
+      return (await Array.fromAsync(fixture.client.searchLogs(id, { text: searched, direction, logs }))).at(-1);
+    };
+    const found = (offset: number) => ({ kind: 'result', line: { id: of(1), offset } });
+    assert.deepEqual(await search('TEP 2', 'next', 0), found(7));
+    assert.deepEqual(await search('step', 'next', 7), found(7));
+    assert.deepEqual(await search('step', 'previous', 7), found(0));
+    assert.deepEqual(await search('.', 'next', 0), { kind: 'result', line: null }, 'not a pattern');
     assert.deepEqual(
       (await fixture.client.logs(id, { attempt: 1 })).map(({ isComplete }) => isComplete),
       [true],

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogPart, LogRef } from '../../src/app/client.ts';
-import { firstErrors, errors, findLine, matcherOf, type Search } from '../../src/dashboard/logs/find.ts';
-import { lineStart, linesAfter, linesBefore, maxLineBytes, splitLines } from '../../src/dashboard/logs/lines.ts';
+import { errors, expressionMatcher, findLine, lineStart, matcherOf, type Search } from '../../src/app/find-line.ts';
+import { firstErrors, patternOf } from '../../src/dashboard/logs/find.ts';
+import { linesAfter, linesBefore, maxLineBytes, splitLines } from '../../src/dashboard/logs/lines.ts';
 import { rowText, type Row } from '../../src/dashboard/logs/rows.ts';
 import { spansOf } from '../../src/dashboard/logs/spans.ts';
 import { createLogWindow, maxLines, type LogWindow } from '../../src/dashboard/logs/window.ts';
@@ -273,7 +274,7 @@ function search(logs: readonly Log[], rest: Partial<Search>): Search {
 test('finding reads whole logs in both directions, and takes the nearest line of all of them', async () => {
   const lines = numbered(50_000, (line) => (line % 20_000 === 10_000 ? `NaN found é ${line}` : `line ${line}`));
   const log = createLog(0, lines);
-  const matcher = matcherOf('nan FOUND é') ?? errors;
+  const matcher = matcherOf('nan FOUND é');
   const first = await findLine(search([log], { matcher }));
   assert.equal(first?.offset, lines.indexOf('NaN'));
   const next = await findLine(search([log], { matcher, from: [(first?.offset ?? 0) + 5] }));
@@ -281,10 +282,10 @@ test('finding reads whole logs in both directions, and takes the nearest line of
   assert.equal(next?.offset, offsetOf('NaN found é 30000'));
   const last = await findLine(search([log], { matcher, direction: 'previous', from: [log.ref.size] }));
   assert.equal(last?.offset, next?.offset);
-  assert.equal(await findLine(search([log], { matcher: matcherOf('absent') ?? errors })), null);
-  assert.equal(matcherOf('/(/'), null);
+  assert.equal(await findLine(search([log], { matcher: matcherOf('absent') })), null);
+  assert.equal(patternOf('/(/'), null);
   assert.equal(
-    (await findLine(search([log], { matcher: matcherOf('/^line 4999[0-9]$/') ?? errors })))?.offset,
+    (await findLine(search([log], { matcher: expressionMatcher('^line 4999[0-9]$', () => 0) })))?.offset,
     offsetOf('line 49990'),
   );
 
@@ -310,6 +311,14 @@ test('finding reads whole logs in both directions, and takes the nearest line of
       [2, '08:29:59'],
     ],
   );
+});
+
+test('an expression that is slow for the lines of a block ends, and a text is never a pattern', () => {
+  let time = 0;
+  const slow = expressionMatcher('a+b', () => (time += 900));
+  assert.throws(() => slow.find('aaa\n'.repeat(9), 'first'), { code: 2, message: /takes too long/ });
+  assert.equal(expressionMatcher('A+$', () => 0).find('b\naa\nb', 'first'), 2);
+  assert.equal(matcherOf('a+').find('aaa\nA+\n', 'first'), 4);
 });
 
 test('finding ends at its signal', async () => {

@@ -159,7 +159,7 @@ function usePane(
         retry = setTimeout(() => (turn.value += 1), retryTime);
       },
     });
-    const pane = createPane([output.ref()], () => output.read, true, null);
+    const pane = createPane([output.ref()], { readOf: () => output.read }, true, null);
     return {
       output,
       pane,

@@ -1,9 +1,9 @@
 // The output of a container, kept in memory as a log that a pane reads by offset.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { ReadPart } from '../../app/find-line.ts';
 import type { LogRef } from '../../app/client.ts';
 import { serverNow } from '../live.ts';
-import type { ReadPart } from '../logs/lines.ts';
 
 /** The lines of the newest output with which a page begins. */
 export const tailLines = 20_000;

@@ -4,11 +4,12 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { LogRef } from '../../app/client.ts';
 import { escapeForTerminal, formatBytes } from '../../app/format.ts';
+import { maxBlock, type ReadPart } from '../../app/find-line.ts';
 import { Command } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/messages.tsx';
 import { client, errorLines } from '../session.ts';
-import { decode, maxBlock, type LogLine, type ReadPart } from './lines.ts';
+import { decode, type LogLine } from './lines.ts';
 
 export interface ShownLine {
   readonly read: ReadPart;

@@ -1,7 +1,7 @@
 // Lines of one log, read by byte offset, forwards and backwards. Memory is bounded for any output: of a long line only the
 // beginning is kept, and a line of more than a block is read in parts.
 
-import type { LogPart } from '../../app/client.ts';
+import { maxBlock, readAll, type ReadPart } from '../../app/find-line.ts';
 import { hexDigits } from '../../app/format.ts';
 
 export interface LogLine {
@@ -18,8 +18,6 @@ export interface LogLine {
   readonly ends: boolean;
 }
 
-export type ReadPart = (from: number, maxBytes: number) => Promise<LogPart>;
-
 export interface LinesRead {
   readonly lines: readonly LogLine[];
   /** The size of the log. */
@@ -28,8 +26,6 @@ export interface LinesRead {
 }
 
 export const maxLineBytes = 4 * 1024;
-/** Of one answer of the server. A longer line is shown in parts. */
-export const maxBlock = 1024 * 1024;
 const newline = 10;
 const carriageReturn = 13;
 
@@ -60,33 +56,6 @@ export async function linesBefore(read: ReadPart, to: number, size: number): Pro
     const used = isWithin ? bytes.subarray(first) : bytes;
     return { lines: splitLines(used, to - used.length), end, isComplete };
   }
-}
-
-/** The beginning of the line with this byte, at most a block before it. */
-export async function lineStart(read: ReadPart, offset: number): Promise<number> {
-  for (let wanted = 4096; ; wanted *= 16) {
-    const begin = Math.max(0, offset - Math.min(wanted, maxBlock));
-    if (begin === offset) return offset;
-    const { bytes } = await readAll(read, begin, offset);
-    const last = bytes.lastIndexOf(newline);
-    if (last >= 0) return begin + last + 1;
-    if (begin === 0) return 0;
-    if (wanted >= maxBlock) return begin;
-  }
-}
-
-/** An answer may have fewer bytes than requested. */
-async function readAll(read: ReadPart, from: number, to: number): Promise<LogPart> {
-  let part = await read(from, to - from);
-  while (part.bytes.length > 0 && from + part.bytes.length < Math.min(to, part.end)) {
-    const next = await read(from + part.bytes.length, to - from - part.bytes.length);
-    if (next.bytes.length === 0) break;
-    const bytes = new Uint8Array(part.bytes.length + next.bytes.length);
-    bytes.set(part.bytes);
-    bytes.set(next.bytes, part.bytes.length);
-    part = { ...next, from, bytes };
-  }
-  return part;
 }
 
 /** `from`: the offset of the first byte. */

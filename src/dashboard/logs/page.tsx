@@ -20,7 +20,7 @@ import { Bar, Sources, type Choices } from './bar.tsx';
 import { Downloads, WholeLine, type ShownLine } from './dialogs.tsx';
 import { patternOf } from './find.ts';
 import { followLogList, type LogList } from './log-list.ts';
-import { createLogReader } from './read.ts';
+import { createLogReader, createTextSearch } from './read.ts';
 import { createPane, labelOf, type PaneState } from './pane-state.ts';
 import { Pane } from './pane.tsx';
 import type { Position } from './window.ts';
@@ -195,7 +195,9 @@ function usePanes(
   const panes = useMemo(() => {
     const readOf = createLogReader(job);
     const groups = logs.length === 0 ? [] : isApart ? logs.map((log) => [log]) : [logs];
-    return groups.map((refs) => createPane(refs, readOf, folds, startOf(refs, position)));
+    return groups.map((refs) =>
+      createPane(refs, { readOf, findText: createTextSearch(job, refs) }, folds, startOf(refs, position)),
+    );
   }, [key]);
   useEffect(
     () => () => {

@@ -2,13 +2,21 @@
 
 import { signal, type Signal } from '@preact/signals';
 import type { Change, LogRef } from '../../app/client.ts';
+import {
+  errors,
+  expressionMatcher,
+  findLine,
+  matcherOf,
+  type Matcher,
+  type ReadPart,
+  type Search,
+} from '../../app/find-line.ts';
 import { pluralize } from '../../app/format.ts';
 import { inOrderOfTime, type LogLabel } from '../../app/log-text.ts';
 import { formatWorker, type WorkerId } from '../../core/model/spec.ts';
 import type { Duration } from '../../core/model/time.ts';
 import { errorLines } from '../session.ts';
-import { errors, findLine, firstErrors, matcherOf, type Matcher, type Search } from './find.ts';
-import type { ReadPart } from './lines.ts';
+import { expressionOf, firstErrors, patternOf } from './find.ts';
 import type { Row } from './rows.ts';
 import { plainText } from './spans.ts';
 import { createLogWindow, maxLines, type LogWindow, type Position } from './window.ts';
@@ -66,10 +74,22 @@ const maxInterval: Duration = 750;
 /** After a failed read. */
 const retryTime: Duration = 5000;
 
+/** Finds the nearest line with a text, as `findLine` does. */
+export type FindText = (
+  text: string,
+  search: Pick<Search, 'direction' | 'from' | 'signal' | 'onProgress'>,
+) => Promise<Position | null>;
+
+interface PaneSource {
+  readonly readOf: (ref: LogRef) => ReadPart;
+  /** Absent: the pane reads the logs and searches by itself. */
+  readonly findText?: FindText;
+}
+
 /** Starts to read. `begin`: null for the end, which is then followed. */
 export function createPane(
   refs: readonly LogRef[],
-  readOf: (ref: LogRef) => ReadPart,
+  { readOf, findText }: PaneSource,
   fold: boolean,
   begin: Position | null,
 ): PaneState {
@@ -99,10 +119,13 @@ export function createPane(
     return window.offsetsOf(direction === 'next' ? pane.topRow : pane.lastRow + 1);
   }
 
-  function search(label: string, matcher: Matcher, direction: Search['direction']): void {
+  function search(label: string, wanted: Matcher | string, direction: Search['direction']): void {
     void finder.run(label, async (over, onProgress) => {
-      const from = searchFrom(direction);
-      const found = await findLine({ logs: searched(), matcher, direction, from, signal: over, onProgress });
+      const rest = { direction, from: searchFrom(direction), signal: over, onProgress };
+      const matcher = typeof wanted === 'string' ? matcherOf(wanted) : wanted;
+      const found = await (typeof wanted === 'string' && findText !== undefined
+        ? findText(wanted, rest)
+        : findLine({ logs: searched(), matcher, ...rest }));
       if (found === null) return direction === 'next' ? 'No further match below.' : 'No further match above.';
       open(found);
       return '';
@@ -154,9 +177,10 @@ export function createPane(
       }
     },
     find(text, direction) {
-      const matcher = text === '' ? null : matcherOf(text);
-      if (matcher !== null) search(`Searching for ${text}`, matcher, direction);
-      else finder.answer.value = text === '' ? 'Enter a search text.' : `${text} is not a valid regular expression.`;
+      const wanted = wantedBy(text);
+      if (text === '') finder.answer.value = 'Enter a search text.';
+      else if (wanted === null) finder.answer.value = `${text} is not a valid regular expression.`;
+      else search(`Searching for ${text}`, wanted, direction);
     },
     findError: (direction) => search('Searching for errors', errors, direction),
     findFirstError(evidence) {
@@ -179,6 +203,13 @@ export function createPane(
   };
   open(begin);
   return pane;
+}
+
+/** The text, or a matcher for `/.../`; null for an invalid expression. */
+function wantedBy(text: string): Matcher | string | null {
+  const expression = expressionOf(text);
+  if (expression === null) return text;
+  return patternOf(text) === null ? null : expressionMatcher(expression, () => performance.now());
 }
 
 /** The reads of a window, one after the other, because each begins where the one before ended. */

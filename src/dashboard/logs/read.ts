@@ -2,9 +2,10 @@
 // milliseconds, and a server limits their number.
 
 import type { LogPart, LogPartRequest, LogRef } from '../../app/client.ts';
+import type { ReadPart } from '../../app/find-line.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { client } from '../session.ts';
-import type { ReadPart } from './lines.ts';
+import type { FindText } from './pane-state.ts';
 
 interface Waiting {
   readonly request: LogPartRequest;
@@ -55,4 +56,18 @@ export function createLogReader(job: string): (ref: LogRef) => ReadPart {
           });
         waiting.push({ request: { id, from, maxBytes }, resolve, reject });
       });
+}
+
+/** Searches on the server, which need not send the logs. */
+export function createTextSearch(job: string, refs: readonly LogRef[]): FindText {
+  return async (text, { direction, from, signal, onProgress }) => {
+    const logs = refs.map(({ id }, log) => ({ id, from: from[log] ?? 0 }));
+    for await (const step of client.searchLogs(job, { text, direction, logs })) {
+      signal.throwIfAborted();
+      if (step.kind === 'read') onProgress(step.bytes, step.of);
+      else if (step.line === null) return null;
+      else return { log: refs.findIndex(({ id }) => id === step.line?.id), offset: step.line.offset };
+    }
+    throw new Error('a search ended without a result');
+  };
 }

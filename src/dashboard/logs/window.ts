@@ -3,7 +3,8 @@
 
 import type { LogRef } from '../../app/client.ts';
 import { timeOfLine } from '../../app/log-text.ts';
-import { lineStart, linesAfter, linesBefore, type LinesRead, type LogLine, type ReadPart } from './lines.ts';
+import { lineStart, type ReadPart } from '../../app/find-line.ts';
+import { linesAfter, linesBefore, type LinesRead, type LogLine } from './lines.ts';
 import { appendEntries, type Entry, type Row } from './rows.ts';
 
 export interface WindowLog {

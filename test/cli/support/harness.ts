@@ -336,6 +336,9 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
         size: statSync(log.path).size,
       }));
     },
+    async *searchLogs() {
+      yield { kind: 'result', line: null };
+    },
     async *readLogs(ref, parts) {
       for (const { id, from, maxBytes } of parts) yield await this.readLog(ref, id, from, maxBytes);
     },

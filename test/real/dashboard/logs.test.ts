@@ -124,6 +124,15 @@ test('a person reads the logs of four workers', async (t) => {
     .waitFor();
   await log.locator('mark', { hasText: 'step 299' }).first().waitFor();
 
+  await page.getByRole('searchbox').fill('/step 29[78] loss/');
+  await page.getByRole('button', { name: 'Previous match' }).click();
+  await line(/step 298 loss/)
+    .and(page.locator('.log-selected'))
+    .waitFor();
+  await page.getByRole('searchbox').fill('/(/');
+  await page.getByRole('button', { name: 'Next match' }).click();
+  await page.getByText('/(/ is not a valid regular expression.').waitFor();
+
   // A fold opens. Without folds each worker has its line.
   await line(/step 299/)
     .getByRole('button')
