@@ -410,6 +410,14 @@ BillingSourceView = TypedDict("BillingSourceView", {
     "table": "str",
 })
 
+BlockedBy = TypedDict("BlockedBy", {
+    "kind": "WaitKind",
+    # The name of the host or TPU, or the ids of the jobs; null for the other kinds.
+    "object": "Union[str, None]",
+    # The end of the backoff; null for the other kinds.
+    "untilAt": "Union[Instant, None]",
+})
+
 Booking = TypedDict("Booking", {
     # The full name if the registry knows the sheet's name, else the sheet's name.
     "tpu": "str",
@@ -3147,6 +3155,85 @@ PriorityClass = TypedDict("PriorityClass", {
     "isDefault": "bool",
 })
 
+QueueList = TypedDict("QueueList", {
+    # By host and TPU in the order in which jobman starts them, then the requests to clouds, the longest wait first.
+    "rows": "List[QueuedRow]",
+    # The number of waiting jobs that are left out.
+    "more": "float",
+    # The hosts of the settings; this machine is the first.
+    "hosts": "List[PoolQueue]",
+})
+
+# The position in the order of jobman. Clouds do not publish theirs.
+QueuedPosition = TypedDict("QueuedPosition", {
+    # The host or the TPU. `localhost` is this machine.
+    "pool": "HostName",
+    # From 1.
+    "position": "float",
+    # The number of jobs that wait there.
+    "queueLength": "float",
+    # The GPUs of the slots that the jobs ahead wait for; null on a host without GPUs, and for a TPU.
+    "gpusAhead": "Union[float, None]",
+})
+
+# A job that waits.
+QueuedRow = TypedDict("QueuedRow", {
+    # Six digits; for a job in a cluster its name there.
+    "id": "str",
+    "name": "str",
+    # Null for a job in a cluster that another tool made.
+    "owner": "Union[str, None]",
+    "backend": "Union[BackendName, Literal[\"kubernetes\"]]",
+    # The accelerator type; for a job in a cluster its flavor or requests. Null on hosts.
+    "accelerator": "Union[str, None]",
+    "pricing": "Union[Pricing, None]",
+    # The zone; for a job in a cluster `context/namespace`. Null on hosts.
+    "zone": "Union[str, None]",
+    # The hosts in the order of the workers; `localhost` is this machine. Empty for a TPU or a cluster.
+    "hosts": "List[HostName]",
+    # Address of worker 0; null without capacity.
+    "worker0Address": "Union[str, None]",
+    "phase": "Phase",
+    # The capacity that a finished job still holds: `v4-8`, `2 × v4-16`; null if it holds none.
+    "heldCapacity": "Union[str, None]",
+    # The reason for the phase, for people.
+    "message": "str",
+    # The owner's last request.
+    "desired": "Desired",
+    # Number of resumes.
+    "stage": "float",
+    # Number of the newest attempt; 0 before the first.
+    "attempt": "float",
+    # The ends of the newest attempts, 8 at most, oldest first; null for one that has not ended. Empty in a cluster.
+    "attemptEnds": "List[Union[Reason, None]]",
+    # The reason why the job needs its owner; null without one.
+    "attention": "Union[Attention, None]",
+    "tags": "List[str]",
+    # The values of `--set`, in order.
+    "overrides": "List[Override]",
+    "createdAt": "Instant",
+    # Time at which the phase began.
+    "phaseStartedAt": "Instant",
+    # Estimated dollars per hour of the capacity held now; null without capacity or without a known price.
+    "pricePerHourUsd": "Union[float, None]",
+    # True on the TPU emulator: the prices are Google's, and it is free.
+    "simulated": "bool",
+    # The requested capacity: `1 slot`, `v5litepod-16 spot in us-west4-a`.
+    "requests": "str",
+    # The reason for the wait.
+    "blockedBy": "BlockedBy",
+    # The message of `why` without its subject; null for a job that the actor may not read.
+    "sentence": "Union[str, None]",
+    # Null for capacity of a cloud.
+    "queuePosition": "Union[QueuedPosition, None]",
+    # Time of its request, or of the end of the pause before it.
+    "waitsSinceAt": "Instant",
+    # Null with fewer than five waits, and for a slot or a TPU in use.
+    "typicalWait": "Union[TypicalWaitView, None]",
+    # Time of the next request or check of the controller; null if no time is fixed.
+    "nextAt": "Union[Instant, None]",
+})
+
 QuotaHolder = TypedDict("QuotaHolder", {
     # The owner of the job, the user in its metadata, or the installation; null: the creator is not known.
     "owner": "Union[str, None]",
@@ -4129,6 +4216,16 @@ TpuState_2 = TypedDict("TpuState_2", {
 # `state` is Google's state in lower case, or `absent`. `unknown`: the cloud did not answer.
 TpuState = Union['KnownTpuState', 'TpuState_2']
 
+# The wait for capacity of similar jobs of this installation in the last 30 days.
+TypicalWaitView = TypedDict("TypicalWaitView", {
+    # Half of the waits were not longer.
+    "medianMs": "Duration",
+    # 9 of 10 waits were not longer.
+    "percentile90Ms": "Duration",
+    # The number of waits; 5 at least.
+    "samples": "float",
+})
+
 Uint8Array = str
 
 _UncheckedLocation = TypedDict("_UncheckedLocation", {
@@ -4357,6 +4454,9 @@ UserView = TypedDict("UserView", {
 
 # docs/commands.md describes the commands, except two that only `tpu` sends. `disable-recovery`: the open attempt continues, but no rule answers its end. `accept-exit` (`tpu ack`): an exit that waits for the cloud's report (`Attempt.exitSeen`) is judged without that wait.
 Verb = Literal["start", "stop", "resume", "rerun", "cancel", "delete", "disable-recovery", "accept-exit"]
+
+# `slot`: of a host. `tpu`: another job uses it. `job`: the end of a job that this one replaces. `host`: the settings do not name it. `backoff`: a pause after a failure, until `untilAt`. `release`: the deletion of the old TPU. `creation`: of the TPU. `answer`: of the cloud. `controller`: no controller has checked the job yet.
+WaitKind = Literal["slot", "tpu", "job", "host", "backoff", "quota", "capacity", "release", "creation", "answer", "controller"]
 
 Why_situation_1 = TypedDict("Why_situation_1", {
     "name": "str",
@@ -4861,6 +4961,12 @@ class Operations(Connection):
     ) -> List[PoolQueue]:
         """This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots."""
         return self._json('GET', '/v1/host-queues')
+
+    def queue(
+        self,
+    ) -> QueueList:
+        """The jobs that wait, with the reason of each, in the order in which jobman starts them."""
+        return self._json('GET', '/v1/queue')
 
     def zones(
         self,

@@ -131,6 +131,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
 
   hosts: json('GET /v1/hosts'),
   hostQueues: json('GET /v1/host-queues'),
+  queue: json('GET /v1/queue'),
   ownPrices: json('GET /v1/prices'),
   settings: json('GET /v1/settings'),
   zones: json('GET /v1/zones', 'fields query'),

@@ -47,6 +47,7 @@ import type { OrphanReport, OrphanView } from './orphans.ts';
 import type { ManifestProblem } from './errors.ts';
 import type { Page, Rows } from './pages.ts';
 import type { BucketStatus, Blob, Orphan, UsageFilter } from './ports.ts';
+import type { QueueList } from './queue.ts';
 import type { QuotaQuery, QuotaReport } from './quota.ts';
 import type { RefPurpose } from './refs.ts';
 import type { QuotaRow } from '../reports/quota.ts';
@@ -886,6 +887,8 @@ export interface Client {
   ownPrices(): Promise<readonly OwnPrice[]>;
   /** This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots. */
   hostQueues(): Promise<readonly PoolQueue[]>;
+  /** The jobs that wait, with the reason of each, in the order in which jobman starts them. */
+  queue(): Promise<QueueList>;
   /** The zones in which jobs have got capacity, with the newest answers of the cloud. */
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   /**

@@ -17,7 +17,7 @@ export interface QueueSources {
 }
 
 /** A job that has left the list may hold its slot until its program has ended. */
-const readJobs = async ({ pools, store }: QueueSources) =>
+export const readJobs = async ({ pools, store }: QueueSources) =>
   Promise.all([pools(), store.list({ maxFinished: 0, includeRemoved: true })]);
 
 export async function readHostQueues(sources: QueueSources): Promise<readonly PoolQueue[]> {

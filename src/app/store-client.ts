@@ -184,6 +184,11 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
       return readHostQueues(parts);
     },
 
+    async queue() {
+      const [actor, { readQueue }] = await Promise.all([whoAmI(), import('./queue.ts')]);
+      return readQueue(parts, actor, now());
+    },
+
     resolveName: async (name, purpose) => resolveName(store, name, ownNames(await whoAmI()), now(), purpose),
     installationId: () => parts.installationId(),
     isControllerRunning: () => parts.isControllerRunning(),

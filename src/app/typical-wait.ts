@@ -78,9 +78,15 @@ export function awaitsCapacity(job: Job): boolean {
   return mayCreate(job, allocation) && allocation.readyAt === null;
 }
 
-export function waitedFor(job: Job, now: Instant): Duration {
+/** The time at which the job began to wait for a slot, a TPU or capacity. A pause before a request is no wait. */
+export function waitsSince(job: Job, now: Instant): Instant {
   const attempt = openAttempt(job);
-  return attempt === undefined ? 0 : now - Math.max(attempt.createdAt, Math.min(attempt.notBeforeAt, now));
+  if (attempt === undefined) return job.startRequest?.at ?? job.createdAt;
+  return Math.max(attempt.createdAt, Math.min(attempt.notBeforeAt, now));
+}
+
+export function waitedFor(job: Job, now: Instant): Duration {
+  return openAttempt(job) === undefined ? 0 : now - waitsSince(job, now);
 }
 
 export async function isLongerThanTypical(store: Pick<Store, 'similarJobs'>, job: Job, now: Instant): Promise<boolean> {
@@ -91,12 +97,31 @@ export async function isLongerThanTypical(store: Pick<Store, 'similarJobs'>, job
 
 /** A shorter wait needs no attention, so that a list rarely reads past waits. */
 const minLongWait: Duration = 10 * minute;
-const longWaitAge: Duration = minute;
+const keepTime: Duration = minute;
 
-type Percentiles = Map<string, { readonly at: Instant; readonly value: Promise<Duration | null> }>;
+type KnownWaits = Map<string, { readonly at: Instant; readonly value: Promise<TypicalWait | null> }>;
 
-/** Kept, because past waits change slowly and lists are read often. */
-const knownPercentiles = new WeakMap<object, Percentiles>();
+const knownWaits = new WeakMap<object, KnownWaits>();
+
+/** As `typicalWaitFor`. Kept for a minute, because past waits change slowly and lists are read often. */
+export function knownTypicalWait(
+  store: Pick<Store, 'similarJobs'>,
+  job: Job,
+  now: Instant,
+): Promise<TypicalWait | null> {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu' || !awaitsCapacity(job)) return Promise.resolve(null);
+  const known: KnownWaits = knownWaits.get(store) ?? new Map();
+  knownWaits.set(store, known);
+  const { accelerator, zone, pricing } = capacity;
+  const key = JSON.stringify([accelerator, zone, pricing, isSimulated(capacity)]);
+  const last = known.get(key);
+  if (last !== undefined && Math.abs(now - last.at) < keepTime) return last.value;
+  const value = typicalWaitFor(store, job, now);
+  known.set(key, { at: now, value });
+  value.catch(() => known.delete(key));
+  return value;
+}
 
 /** The rows, with `long_wait` for those of `waiting` that have waited for longer than 9 of 10 similar jobs. */
 export async function withLongWaits(
@@ -105,24 +130,10 @@ export async function withLongWaits(
   waiting: readonly Job[],
   now: Instant,
 ): Promise<readonly JobRow[]> {
-  const known = knownPercentiles.get(store) ?? new Map<string, never>();
-  knownPercentiles.set(store, known);
-  const percentileOf = (job: Job): Promise<Duration | null> => {
-    const { capacity } = job.spec;
-    if (capacity.kind !== 'tpu') return Promise.resolve(null);
-    const { accelerator, zone, pricing } = capacity;
-    const key = JSON.stringify([accelerator, zone, pricing, isSimulated(capacity)]);
-    const last = known.get(key);
-    if (last !== undefined && Math.abs(now - last.at) < longWaitAge) return last.value;
-    const value = typicalWaitFor(store, job, now).then((typical) => typical?.percentile90 ?? null);
-    known.set(key, { at: now, value });
-    value.catch(() => known.delete(key));
-    return value;
-  };
   const late = new Set<string>();
   for (const job of waiting) {
-    const percentile = await percentileOf(job);
-    if (percentile !== null && waitedFor(job, now) > percentile) late.add(job.id);
+    const typical = await knownTypicalWait(store, job, now);
+    if (typical !== null && waitedFor(job, now) > typical.percentile90) late.add(job.id);
   }
   return late.size === 0
     ? rows

@@ -39,6 +39,13 @@ export function whyOf(job: Job, now: Instant, context: WhyContext): Why & { read
   };
 }
 
+/** The message of `whyOf` without the job and its phase: `No capacity for v6e-8 spot in us-east5-b.` */
+export function blockingSentence(job: Job, now: Instant, context: WhyContext): string {
+  const sentence = answerOf({ job, now, ...context }).message.replace(/^is [a-z ]+: /u, '');
+  // Not the type at the beginning: `v5litepod-16 spot in us-west4-a can never fit its quota`.
+  return `${/^[a-z]+\b(?!-)/u.test(sentence) ? capitalize(sentence) : sentence}.`;
+}
+
 /** True if a controller acts on the job next, which a client never does. */
 function needsController(job: Job, nextAt: Instant | null): boolean {
   return !job.removed && (job.finish === null || nextAt !== null || releasingAllocations(job).length > 0);

@@ -20,7 +20,8 @@ import type {
 } from '../app/client.ts';
 import type { AuditRow } from '../app/audit.ts';
 import type { BillingAnswer } from '../app/billing.ts';
-import type { Amounts } from '../app/cluster/flavor.ts';
+import type { Amounts } from '../app/cluster/amounts.ts';
+import type { QueuedRow } from '../app/queue.ts';
 import type { QueuedJob, QueueGroup, QueuePosition } from '../app/cluster/queue.ts';
 import type { QueueSource } from '../app/cluster/queue-source.ts';
 import type { CheckResult } from '../app/doctor.ts';
@@ -543,7 +544,7 @@ interface SlotsOutput {
 }
 
 /** A job of the database that waits for a slot or a TPU. */
-interface QueuedJobOutput extends JobRow {
+interface QueuedJobOutput extends QueuedRow {
   readonly kind: 'queued';
   /** In the queue of each host. Empty for a TPU, whose queue only the cloud knows. */
   readonly positions: readonly {

@@ -30,6 +30,7 @@ export const pages: readonly Page[] = [
       cluster: async () => (await import('./clusters/page.tsx')).ClusterJobPage,
     },
   },
+  { path: 'queue', title: 'Queue', key: 'q', load: async () => (await import('./queue/page.tsx')).QueuePage },
   { path: 'tpus', title: 'TPUs', key: 't', load: async () => (await import('./tpus/page.tsx')).TpusPage },
   { path: 'create', title: 'Create', key: 'n', load: async () => (await import('./create/page.tsx')).CreatePage },
   {

@@ -143,7 +143,7 @@ suite('jobman queue', () => {
   });
 
   test('says which part it is of, and how old', async () => {
-    const list = queueData('jobman-queue-position', [], now - 200_000);
+    const list = await queueData('jobman-queue-position', [], now - 200_000);
     const published = await queue([], [], { everywhere: false, list });
     assert.equal(
       published.err,

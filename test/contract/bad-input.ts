@@ -368,6 +368,7 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   close: [],
   hosts: [],
   hostQueues: [],
+  queue: [],
   ownPrices: [],
   listCleanable: [],
   settings: [],

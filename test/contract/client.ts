@@ -942,6 +942,14 @@ export function clientSuite(implementation: OpenClient): void {
       (await fixture.client.plan(localSpec())).requests.join('\n'),
       new RegExp(`\na wait on this machine: 0 of ${slots} slots? used, ${slots + 1} jobs before this one$`),
     );
+    const { rows, more, hosts } = await fixture.client.queue();
+    assert.deepEqual([rows.length, more, hosts], [slots + 1, 0, await fixture.client.hostQueues()]);
+    assert.deepEqual(rows.at(-1)?.queuePosition, {
+      pool: 'localhost',
+      position: slots + 1,
+      queueLength: slots + 1,
+      gpusAhead: null,
+    });
   });
 
   test('a machine of the controller without a shell refuses a job and its plan', async (t) => {

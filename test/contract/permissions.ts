@@ -319,6 +319,8 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   deleteSecret: { kind: 'none', because: 'it is about a secret of the actor' },
 
   list: { kind: 'list', reveals: noActor, call: (client) => client.list({ all: true }) },
+  // test/app/queue.test.ts has the sentences, which are for readers of the job.
+  queue: { kind: 'list', reveals: noActor, call: (client) => client.queue() },
   usage: { kind: 'list', reveals: noActor, call: (client) => client.usage({}) },
   cost: { kind: 'list', reveals: noActor, call: (client) => client.cost({ by: 'job' }) },
   activity: { kind: 'list', states: ['running'], reveals: readers, call: (client) => client.activity() },

@@ -5,7 +5,8 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { parseInstant, type Instant } from '../../core/model/time.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import type { JobScope } from '../job-source.ts';
-import type { Cluster, ClusterContext, ClusterQuery } from './cluster.ts';
+import type { Client } from '../client.ts';
+import type { Cluster, ClusterContext, ClusterOptions, ClusterQuery } from './cluster.ts';
 import type { ClusterJob } from './objects.ts';
 import type { ClusterParts } from './cluster-record.ts';
 import { clusterLabels, ownerLabels } from './job-object.ts';
@@ -20,10 +21,15 @@ import {
   type QueueView,
 } from './queue.ts';
 import type { ClusterSettings } from './settings.ts';
-import type { Amounts } from './flavor.ts';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import type { Amounts } from './amounts.ts';
 
 type PublishedQueueSettings = Pick<ClusterSettings['jobsQueue'], 'namespace' | 'configmap'>;
+
+/** The reads of a cluster that its queue needs. */
+export type QueueCluster = Pick<
+  Cluster,
+  'context' | 'jobs' | 'unscheduledPods' | 'priorityClasses' | 'queuePriorityClasses' | 'configMap'
+>;
 
 export type QueueSource =
   | { readonly kind: 'cluster' }
@@ -49,8 +55,15 @@ export interface QueueReport {
   readonly published: PublishedQueueSettings;
 }
 
+/** The parts of the program that a queue needs. A page has them over HTTP. */
+export interface QueueParts {
+  readonly cluster: (options: ClusterOptions) => Promise<QueueCluster & Pick<Cluster, 'close'>>;
+  readonly clusterSettings: () => Promise<{ readonly settings: Pick<ClusterSettings, 'jobsQueue'> }>;
+  readonly client: () => Promise<Pick<Client, 'whoAmI'>>;
+}
+
 /** Throws JobmanError without a cluster, or if we may not even list its jobs of the namespace. */
-export function readQueue(parts: ClusterParts, scope: JobScope): Promise<QueueReport> {
+export function readQueue(parts: QueueParts, scope: JobScope): Promise<QueueReport> {
   return withCluster(parts, scope, async (cluster, { gpuResources, ...published }) => {
     const { source, jobs } = await observeQueue(cluster, published);
     const context = cluster.context();
@@ -75,10 +88,12 @@ export function publishJobs(
   });
 }
 
-async function withCluster<T>(
-  parts: ClusterParts,
+async function withCluster<Reads extends QueueCluster, T>(
+  parts: Omit<QueueParts, 'cluster'> & {
+    readonly cluster: (options: ClusterOptions) => Promise<Reads & Pick<Cluster, 'close'>>;
+  },
   { context, namespace }: JobScope,
-  use: (cluster: Cluster, settings: ClusterSettings['jobsQueue']) => Promise<T>,
+  use: (cluster: Reads, settings: ClusterSettings['jobsQueue']) => Promise<T>,
 ): Promise<T> {
   const { jobsQueue } = (await parts.clusterSettings()).settings;
   const cluster = await parts.cluster(omitUndefined({ context, namespace }));
@@ -90,7 +105,7 @@ async function withCluster<T>(
 }
 
 /** Uses the widest permitted source. Throws the cluster's JobmanError if we may not even list the namespace. */
-export async function observeQueue(cluster: Cluster, settings: PublishedQueueSettings): Promise<ObservedQueue> {
+export async function observeQueue(cluster: QueueCluster, settings: PublishedQueueSettings): Promise<ObservedQueue> {
   const all = await resultOrRefusal(activeJobs(cluster, { allNamespaces: true }));
   if (!(all instanceof JobmanError)) {
     const { namespace } = cluster.context();
@@ -102,7 +117,7 @@ export async function observeQueue(cluster: Cluster, settings: PublishedQueueSet
     cluster.configMap(configmap, settings.namespace),
     resultOrRefusal(activeJobs(cluster, {})),
   ]);
-  const list = data === null ? undefined : parsePublishedQueue(configmap, data);
+  const list = data === null ? undefined : await parsePublishedQueue(configmap, data);
   if (list === undefined) {
     if (own instanceof JobmanError) throw own;
     return { source: { kind: 'namespace' }, jobs: own };
@@ -118,7 +133,7 @@ export async function observeQueue(cluster: Cluster, settings: PublishedQueueSet
 }
 
 /** Throws JobmanError (not found) for an absent namespace: `Cluster.jobs` checks it if it has no job. */
-async function checkNamespace(cluster: Cluster): Promise<void> {
+async function checkNamespace(cluster: QueueCluster): Promise<void> {
   for await (const page of cluster.jobs({})) if (page.length > 0) return;
 }
 
@@ -140,12 +155,15 @@ async function resultOrRefusal<T>(request: Promise<T>): Promise<T | JobmanError>
 export async function publishQueue(cluster: Cluster, settings: PublishedQueueSettings, now: Instant): Promise<number> {
   const { namespace, configmap } = settings;
   const jobs = await activeJobs(cluster, { allNamespaces: true });
-  await cluster.writeConfigMap(configmap, namespace, queueData(configmap, jobs, now));
+  await cluster.writeConfigMap(configmap, namespace, await queueData(configmap, jobs, now));
   return jobs.length;
 }
 
 /** Drops ended Jobs page by page: they are most of ten thousand. */
-async function activeJobs(cluster: Cluster, query: Pick<ClusterQuery, 'allNamespaces'>): Promise<readonly QueuedJob[]> {
+async function activeJobs(
+  cluster: QueueCluster,
+  query: Pick<ClusterQuery, 'allNamespaces'>,
+): Promise<readonly QueuedJob[]> {
   const [jobs, unscheduled, priorities] = await Promise.all([
     unfinishedJobs(cluster, query),
     resultOrRefusal(unscheduledJobs(cluster, query)),
@@ -156,13 +174,13 @@ async function activeJobs(cluster: Cluster, query: Pick<ClusterQuery, 'allNamesp
   return jobs.flatMap((job) => queuedJob(job, context) ?? []);
 }
 
-async function unfinishedJobs(cluster: Cluster, query: ClusterQuery): Promise<readonly ClusterJob[]> {
+async function unfinishedJobs(cluster: QueueCluster, query: ClusterQuery): Promise<readonly ClusterJob[]> {
   const pages = await Array.fromAsync(cluster.jobs({ ...query, labels: `${clusterLabels.uncounted}!=true` }));
   return pages.flat().filter(isActive);
 }
 
 /** Jobs with a pod without a node. Requests only those pods: they are few where the others are thousands. */
-async function unscheduledJobs(cluster: Cluster, query: ClusterQuery): Promise<ReadonlySet<string>> {
+async function unscheduledJobs(cluster: QueueCluster, query: ClusterQuery): Promise<ReadonlySet<string>> {
   const keys = new Set<string>();
   for await (const page of cluster.unscheduledPods(query)) {
     for (const { namespace, job } of page) if (job !== null) keys.add(queueKey({ namespace, name: job }));
@@ -189,15 +207,16 @@ interface PublishedQueue {
 }
 
 /** Omits owners: all users of the cluster can read it. Throws JobmanError if it is too large even compressed. */
-export function queueData(
+export async function queueData(
   configmap: string,
   jobs: readonly QueuedJob[],
   now: Instant,
-): Readonly<Record<string, string>> {
+): Promise<Readonly<Record<string, string>>> {
   const updated = new Date(now).toISOString();
   const text = JSON.stringify({ updated, jobs: jobs.map((job) => entryOf(job, updated)) });
-  if (Buffer.byteLength(text) <= maxConfigMapBytes) return { [configmap]: text };
-  const compressed = gzipSync(text).toString('base64');
+  if (new TextEncoder().encode(text).length <= maxConfigMapBytes) return { [configmap]: text };
+  const gzip = new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'));
+  const compressed = (await allBytes(gzip)).toBase64();
   if (compressed.length <= maxConfigMapBytes) return { [`${configmap}${gzipSuffix}`]: compressed };
   throw new JobmanError(
     `Nothing was published: the list of ${jobs.length} active jobs is too large for a ConfigMap.`,
@@ -221,25 +240,41 @@ function entryOf(job: QueuedJob, updated: string): object {
 }
 
 /** Undefined without a list. Invalid entries are omitted and counted in `skipped`. */
-export function parsePublishedQueue(
+export async function parsePublishedQueue(
   configmap: string,
   data: Readonly<Record<string, string>>,
-): PublishedQueue | undefined {
-  const list = objectIn(textIn(configmap, data));
+): Promise<PublishedQueue | undefined> {
+  const list = objectIn(await textIn(configmap, data));
   if (list === undefined || !Array.isArray(list['jobs'])) return undefined;
   const entries = list['jobs'] as readonly unknown[];
   const jobs = entries.flatMap((entry) => readEntry(entry) ?? []);
   return { updatedAt: parseTime(list['updated']), jobs, skipped: entries.length - jobs.length };
 }
 
-function textIn(configmap: string, data: Readonly<Record<string, string>>): string {
+async function textIn(configmap: string, data: Readonly<Record<string, string>>): Promise<string> {
   const compressed = data[`${configmap}${gzipSuffix}`];
   if (compressed === undefined) return data[configmap] ?? '';
   try {
-    return gunzipSync(Buffer.from(compressed, 'base64'), { maxOutputLength: maxUnpackedBytes }).toString('utf8');
+    const bytes = Uint8Array.fromBase64(compressed);
+    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+    return new TextDecoder().decode(await allBytes(unpacked));
   } catch {
     return '';
   }
+}
+
+/** Rejects for more bytes than a list may have. */
+async function allBytes(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
+  const reader = stream.getReader();
+  const chunks: Uint8Array[] = [];
+  for (let size = 0; size <= maxUnpackedBytes;) {
+    const { done, value } = await reader.read();
+    if (done) return new Uint8Array(await new Blob(chunks as Uint8Array<ArrayBuffer>[]).arrayBuffer());
+    chunks.push(value);
+    size += value.length;
+  }
+  await reader.cancel();
+  throw new RangeError('the list is too large');
 }
 
 function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {

@@ -6,7 +6,7 @@ import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { PriorityClass } from './cluster.ts';
 import type { ClusterJob } from './objects.ts';
-import { amountsKey, gpuCount, isGpu, sumAmounts, type Amounts } from './flavor.ts';
+import { amountsKey, gpuCount, isGpu, sumAmounts, type Amounts } from './amounts.ts';
 import { clusterPhase } from './job-result.ts';
 
 /** `waiting`: it has no pods, or none runs and one has no node. `unknown`: a list of another program does not say. */

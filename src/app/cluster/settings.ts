@@ -24,7 +24,8 @@ import {
 import { keysOfTable, defineSetting, settingsOf, type SettingsOf, type SettingValues } from '../../schema/settings.ts';
 import { ownSections, parseSettingValues, readLayers, type LayeredValues, type SettingsLayer } from '../settings.ts';
 import { minCheckInterval } from '../version-check.ts';
-import { isExtended, readFlavor, type Flavor } from './flavor.ts';
+import { isExtended } from './amounts.ts';
+import { readFlavor, type Flavor } from './flavor.ts';
 
 const text = textWhere('text', isNonEmpty);
 const textOrNull = emptyAsNull('text or null');

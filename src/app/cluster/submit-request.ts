@@ -18,16 +18,14 @@ import { truncate, reportProblem } from '../../schema/kinds.ts';
 import { newFindings } from '../../schema/problems.ts';
 import { toPlainValue } from '../../schema/tree.ts';
 import { exitCode, JobmanError } from '../errors.ts';
+import { isExtended, isGpu, type Amounts } from './amounts.ts';
 import {
   findFlavor,
-  isExtended,
-  isGpu,
   parseJsonText,
   jsonError,
   amountProblem,
   limitProblems,
   withLimits,
-  type Amounts,
   type Resources,
 } from './flavor.ts';
 import { clusterLabels, isOwnLabel, type JobSecrets } from './job-object.ts';

@@ -1,18 +1,24 @@
-import { ownHost } from '../../core/model/spec.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { publishJobs, readQueue, type QueueReport } from '../../app/cluster/queue-source.ts';
 import type { QueueGroup, QueuePosition, QueueView } from '../../app/cluster/queue.ts';
+import {
+  conflictSentences,
+  formatPosition,
+  maxPositions,
+  queueSourceSentences,
+  shownPositions,
+} from '../../app/cluster/queue-text.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { formatAge, pluralize, escapeLine } from '../../app/format.ts';
+import { escapeLine, formatAge, pluralize } from '../../app/format.ts';
 import type { JobRow } from '../../app/client.ts';
+import type { QueuedRow } from '../../app/queue.ts';
+import { formatHostUse, formatBriefWait } from '../../app/queue-text.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { cutMiddle } from '../render/cell.ts';
 import { columnsOf } from '../screen.ts';
 import type { QueueFlags } from '../table/flags.ts';
-
-const maxRows = 50;
 
 export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<number> {
   if (flags.allNamespaces === true && flags.namespace !== undefined) {
@@ -32,15 +38,8 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
 /** Jobs that wait for a slot of a host or for a TPU. Prints nothing, and returns true, if `mayBeSilent` and none waits. */
 async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolean> {
   const client = await cli.services.client();
-  const [{ rows }, queues] = await Promise.all([
-    client.list({ phases: ['queued', 'provisioning', 'setup', 'running', 'recovering', 'stopping'] }),
-    client.hostQueues(),
-  ]);
-  const oldestFirst = rows.toReversed();
-  const isOnHosts = ({ hosts }: JobRow): boolean => hosts.length > 0;
-  const waitsOnHosts = new Set(queues.flatMap((queue) => queue.waiting));
-  const tpu = oldestFirst.filter((row) => !isOnHosts(row) && ['queued', 'provisioning'].includes(row.phase));
-  const waiting = [...oldestFirst.filter(({ id }) => waitsOnHosts.has(id)), ...tpu];
+  const { rows: waiting, more, hosts: queues } = await client.queue();
+  const tpus = more + waiting.filter(({ hosts }) => hosts.length === 0).length;
   if (mayBeSilent && waiting.length === 0) return true;
   const positionsOf = (row: JobRow) =>
     queues.flatMap(({ pool, waiting: jobs }) =>
@@ -59,33 +58,26 @@ async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolea
     cli.printJsonLines(waiting.map((row) => ({ kind: 'queued' as const, positions: positionsOf(row), ...row })));
     return false;
   }
-  for (const { pool, slots, slotsUsed, waiting: jobs } of queues) {
-    const host = pool === ownHost ? 'This machine' : pool;
-    cli.printSentence(
-      `${host}: ${slotsUsed} of ${pluralize(slots, 'slot')} used, ${pluralize(jobs.length, 'job')} waiting.`,
-    );
-  }
-  cli.printSentence(`TPUs: ${pluralize(tpu.length, 'job')} waiting.`);
+  for (const queue of queues) cli.printSentence(formatHostUse(queue));
+  cli.printSentence(`TPUs: ${pluralize(tpus, 'job')} waiting.`);
   if (waiting.length === 0) return false;
   const now = cli.io.now();
   const queueOf = (row: JobRow) =>
     positionsOf(row)
       .map(({ host, position }) => `${host} ${position}`)
       .join(', ');
-  const requestOf = ({ hosts, accelerator, pricing, zone }: JobRow) =>
-    hosts.length > 0
-      ? pluralize(hosts.length, 'slot')
-      : [accelerator, pricing, zone].filter((part) => part !== null).join(' ');
-  const columns: readonly Column<JobRow>[] = [
-    { title: 'QUEUE', text: (row) => (isOnHosts(row) ? queueOf(row) : 'tpu') },
+  const columns: readonly Column<QueuedRow>[] = [
+    { title: 'QUEUE', text: (row) => (row.hosts.length === 0 ? 'tpu' : queueOf(row)) },
     { title: 'JOB ID', text: ({ id }) => id },
     { title: 'NAME', text: ({ name }) => name },
     { title: 'USER', text: ({ owner }) => owner ?? '-' },
-    { title: 'REQUESTS', text: requestOf },
-    { title: 'WAITED', side: 'right', text: ({ phaseStartedAt }) => formatAge(now - phaseStartedAt) },
+    { title: 'REQUESTS', text: ({ requests }) => requests },
+    { title: 'WAITED', side: 'right', text: ({ waitsSinceAt }) => formatAge(now - waitsSinceAt) },
+    { title: 'USUALLY', text: ({ typicalWait }) => formatBriefWait(typicalWait) || '-' },
     { title: 'DETAIL', text: ({ message }) => message },
   ];
   cli.printAll(fittedTable(columns, waiting, [], columnsOf(cli.io.stdout)));
+  if (more > 0) cli.note(`and ${pluralize(more, 'more job')}`);
   return false;
 }
 
@@ -155,21 +147,11 @@ function formatFlavor(flavor: string): string {
   return cutMiddle(escapeLine(flavor), 40);
 }
 
-function shownPositions(positions: readonly QueuePosition[]): readonly QueuePosition[] {
-  if (positions.length <= maxRows) return positions;
-  const yours = positions.filter(({ yours }) => yours);
-  const others = positions.filter((one) => !one.yours).toSorted((one, other) => one.position - other.position);
-  const chosen = new Set([...yours, ...others].slice(0, maxRows));
-  return positions.filter((position) => chosen.has(position));
-}
-
 function positionLines(positions: readonly QueuePosition[], columns: number | null, now: Instant): readonly string[] {
-  const positionOf = ({ position, lastPosition, queueLength }: QueuePosition) =>
-    `${position === lastPosition ? position : `${position}-${lastPosition}`} of ${queueLength}`;
   const requestOf = ({ job: { flavor, requests } }: QueuePosition) =>
     flavor === null ? formatAmounts(requests) || '-' : formatFlavor(flavor);
   const table: readonly Column<QueuePosition>[] = [
-    { title: 'POSITION', side: 'right', text: positionOf },
+    { title: 'POSITION', side: 'right', text: formatPosition },
     { title: 'OWNER', text: ({ yours }) => (yours ? 'yours' : '') },
     { title: 'NAMESPACE', text: ({ job }) => job.namespace },
     { title: 'JOB', text: ({ job }) => job.name },
@@ -181,35 +163,9 @@ function positionLines(positions: readonly QueuePosition[], columns: number | nu
   return fittedTable(table, positions, [], columns);
 }
 
-function printNotes(
-  cli: Cli,
-  { source, view: { groups, positions, jobs, yours }, context, published }: QueueReport,
-  now: Instant,
-  isEverywhere: boolean,
-): void {
-  const mine = isEverywhere ? 'the jobs with your name' : `the jobs of ${context.namespace}`;
-  const own = `${context.context}/${context.namespace}`;
-  const more = positions.length - maxRows;
+function printNotes(cli: Cli, report: QueueReport, now: Instant, isEverywhere: boolean): void {
+  const more = report.view.positions.length - maxPositions;
   if (more > 0) cli.note(`and ${more} more (--json lists all)`);
-  const counted = jobs === 0 ? 'No job is active' : `${pluralize(jobs, 'active job')} (${yours} yours)`;
-  const list = `the ConfigMap ${published.namespace}/${published.configmap}`;
-  const forbidden = 'you may not list the jobs of the whole cluster';
-  switch (source.kind) {
-    case 'cluster':
-      cli.note(`${counted} in the whole cluster of ${context.context}. Yours are ${mine}.`);
-      break;
-    case 'published': {
-      const age = source.updatedAt === null ? 'of unknown age' : `${formatAge(now - source.updatedAt)} old`;
-      const fresh = source.isOwnFresh ? `, with the current jobs of ${own}` : '';
-      cli.note(`${counted} in the cluster of ${context.context}, from ${list}, ${age}${fresh}: ${forbidden}.`);
-      if (source.skipped > 0) cli.note(`note: ${source.skipped} entries of ${list} are invalid and were skipped`);
-      break;
-    }
-    case 'namespace':
-      cli.note(`${counted} in ${own} only: ${forbidden}, and ${list} has no list of them.`);
-  }
-  const conflicts = [...new Set(groups.flatMap(({ flavor, conflict }) => (conflict ? [flavor ?? ''] : [])))];
-  for (const flavor of conflicts) {
-    cli.note(`note: the flavor ${formatFlavor(flavor)} means different requests, which are counted separately`);
-  }
+  for (const sentence of queueSourceSentences(report, now, isEverywhere)) cli.note(sentence);
+  for (const sentence of conflictSentences(report.view.groups, formatFlavor)) cli.note(sentence);
 }

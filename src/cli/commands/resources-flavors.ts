@@ -1,5 +1,6 @@
 import { exitCode } from '../../app/errors.ts';
-import { gpuCount, isGpu, withLimits, type Amounts, type Flavor } from '../../app/cluster/flavor.ts';
+import { gpuCount, isGpu, type Amounts } from '../../app/cluster/amounts.ts';
+import { withLimits, type Flavor } from '../../app/cluster/flavor.ts';
 import { quantityKey } from '../../app/cluster/quantity.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';

@@ -204,26 +204,39 @@ export interface QueuePosition {
  * for a job that waits for no slot.
  */
 export function queuePositionOf(pools: readonly Pool[], jobs: readonly Job[], job: Job): QueuePosition | undefined {
-  const [own] = demandsOf([job]);
-  if (own === undefined) return undefined;
-  const all = withTpus(pools, [job]);
+  return queuePositions(pools, jobs)(job);
+}
+
+/** As `queuePositionOf`, for several jobs: the jobs that use slots and that wait are determined once. */
+export function queuePositions(pools: readonly Pool[], jobs: readonly Job[]): (job: Job) => QueuePosition | undefined {
   const usage = usageOf(jobs);
-  const positions = own.pools.map((pool): QueuePosition => {
-    const usedBy = usage.flatMap((one) => (one.pools.includes(pool) ? [one.job] : []));
-    const ahead = demandsOf(jobs).filter((one) => one.pools.includes(pool) && compareDemands(one, own) < 0);
-    const known = all.find(({ name }) => name === pool);
+  const demands = demandsOf(jobs).toSorted(compareDemands);
+  const known = new Map<string, Omit<QueuePosition, 'ahead' | 'after'> & { readonly line: readonly Demand[] }>();
+  const stateOf = (name: string, all: readonly Pool[]) => {
+    const usedBy = usage.flatMap((one) => (one.pools.includes(name) ? [one.job] : []));
+    const pool = all.find((one) => one.name === name);
     return {
-      pool,
-      slots: known?.slots ?? null,
-      slotsUsed: known === undefined ? usedBy.length : usedSlots(known, usage),
+      pool: name,
+      slots: pool?.slots ?? null,
+      slotsUsed: pool === undefined ? usedBy.length : usedSlots(pool, usage),
       usedBy,
-      ahead: ahead.length,
-      after: unendedBefore(job, jobs),
+      line: demands.filter((one) => one.pools.includes(name)),
     };
-  });
-  const spare = ({ slots, slotsUsed, ahead }: QueuePosition): number =>
-    slots === null ? -Infinity : slots - slotsUsed - ahead;
-  return positions.toSorted((one, other) => spare(one) - spare(other))[0];
+  };
+  return (job) => {
+    const [own] = demandsOf([job]);
+    if (own === undefined) return undefined;
+    const after = unendedBefore(job, jobs);
+    const positions = own.pools.map((name): QueuePosition => {
+      const { line, ...state } = known.get(name) ?? stateOf(name, withTpus(pools, [job]));
+      known.set(name, { line, ...state });
+      const behind = line.findIndex((one) => compareDemands(one, own) >= 0);
+      return { ...state, ahead: behind === -1 ? line.length : behind, after };
+    });
+    const spare = ({ slots, slotsUsed, ahead }: QueuePosition): number =>
+      slots === null ? -Infinity : slots - slotsUsed - ahead;
+    return positions.toSorted((one, other) => spare(one) - spare(other))[0];
+  };
 }
 
 /** True if the job is in the result of `admit`, or needs no slot. */

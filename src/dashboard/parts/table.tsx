@@ -24,6 +24,8 @@ interface TableProps<Row> {
   readonly columns: readonly Column<Row>[];
   /** A cell of two lines, which replaces the columns on a narrow screen. */
   readonly twoLines?: (row: Row) => ComponentChildren;
+  /** The cells have two lines on a wide screen too. */
+  readonly isTall?: true;
   readonly keyOf: (row: Row) => string;
   /** Opens a row, after Enter or a click outside of its links. */
   readonly onOpen?: (row: Row) => void;
@@ -55,7 +57,8 @@ export function Table<Row>(props: TableProps<Row>) {
   const box = useRef<HTMLDivElement>(null);
   const view = useSignal({ top: 0, height: 600 });
   const hasTwoLines = isNarrow.value && twoLines !== undefined;
-  const height = hasTwoLines ? twoLineHeight : rowHeight;
+  const isTall = hasTwoLines || props.isTall === true;
+  const height = isTall ? twoLineHeight : rowHeight;
   const columns = hasTwoLines
     ? [{ name: 'lines', title: label, cell: twoLines }]
     : props.columns.filter(({ wide }) => wide !== true || !isNarrow.value);
@@ -74,7 +77,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const first = Math.max(0, Math.floor(view.value.top / height) - margin);
   const last = Math.min(rows.length, Math.ceil((view.value.top + view.value.height) / height) + margin);
   return (
-    <div class={hasTwoLines ? 'table-box two-lines' : 'table-box'} ref={box} onScroll={measure} {...hold}>
+    <div class={isTall ? 'table-box two-lines' : 'table-box'} ref={box} onScroll={measure} {...hold}>
       <table aria-label={label} aria-rowcount={rows.length + 1}>
         <colgroup>
           {selection !== undefined && <col class="select" />}

@@ -1,16 +1,8 @@
 /** Flavors: their JSON and its mistakes, their lookup, and GPUs. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import {
-  amountsKey,
-  findFlavor,
-  parseFlavor,
-  gpuCount,
-  isExtended,
-  sumAmounts,
-  withLimits,
-  type Flavor,
-} from '../../../src/app/cluster/flavor.ts';
+import { amountsKey, gpuCount, isExtended, sumAmounts } from '../../../src/app/cluster/amounts.ts';
+import { findFlavor, parseFlavor, withLimits, type Flavor } from '../../../src/app/cluster/flavor.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 
 const small: Flavor = {

@@ -204,16 +204,17 @@ suite('the published list', () => {
     queued({ name: 'b', namespace: 'other', podCount: 4, queue: 'q', createdAt: now - 1_000 }),
   ];
 
-  test('survives a round trip, without the owners', () => {
-    const data = queueData('list', jobs, now);
+  test('survives a round trip, without the owners', async () => {
+    const data = await queueData('list', jobs, now);
     assert.ok(!JSON.stringify(data).includes('ada'), 'no name of a person is published');
-    const read = parsePublishedQueue('list', data);
+    const read = await parsePublishedQueue('list', data);
     assert.deepEqual(read, { updatedAt: now, skipped: 0, jobs: jobs.map((one) => ({ ...one, owner: null })) });
   });
 
-  test('has the older format, which is also read', () => {
-    const [first] = (JSON.parse(queueData('list', jobs, now)['list'] ?? '') as { jobs: Record<string, unknown>[] })
-      .jobs;
+  test('has the older format, which is also read', async () => {
+    const [first] = (
+      JSON.parse((await queueData('list', jobs, now))['list'] ?? '') as { jobs: Record<string, unknown>[] }
+    ).jobs;
     assert.deepEqual(
       [first?.['namespace'], first?.['name'], first?.['resources']],
       ['vision', 'a', { flavor: 'small', requests: { cpu: '1' } }],
@@ -228,7 +229,7 @@ suite('the published list', () => {
         ['x'],
       ],
     };
-    const read = parsePublishedQueue('list', { list: JSON.stringify(older) });
+    const read = await parsePublishedQueue('list', { list: JSON.stringify(older) });
     assert.equal(read?.updatedAt, now - 180_000);
     assert.equal(read?.skipped, 3);
     assert.deepEqual(read?.jobs, [
@@ -237,20 +238,20 @@ suite('the published list', () => {
     ]);
   });
 
-  test('that is invalid is undefined', () => {
+  test('that is invalid is undefined', async () => {
     const lists = ['', '[]', '{', '{"jobs":{}}', 'null', '7'];
-    for (const list of lists) assert.equal(parsePublishedQueue('list', { list }), undefined, list);
-    assert.equal(parsePublishedQueue('list', { 'list.gz': 'AAAA' }), undefined);
-    assert.equal(parsePublishedQueue('list', {}), undefined);
+    for (const list of lists) assert.equal(await parsePublishedQueue('list', { list }), undefined, list);
+    assert.equal(await parsePublishedQueue('list', { 'list.gz': 'AAAA' }), undefined);
+    assert.equal(await parsePublishedQueue('list', {}), undefined);
   });
 
-  test('of many jobs fits into a ConfigMap', () => {
+  test('of many jobs fits into a ConfigMap', async () => {
     const many = Array.from({ length: 10_000 }, (_, index) =>
       queued({ name: `jobman-${(index * 2_654_435_761).toString(36)}`, flavor: 'small', requests: { cpu: '1' } }),
     );
-    const data = queueData('list', many, now);
+    const data = await queueData('list', many, now);
     assert.ok(Object.entries(data).reduce((sum, [key, text]) => sum + key.length + text.length, 0) < 1024 * 1024);
-    assert.deepEqual(parsePublishedQueue('list', data)?.jobs, many);
+    assert.deepEqual((await parsePublishedQueue('list', data))?.jobs, many);
   });
 });
 
@@ -284,13 +285,13 @@ function clusterWith(all: readonly ClusterJob[], rights: readonly string[], list
   return { cluster: cluster as Cluster, written };
 }
 
-suite('the queue is observed', () => {
+suite('the queue is observed', async () => {
   const settings = { namespace: 'default', configmap: 'list' };
   const mine = job({ name: 'stuck', ready: 0, owner: 'ada' });
   const other = job({ name: 'other', namespace: 'other', ready: 0 });
   const ended = job({ name: 'ended', active: 0, ready: 0, conditions: [aCondition('Complete')] });
   const all = [mine, other, ended];
-  const list = queueData('list', [queued({ name: 'then' }), queued({ name: 'far', namespace: 'far' })], now);
+  const list = await queueData('list', [queued({ name: 'then' }), queued({ name: 'far', namespace: 'far' })], now);
   const namesOf = (jobs: readonly QueuedJob[]) => jobs.map(({ name, state }) => `${name} ${state}`);
 
   test('in the whole cluster, if all jobs may be listed', async () => {
@@ -328,7 +329,7 @@ suite('the queue is observed', () => {
     const [[name, namespace, data]] = written as [[string, string, Record<string, string>]];
     assert.deepEqual([name, namespace], ['list', 'default']);
     assert.deepEqual(
-      parsePublishedQueue('list', data)?.jobs.map((one) => one.name),
+      (await parsePublishedQueue('list', data))?.jobs.map((one) => one.name),
       ['stuck', 'other'],
     );
     const barred = clusterWith(all, ['list jobs.batch vision']);

@@ -37,6 +37,7 @@ import { answerEach, type ActionAnswer } from '../../../src/core/policy/permissi
 import type { Verb } from '../../../src/core/decide/commands.ts';
 import type { WorkerId } from '../../../src/core/model/spec.ts';
 import type { Event } from '../../../src/core/model/event.ts';
+import type { PoolQueue } from '../../../src/core/policy/admission.ts';
 import { isFinishedPhase } from '../../../src/core/decide/phase.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
 import type { DiffSide } from '../../../src/app/diff.ts';
@@ -143,6 +144,13 @@ export const noSubmissions: ClusterSubmissions = {
   close: async () => undefined,
   wake: async () => null,
 };
+
+function hostQueueOf(jobs: readonly JobView[]): PoolQueue {
+  const own = jobs.filter(({ hosts, phase }) => hosts.includes('localhost') && !isFinishedPhase(phase));
+  const waiting = own.filter(({ phase }) => phase === 'queued').map(({ id }) => id);
+  const usedBy = own.flatMap(({ id, phase }) => (phase === 'queued' ? [] : [id]));
+  return { pool: 'localhost', slots: 4, slotsUsed: usedBy.length, usedBy, waiting: waiting.toReversed() };
+}
 
 export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
   let { jobs = [], events = {}, logs = [], terminal } = options;
@@ -280,11 +288,22 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     hosts: async () => hostsOf(await services.settings()),
     ownPrices: async () => (await services.settings()).prices,
     settings: unavailable('settings of a server'),
-    hostQueues: async () => {
-      const own = jobs.filter(({ hosts, phase }) => hosts.includes('localhost') && !isFinishedPhase(phase));
-      const waiting = own.filter(({ phase }) => phase === 'queued').map(({ id }) => id);
-      const usedBy = own.flatMap(({ id, phase }) => (phase === 'queued' ? [] : [id]));
-      return [{ pool: 'localhost', slots: 4, slotsUsed: usedBy.length, usedBy, waiting: waiting.toReversed() }];
+    hostQueues: async () => [hostQueueOf(jobs)],
+    async queue() {
+      const isTpu = ({ backend }: JobView): number => Number(backend === 'tpu');
+      const queued = jobs.filter(({ phase }) => phase === 'queued').toReversed();
+      const waiting = queued.toSorted((one, other) => isTpu(one) - isTpu(other));
+      const rows = waiting.map((row) => ({
+        ...row,
+        requests: row.accelerator ?? '1 slot',
+        blockedBy: { kind: 'capacity' as const, object: null, untilAt: null },
+        sentence: null,
+        queuePosition: null,
+        waitsSinceAt: row.phaseStartedAt,
+        typicalWait: null,
+        nextAt: null,
+      }));
+      return { rows, more: 0, hosts: [hostQueueOf(jobs)] };
     },
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
