@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, rmSync } from 'node:fs';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError, messageOf, StoreError } from '../app/errors.ts';
 import type { TableContents } from '../app/services.ts';
 import { idOf } from './stored-job.ts';
 import { migrate, schemaVersion, supportedVersion } from './database.ts';
@@ -213,12 +213,20 @@ export async function withSavedRows<T>(
     const rows = current ?? backup;
     return await use(rows, { ...(await describeRows(rows)), tables: await digestsOf(rows, await currentTables()) });
   } catch (error) {
-    throw toStoreError(file, error);
+    throw backupError(file, error);
   } finally {
     backup?.close();
     current?.close();
     for (const end of ['', '-wal', '-shm']) rmSync(scratch + end, { force: true });
   }
+}
+
+/** The steps that recover the database of a home do not apply to a backup. */
+function backupError(file: string, error: unknown): unknown {
+  const failure = toStoreError(file, error);
+  if (failure === error || !(failure instanceof StoreError) || failure.kind !== 'corrupt') return failure;
+  const message = `${file} is damaged (${messageOf(error)}). Nothing was changed.`;
+  return new JobmanError(message, exitCode.failed, ['Use another backup.']);
 }
 
 /** Throws unless the database has no rows of its own. Creates its tables. */

@@ -2,10 +2,11 @@
 // bytes is restored or refused as a whole.
 
 import assert from 'node:assert/strict';
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
+import type { JobmanError } from '../../src/app/errors.ts';
 import { migrate, schemaVersion } from '../../src/store/database.ts';
 import { openDatabase, type DatabaseAddress } from '../../src/store/open-database.ts';
 import { loadRows, openClosed, readClosed, saveRows, withSavedRows } from '../../src/store/rows.ts';
@@ -119,4 +120,13 @@ test('a backup of an older version is brought up to date, and that of a newer on
   const damaged = changed('damaged', (db) => db.exec(`update job set name = 'other' where number = 7`));
   await assert.rejects(restore(damaged, target()), /is damaged: these tables have other rows: job \(450 rows\)/);
   await assert.rejects(restore(source.file, target()), /is no backup of jobman/);
+  const bytes = readFileSync(backup);
+  bytes.fill(255, 4096, 3 * 4096);
+  const torn = join(folder, 'torn');
+  writeFileSync(torn, bytes);
+  await assert.rejects(restore(torn, target()), ({ message, lines }: JobmanError) => {
+    assert.match(message, /^\S+torn is damaged \(.+\)\. Nothing was changed\.$/);
+    assert.deepEqual(lines, ['Use another backup.'], 'not the steps for the database of a home');
+    return true;
+  });
 });
