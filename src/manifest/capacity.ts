@@ -69,9 +69,10 @@ function readHosts(sections: Sections, { hosts: known }: ManifestContext): reado
   if (!sections.has(['hosts'])) return undefined;
   const hosts = sections.read('hosts');
   if (hosts?.length === 0) sections.problem(['hosts'], 'is empty; write the name of a host, such as [localhost]');
+  const seen = new Set<HostName>();
   for (const [index, host] of (hosts ?? []).entries()) {
     const at = ['hosts', index];
-    if (hosts?.indexOf(host) !== index) sections.problem(at, `names ${host} twice; a job has one slot on each host`);
+    if (seen.has(host)) sections.problem(at, `names ${host} twice; a job has one slot on each host`);
     else if (known?.includes(host) === false) {
       const problem = hostNameProblem(host);
       const message =
@@ -80,6 +81,7 @@ function readHosts(sections: Sections, { hosts: known }: ManifestContext): reado
           : `"${host}" ${problem}`;
       sections.problem(at, message, didYouMean(host, known));
     }
+    seen.add(host);
   }
   return sections.isValid('hosts') && hosts?.length !== 0 ? hosts : undefined;
 }
@@ -194,14 +196,16 @@ function readAlternatives(
   project: string,
 ): readonly TpuAlternative[] {
   const alternatives: TpuAlternative[] = [];
+  const seen = new Set([keyOf(own)]);
   for (const [index, entry] of (tpu.alternatives ?? []).entries()) {
     const at = ['tpu', 'alternatives', index];
     const { zone = own.zone, accelerator = own.accelerator, pricing = own.pricing, version } = entry;
     const topology = entry.topology ?? (accelerator === own.accelerator ? own.topology : undefined);
     const alternative = readRequest(sections, at, { zone, accelerator, pricing, version, topology }, project, own);
     if (alternative === undefined) continue;
-    const isDuplicate = [own, ...alternatives].some((other) => keyOf(other) === keyOf(alternative));
-    if (isDuplicate) sections.warning(at, 'repeats an earlier alternative, so jobman requests it twice in each round');
+    if (seen.has(keyOf(alternative)))
+      sections.warning(at, 'repeats an earlier alternative, so jobman requests it twice in each round');
+    seen.add(keyOf(alternative));
     alternatives.push(alternative);
   }
   return alternatives;
