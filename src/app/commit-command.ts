@@ -27,7 +27,7 @@ import { capacityTraits } from '../core/decide/allocate.ts';
 import { exitCode, JobmanError, StoreError } from './errors.ts';
 import type { LabRestart } from './lab-job.ts';
 import type { Commit, LogFiles, Store, StoredJob } from './ports.ts';
-import { requirePermission } from './require-permission.ts';
+import { requireAdoption, requirePermission } from './require-permission.ts';
 import { capitalize, formatReasons, formatUsd } from './format.ts';
 import { orphansOf } from './orphans.ts';
 import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
@@ -54,6 +54,7 @@ export async function commitCommand(
     const check = checkAction(job, verb, actor, options);
     if (check.answer === 'allow' || check.cause === 'state') requireRevision({ job, revision }, options);
     if (check.answer !== 'allow') return { answer: refusedResult(job, check, options), change: null };
+    if (isStart(verb)) await requireAdoption(store, actor, job.spec.capacity);
     const guarded = isStart(verb)
       ? await checkRequest(parts, { owner: job.owner, spec: job.spec, job }, { ...options, text })
       : undefined;

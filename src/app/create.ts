@@ -19,7 +19,7 @@ import { pluralize } from './format.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
 import type { CreationKey, JobDraft, SecretRows, StoredJob } from './ports.ts';
-import { requirePermission } from './require-permission.ts';
+import { requireAdoption, requirePermission } from './require-permission.ts';
 import { jobSecretValues, requireJobSecrets } from './secrets.ts';
 import { jobRow } from './views.ts';
 import { requireUploaded } from './workdir.ts';
@@ -40,6 +40,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   if (Buffer.byteLength(manifest) > maxManifestBytes)
     throw usageError('Nothing was created: a manifest has at most 1 MiB.');
   await requireValidSpec(parts, request.spec);
+  await requireAdoption(store, actor, request.spec.capacity);
   const checkSecrets = (rows?: SecretRows) => requireJobSecrets(parts, actor, { owner, spec: request.spec }, rows);
   await checkSecrets();
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.

@@ -2,15 +2,18 @@
 
 import type { Actor, UserName } from '../core/model/user.ts';
 import {
+  adoptionProblem,
   checkPermission,
   generalProblem,
+  possibleCreators,
   type GeneralOperation,
   type JobOperation,
 } from '../core/policy/permissions.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { capitalize } from './format.ts';
 import { formatAllowed } from './limits.ts';
-import { emulatorProject } from '../core/model/spec.ts';
+import type { Store } from './ports.ts';
+import { emulatorProject, type CapacitySpec } from '../core/model/spec.ts';
 
 /** Checks the role alone, whatever the state of the job. Throws JobmanError (4, `forbidden`). */
 export function requirePermission(
@@ -21,6 +24,19 @@ export function requirePermission(
 ): void {
   const check = checkPermission(job, operation, actor, onBehalfOf);
   if (check.answer !== 'allow') throw forbiddenError(check.message, job.owner);
+}
+
+/** For a job on an existing TPU. Throws JobmanError (4, `forbidden`). */
+export async function requireAdoption(
+  store: Pick<Store, 'loadMany'>,
+  actor: Actor,
+  capacity: CapacitySpec,
+): Promise<void> {
+  const ids = possibleCreators(capacity);
+  for (const { job } of ids.length === 0 ? [] : await store.loadMany(ids)) {
+    const problem = adoptionProblem(actor, job, capacity);
+    if (problem !== null) throw forbiddenError(problem, job.owner);
+  }
 }
 
 /** `what` completes the sentence of the refusal. Throws JobmanError (4, `forbidden`). */

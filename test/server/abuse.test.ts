@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { addAllocation } from '../../src/core/decide/allocate.ts';
+import type { JobSpec } from '../../src/core/model/spec.ts';
 import type { Actor } from '../../src/core/model/user.ts';
 import { clientFor } from '../../src/app/store-client.ts';
 import { openStore } from '../../src/store/store.ts';
@@ -21,7 +23,7 @@ function openHome(t: TestContext) {
   const store = openStore({ file: join(world.home, 'state.db') });
   world.atEnd(() => store.close());
   const parts = clientParts(world.home, store, { now: () => noon });
-  return { world, clientOf: (actor: Actor) => clientFor(async () => actor, parts) };
+  return { world, store, clientOf: (actor: Actor) => clientFor(async () => actor, parts) };
 }
 
 test('a job of a member is refused on the machine of the server, and one of an admin is not', async (t) => {
@@ -39,6 +41,45 @@ test('a job of a member is refused on the machine of the server, and one of an a
   }
   for (const spec of [localSpec(), here])
     assert.equal((await createConfirmed(clientOf(holder('admin')), { spec, manifest: '' })).kind, 'created');
+});
+
+test('a job of a member is refused on the TPU of a job of another user, which would show it the secrets of that job', async (t) => {
+  const { clientOf, store } = openHome(t);
+  const [ada, eve] = [holder('member'), aMember('eve', { via: 'token', token: { id: 'tok_2', name: 'laptop' } })];
+  const client = { ada: clientOf(ada), eve: clientOf(eve), admin: clientOf(aMember('root', { role: 'admin' })) };
+  const allocated = async (changes: Partial<JobSpec>) => {
+    const answer = await createConfirmed(client.ada, { spec: tpuSpec(changes), manifest: '' });
+    const { job, revision } = (await store.load(answer.kind === 'created' ? answer.id : '')) ?? assert.fail();
+    const { job: next } = addAllocation(job, noon);
+    assert.ok(await store.commit({ job: next, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null }));
+    return next.allocations[0]?.name ?? '';
+  };
+  const on = (name: string, changes = {}) => ({
+    spec: tpuSpec({}, { ownership: 'persistent', name, ...changes }),
+    manifest: '',
+  });
+  const name = await allocated({});
+  assert.equal(name, 'vit-000001-1');
+  for (const other of [name, `${name}-0`])
+    await assert.rejects(createConfirmed(client.eve, on(other)), {
+      errorCode: 'forbidden',
+      message: `The TPU ${other} belongs to job 000001 of ada.`,
+    });
+  const isCreated = async (by: keyof typeof client, ...given: Parameters<typeof on>) =>
+    (await createConfirmed(client[by], on(...given))).kind === 'created';
+  assert.ok(await isCreated('ada', name), 'the own TPU');
+  assert.ok(await isCreated('admin', name));
+  assert.ok(await isCreated('eve', name, { project: 'other' }), 'another TPU of that name');
+  assert.ok(await isCreated('eve', 'lab-000001-1'), 'a TPU that no job has created');
+  const { command } = tpuSpec();
+  const shared = await allocated({ command: { ...command, isSetupOnly: true } });
+  assert.ok(await isCreated('eve', shared), 'a job without a command shares its TPU');
+  // The name of the next job's TPU is known before.
+  const early = await createConfirmed(client.eve, on('vit-000009-1'));
+  const id = early.kind === 'created' ? early.id : assert.fail();
+  assert.ok((await client.eve.sendCommand(id, 'stop', {})).ok);
+  assert.equal(await allocated({}), 'vit-000009-1');
+  await assert.rejects(client.eve.sendCommand(id, 'start', {}), { errorCode: 'forbidden' });
 });
 
 test('a name of a secret, a log or a job leads to no other file', async (t) => {

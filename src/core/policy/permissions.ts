@@ -12,7 +12,7 @@ import {
   usableAllocation,
 } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
-import { hostNamesOf, ownHost, programHostsOf, secretRefsOf, type JobSpec } from '../model/spec.ts';
+import { hostNamesOf, ownHost, programHostsOf, secretRefsOf, type CapacitySpec, type JobSpec } from '../model/spec.ts';
 import { owns, ownNames, type Actor, type Role, type UserName } from '../model/user.ts';
 
 /** Commands of a job, `clean` (removes its files) and `setup` (runs one step again). */
@@ -132,6 +132,33 @@ export function relationOf(actor: Actor, { owner, spec }: Pick<Job, 'owner' | 's
 /** The permission by role alone, whatever the state of the job. */
 export function permissionOf(actor: Actor, job: Pick<Job, 'owner' | 'spec'>, operation: JobOperation): Permission {
   return permissions[operation][actor.role][relationOf(actor, job)];
+}
+
+/** The ids of the jobs that may have created the existing TPU, with a name from `nodeName`. */
+export function possibleCreators(capacity: CapacitySpec): readonly string[] {
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent') return [];
+  return [...capacity.name.matchAll(/-(\d{6,})(?=-\d)/g)].map(([, id = '']) => id);
+}
+
+/**
+ * The reason against another job on the TPU that this job has created: its program would reach the files and secrets of
+ * this one. A job without a command shares its TPU. Null if the actor may use it.
+ */
+export function adoptionProblem(
+  actor: Actor,
+  job: Pick<Job, 'id' | 'owner' | 'spec' | 'allocations'>,
+  capacity: CapacitySpec,
+): string | null {
+  const creator = job.spec.capacity;
+  if (capacity.kind !== 'tpu' || creator.kind !== 'tpu' || creator.ownership === 'persistent') return null;
+  const { name, project, operation } = capacity;
+  // A slice of a multislice has the name of the TPU with its number.
+  const isItsTpu =
+    creator.project === project &&
+    job.allocations.some((one) => one.goneAt === null && `${name}-`.startsWith(`${one.name}-`));
+  const isShared = job.spec.command.isSetupOnly === true && operation === undefined;
+  if (!isItsTpu || isShared || permissionOf(actor, job, 'workers') !== 'deny') return null;
+  return `the TPU ${name} belongs to job ${job.id} of ${job.owner}`;
 }
 
 export type ActionAnswer =
