@@ -430,6 +430,10 @@ Booking = TypedDict("Booking", {
     "scriptNote": "str",
     "owner": "str",
     "zone": "str",
+    # The time of its latest change; null if it has none, and in a spreadsheet.
+    "changedAt": "Union[Instant, None]",
+    # The user who made that change; null if a job made it, or if it is not known.
+    "changedBy": "Union[UserName, None]",
 })
 
 BookingStatus_1 = TypedDict("BookingStatus_1", {
@@ -2358,6 +2362,14 @@ LabTpu = TypedDict("LabTpu", {
     "runtimeVersion": "Union[str, None]",
 })
 
+LabUsage = TypedDict("LabUsage", {
+    # Free ones first, then those that are booked and idle.
+    "tpus": "List[UsedTpu]",
+    "sheet": "SheetState",
+    # The number of unfinished jobs that the actor may not read. They may be on any of these TPUs.
+    "hiddenJobs": "float",
+})
+
 # A user of the registry. Such a user owns each job of `tpu`, even if another user typed the command.
 LabUser = TypedDict("LabUser", {
     # Unique, and not ambiguous on a command line (names.ts). Letters of any language are allowed.
@@ -3760,6 +3772,18 @@ SheetContents = TypedDict("SheetContents", {
     "late": "List[LateChange]",
 })
 
+SheetState = TypedDict("SheetState", {
+    # A sentence for each unreadable row.
+    "problems": "List[str]",
+    "late": "List[LateChange]",
+    # The name in messages: `the booking table`.
+    "name": "str",
+    # The time at which it had these bookings. Null: it does not answer, and there is no copy.
+    "readAt": "Union[Instant, None]",
+    # The reason why it does not answer, without a full stop. Null: the bookings are those of now.
+    "failure": "Union[str, None]",
+})
+
 # One slice of an allocation: charged while `ready`. `preempted`: the cloud has taken it.
 SliceState = Literal["ready", "preempted", "other"]
 
@@ -4327,6 +4351,24 @@ UsageRow = TypedDict("UsageRow", {
 # - waiting: requested and not ready, or under repair; not charged - setup: ready, and the command of the attempt does not run yet - useful: the command runs, and its work is kept, as far as jobman knows (`workKeptUntil`) - lost: the command ran, and its work was lost - idle: ready, but no attempt uses it: backoff, ending, releasing, superseded, orphan - kept: ready after the job has finished
 Use = Literal["waiting", "setup", "useful", "lost", "idle", "kept"]
 
+UsedTpu = TypedDict("UsedTpu", {
+    "tpu": "str",
+    # The name that people use: its first alias, or a short form of the full name.
+    "alias": "str",
+    "aliases": "List[str]",
+    # The accelerator type; null if neither the registry nor the name has it.
+    "accelerator": "Union[str, None]",
+    "zone": "str",
+    # Null: the sheet has no row for it, or is not known.
+    "booking": "Union[Booking, None]",
+    # The unfinished jobs on it that the actor may see.
+    "jobs": "List[UsingJob]",
+    # When the command of a job last ended there; null if none did in the last 30 days.
+    "lastUsedAt": "Union[Instant, None]",
+    # The use by the first of these jobs, as a sentence without its full stop; null without jobs.
+    "use": "Union[str, None]",
+})
+
 UserChange_1_values = TypedDict("UserChange_1_values", {
     # The tmux session of the user's windows; unique.
     "session": "str",
@@ -4450,6 +4492,18 @@ UserView = TypedDict("UserView", {
     "disabledAt": "Union[Instant, None]",
     # Set by an admin.
     "limits": "UserLimits",
+})
+
+UsingJob = TypedDict("UsingJob", {
+    "job": "str",
+    "name": "str",
+    "user": "UserName",
+    # The user's name in the sheet.
+    "sheetName": "str",
+    # Null for a job of a manifest, and before it has a window.
+    "window": "Union[float, None]",
+    "phase": "Phase",
+    "phaseStartedAt": "Instant",
 })
 
 # docs/commands.md describes the commands, except two that only `tpu` sends. `disable-recovery`: the open attempt continues, but no rule answers its end. `accept-exit` (`tpu ack`): an exit that waits for the cloud's report (`Attempt.exitSeen`) is judged without that wait.
@@ -4817,8 +4871,9 @@ _LabChangeBookingAnswer_command_1 = TypedDict("_LabChangeBookingAnswer_command_1
     "user": "str",
 })
 _LabChangeBookingAnswer_command_1_optional = TypedDict("_LabChangeBookingAnswer_command_1_optional", {
-    "scriptNote": "str",
     "seen": "Union[SeenBooking, None]",
+    "by": "UserName",
+    "scriptNote": "str",
 }, total=False)
 
 
@@ -4831,6 +4886,7 @@ _LabChangeBookingAnswer_command_2 = TypedDict("_LabChangeBookingAnswer_command_2
 })
 _LabChangeBookingAnswer_command_2_optional = TypedDict("_LabChangeBookingAnswer_command_2_optional", {
     "seen": "Union[SeenBooking, None]",
+    "by": "UserName",
 }, total=False)
 
 
@@ -5796,6 +5852,12 @@ class Operations(Connection):
         """Lets the controller check the jobs now. Returns a message for the user, or null."""
         return self._json('POST', '/v1/lab/checks', json={'jobs': jobs})
 
+    def lab_usage(
+        self,
+    ) -> LabUsage:
+        """The bookings and the jobs of each TPU. If the sheet does not answer, the bookings are those of its newest copy."""
+        return self._json('GET', '/v1/lab/usage')
+
     def lab_bookings(
         self,
     ) -> SheetContents:
@@ -5807,7 +5869,7 @@ class Operations(Connection):
         tpu: str,
         command: Union[LabChangeBookingAnswer_command_1, LabChangeBookingAnswer_command_2],
     ) -> Union[ChangedBooking, None]:
-        """Null: the sheet has no row for the TPU."""
+        """Null: the sheet has no row for the TPU. Status 409 for a release while a job uses the TPU."""
         return self._json('PUT', f'/v1/lab/bookings/{self._segment(tpu)}', json=command)
 
     def lab_observe_booking(

@@ -1,4 +1,4 @@
 /** First segments of the addresses of the dashboard's pages. The server answers each with the document of the dashboard. */
-export const pageNames = ['jobs', 'queue', 'tpus', 'create', 'settings', 'users', 'tokens', 'audit'] as const;
+export const pageNames = ['jobs', 'queue', 'tpus', 'lab', 'create', 'settings', 'users', 'tokens', 'audit'] as const;
 
 export type PageName = (typeof pageNames)[number];

@@ -193,6 +193,7 @@ const labRoutes: { readonly [Method in keyof LabClient]: Route } = {
   closeTmuxWindow: json('change DELETE /v1/lab/sessions/{session}/windows/{window}', 'path session', 'path window'),
   checkNow: json('read POST /v1/lab/checks', 'member jobs'),
 
+  usage: json('GET /v1/lab/usage'),
   bookings: json('GET /v1/lab/bookings'),
   changeBooking: json('change PUT /v1/lab/bookings/{tpu}', 'path tpu', 'body command'),
   observeBooking: json('change PUT /v1/lab/bookings/{tpu}/existence', 'path tpu', 'member exists'),

@@ -3,6 +3,7 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { LabStore } from './lab-store.ts';
 import type { BookingCommand, SeenBooking } from './service.ts';
 import { aliasesOf } from './tpus.ts';
@@ -20,6 +21,10 @@ export interface Booking {
   readonly scriptNote: string;
   readonly owner: string;
   readonly zone: string;
+  /** The time of its latest change; null if it has none, and in a spreadsheet. */
+  readonly changedAt: Instant | null;
+  /** The user who made that change; null if a job made it, or if it is not known. */
+  readonly changedBy: UserName | null;
 }
 
 export function joinNotes({ note, scriptNote }: Pick<Booking, 'note' | 'scriptNote'>): string {
@@ -28,10 +33,14 @@ export function joinNotes({ note, scriptNote }: Pick<Booking, 'note' | 'scriptNo
 
 /** `reserved for Ada (until monday)`. */
 export function formatBooking(booking: Booking): string {
-  const { status, user } = booking;
   const notes = joinNotes(booking);
+  return `${formatBooked(booking)}${notes === '' ? '' : ` (${notes})`}`;
+}
+
+/** `reserved for Ada`. */
+export function formatBooked({ status, user }: Pick<Booking, 'status' | 'user'>): string {
   const label = status.kind === 'unknown' ? `"${status.text}"` : status.kind;
-  return `${label}${user === '' ? '' : ` for ${user}`}${notes === '' ? '' : ` (${notes})`}`;
+  return `${label}${user === '' ? '' : ` for ${user}`}`;
 }
 
 /** True if another user has booked the TPU; any user if `user` is null. */
@@ -57,6 +66,8 @@ export interface BookingSheet {
   readonly name: string;
   /** Throws JobmanError (5) if the sheet does not answer. */
   read(): Promise<SheetContents>;
+  /** The newest contents that a read of this installation had. Null without one, and for a table of the database. */
+  lastRead(): Promise<LastRead | null>;
   /**
    * Applies the command to the booking as it is now. Null without a row in the sheet. Throws JobmanError: (5), or the
    * error of the command.
@@ -73,6 +84,11 @@ export interface SheetContents {
   /** A sentence for each unreadable row. */
   readonly problems: readonly string[];
   readonly late: readonly LateChange[];
+}
+
+interface LastRead {
+  readonly contents: SheetContents;
+  readonly readAt: Instant;
 }
 
 /** A stored change that the sheet does not have. */
@@ -112,7 +128,7 @@ export function bookingChange(now: Booking, command: BookingCommand): BookingCha
     case 'end_attempt':
       return now.status.kind === 'running' && now.user === command.user ? { status: 'reserved' } : null;
     case 'book': {
-      const { kind: _, seen, user, ...notes } = command;
+      const { kind: _, seen, by: __, user, ...notes } = command;
       checkSeen(now, seen);
       const isRunning = now.status.kind === 'running' && now.user === user;
       return { status: isRunning ? 'running' : 'reserved', user, ...notes };
@@ -149,6 +165,8 @@ export interface BookingRow {
   readonly note: string;
   readonly scriptNote: string;
   readonly at: Instant;
+  /** As `changedBy` of a booking. */
+  readonly by: UserName | null;
 }
 
 export function createLocalSheet(
@@ -175,6 +193,8 @@ export function createLocalSheet(
       return { bookings, problems: [], late: [] };
     },
 
+    lastRead: async () => null,
+
     async change(tpu, command) {
       const { before, after } = await store.changeBooking(tpu, command, now());
       const alias = (await aliasOf())(tpu);
@@ -194,12 +214,13 @@ const nothingLate: Delivery = { late: [], nextAt: null };
 
 /** Without the facts of the registry. */
 function bookingOfRow(tpu: string, row: BookingRow | null): Booking {
-  const { status, user, note, scriptNote } = row ?? emptyRow(tpu);
-  return { tpu, alias: tpu, status: { kind: status }, user, note, scriptNote, owner: '', zone: '' };
+  const { status, user, note, scriptNote, by } = row ?? emptyRow(tpu);
+  const changed = { changedAt: row?.at ?? null, changedBy: by };
+  return { tpu, alias: tpu, status: { kind: status }, user, note, scriptNote, owner: '', zone: '', ...changed };
 }
 
 function emptyRow(tpu: string): BookingRow {
-  return { tpu, status: 'free', user: '', note: '', scriptNote: '', at: 0 };
+  return { tpu, status: 'free', user: '', note: '', scriptNote: '', at: 0, by: null };
 }
 
 /**
@@ -214,7 +235,8 @@ export function changedRow(
 ): BookingRow | null {
   const change = bookingChange(bookingOfRow(tpu, row), command);
   if (change === null) return row;
-  const next = { ...(row ?? emptyRow(tpu)), ...change, at };
+  const by = 'by' in command ? (command.by ?? null) : null;
+  const next = { ...(row ?? emptyRow(tpu)), ...change, at, by };
   const isDefault = next.status === 'free' && next.user === '' && next.note === '' && next.scriptNote === '';
   return isDefault ? null : next;
 }

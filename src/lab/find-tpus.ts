@@ -31,11 +31,15 @@ export function findTpus(
   query: { readonly types: readonly string[]; readonly only: 'preemptible' | 'normal' | null },
 ): readonly FoundTpu[] {
   const { types, only } = query;
-  const wanted = types.map(typeMatcher);
   return bookings
     .map((booking) => resolveBooking(booking, registered))
-    .filter(({ accelerator }) => wanted.length === 0 || wanted.some((isMeant) => isMeant(accelerator)))
+    .filter(({ accelerator }) => hasType(accelerator, types))
     .filter(({ isPreemptible }) => only === null || isPreemptible === (only === 'preemptible'));
+}
+
+/** True if one of the types means the accelerator, or without types. An unknown type is meant only by a query for all. */
+export function hasType(accelerator: string | null, types: readonly string[]): boolean {
+  return types.length === 0 || types.some((type) => typeMatcher(type)(accelerator));
 }
 
 function resolveBooking(booking: Booking, { tpus, aliases }: TpuRegistry): FoundTpu {

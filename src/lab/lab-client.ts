@@ -15,14 +15,18 @@ import { withRefusalsRecorded, type ClientParts } from '../app/store-client.ts';
 import { formProblem, nameRefusal, userNameProblem } from '../app/user-names.ts';
 import type { Actor } from '../core/model/user.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
+import { releaseConflict } from './booking-changes.ts';
 import type { ChangedBooking, Delivery, SheetContents } from './bookings.ts';
 import type { CheckRow } from './check-rows.ts';
+import { checkRowsProblem } from './check-text.ts';
 import type { DirectoryFacts, Lab } from './lab.ts';
 import type { WindowQuery, WindowWithJob } from './lab-store.ts';
+import { readLabUsage, type LabUsage } from './lab-usage.ts';
 import { newsEventKinds, type NewsEvent } from './news.ts';
 import type { BookingCommand, TpuChange, UserChange } from './service.ts';
 import type { Site } from './site.ts';
 import type { EndRequest, EndResult, HolderScan, TpuState, WorkerAnswer } from './tpu-operations.ts';
+import { readJobsByTpu } from './tpu-usage.ts';
 import { isTpuName, tpuFromName, type LabTpu } from './tpus.ts';
 import { newLabUser, type LabUser, type NewLabUser } from './users.ts';
 
@@ -93,9 +97,11 @@ export interface LabClient {
   /** Lets the controller check the jobs now. Returns a message for the user, or null. */
   checkNow(jobs: readonly string[]): Promise<string | null>;
 
+  /** The bookings and the jobs of each TPU. If the sheet does not answer, the bookings are those of its newest copy. */
+  usage(): Promise<LabUsage>;
   /** Of the booking sheet. */
   bookings(): Promise<SheetContents>;
-  /** Null: the sheet has no row for the TPU. */
+  /** Null: the sheet has no row for the TPU. Throws JobmanError (4) for a release while a job uses the TPU. */
   changeBooking(
     tpu: string,
     command: Extract<BookingCommand, { readonly kind: 'book' | 'release' }>,
@@ -125,7 +131,7 @@ export function labClientFor(
   });
 }
 
-type Calls = Pick<Client, 'whoAmI' | 'wake'>;
+type Calls = Pick<Client, 'whoAmI' | 'wake' | 'list' | 'show'>;
 
 function createLabClient(client: Calls, lab: Lab, now: () => Instant): LabClient {
   const gates = createGates(client, lab);
@@ -133,7 +139,7 @@ function createLabClient(client: Calls, lab: Lab, now: () => Instant): LabClient
     ...createUsers(client, lab, now, gates),
     ...createTpus(client, lab, gates),
     ...createJobs(client, lab, now, gates),
-    ...createBookings(lab, gates),
+    ...createBookings(client, lab, now, gates),
   };
 }
 
@@ -158,8 +164,8 @@ function createGates(client: Calls, lab: Lab) {
   }
   /** A viewer sees the output of their own jobs only. */
   async function reader(user: string): Promise<LabUser> {
-    const actor = await client.whoAmI();
-    if (actor.user !== user) requireGeneral(actor, 'lab', `see the output of the jobs of ${user}`);
+    const problem = checkRowsProblem(await client.whoAmI(), user);
+    if (problem !== null) throw forbiddenError(problem);
     return userNamed(user);
   }
   async function userNamed(name: string): Promise<LabUser> {
@@ -391,14 +397,19 @@ function keyOfWindow({ window: { window, user, openedAt, job, attempt } }: Windo
   return [window, user, openedAt, Number(job), attempt];
 }
 
-type OfBookings = 'bookings' | 'changeBooking' | 'observeBooking' | 'deliverBookings';
+type OfBookings = 'usage' | 'bookings' | 'changeBooking' | 'observeBooking' | 'deliverBookings';
 
-function createBookings(lab: Lab, { member }: Gates): Pick<LabClient, OfBookings> {
+function createBookings(client: Calls, lab: Lab, now: () => Instant, { member }: Gates): Pick<LabClient, OfBookings> {
   return {
+    usage: () => readLabUsage(client, lab, now()),
     bookings: async () => (await lab.sheet()).read(),
     async changeBooking(tpu, command) {
-      await member();
-      return (await lab.sheet()).change(tpu, command);
+      const { user: by } = await member();
+      if (command.kind === 'release') {
+        const conflict = releaseConflict(tpu, (await readJobsByTpu(client, lab.store)).on(tpu));
+        if (conflict !== null) throw conflict;
+      }
+      return (await lab.sheet()).change(tpu, { ...command, by });
     },
     async observeBooking(tpu, exists) {
       await member();

@@ -76,6 +76,9 @@ export interface LabStore extends TpuCommands, UserCommands {
     at: Instant,
   ): Promise<{ readonly before: BookingRow | null; readonly after: BookingRow | null }>;
 
+  /** By persistent TPU: when the command of a job last ended there. Only those after `since`. */
+  lastUses(since: Instant): Promise<ReadonlyMap<string, Instant>>;
+
   /** Changes of the spreadsheet that it does not have yet, in their order. */
   sheetChanges(): Promise<readonly SheetChange[]>;
   addSheetChange(tpu: string, command: BookingCommand, at: Instant): Promise<void>;

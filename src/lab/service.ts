@@ -4,6 +4,7 @@
 
 import type { AuditEntry } from '../app/audit.ts';
 import type { RunBooking } from '../app/lab-job.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { Booking } from './bookings.ts';
 import type { ImportedJob } from './imported-job.ts';
 import type { LabTpu } from './tpus.ts';
@@ -65,10 +66,16 @@ export type BookingCommand =
   /** An attempt of the user's job begins or ends. Changes only a booking of that user. */
   | { readonly kind: 'begin_attempt' | 'end_attempt'; readonly user: string }
   /** A user whose job runs there keeps `running`. Error 4: the booking is no longer `seen`. */
-  | { readonly kind: 'book'; readonly user: string; readonly scriptNote?: string; readonly seen?: SeenBooking | null }
-  | { readonly kind: 'release'; readonly seen?: SeenBooking | null }
+  | ({ readonly kind: 'book'; readonly user: string; readonly scriptNote?: string } & OfUser)
+  | ({ readonly kind: 'release' } & OfUser)
   /** The TPU was deleted, or exists again. */
   | { readonly kind: 'observe'; readonly exists: boolean };
+
+/** `by` makes the change; a server enters the actor. */
+interface OfUser {
+  readonly seen?: SeenBooking | null;
+  readonly by?: UserName;
+}
 
 /** The booking on which the user has decided; null: none. */
 export type SeenBooking = Pick<Booking, 'status' | 'user' | 'note' | 'scriptNote'>;

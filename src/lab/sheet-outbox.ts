@@ -37,19 +37,47 @@ const urgentFor: Duration = day;
 
 type OutboxStore = Pick<LabStore, 'sheetChanges' | 'addSheetChange' | 'claimSheetChange' | 'endSheetChange'>;
 
+/** The contents of the spreadsheet itself. */
+export type SheetRows = Omit<SheetContents, 'late'>;
+
+/** The newest contents of the spreadsheet, for times at which it does not answer. */
+export interface SheetCopy {
+  /** Null before the first `write`. */
+  read(): { readonly contents: SheetRows; readonly readAt: Instant } | null;
+  write(contents: SheetRows, readAt: Instant): void;
+}
+
 /** The spreadsheet `sheet`, together with the changes that it does not have yet. */
 export function createSheetOutbox(
-  sheet: Pick<BookingSheet, 'name' | 'change'> & { read(): Promise<Omit<SheetContents, 'late'>> },
+  sheet: Pick<BookingSheet, 'name'> & { read(): Promise<SheetRows>; change: BookingSheet['change'] },
   store: OutboxStore,
   now: () => Instant,
+  copy: SheetCopy,
 ): BookingSheet {
+  /** The copy gets the change too. */
+  const changeSheet: BookingSheet['change'] = async (tpu, command) => {
+    const changed = await sheet.change(tpu, command);
+    const known = copy.read();
+    if (changed === null || known === null) return changed;
+    const { contents, readAt } = known;
+    const bookings = contents.bookings.map((one) => (one.tpu === tpu ? changed.after : one));
+    copy.write({ ...contents, bookings }, readAt);
+    return changed;
+  };
+
+  async function withOutbox({ bookings, problems }: SheetRows): Promise<SheetContents> {
+    const changes = await store.sheetChanges();
+    const changed = bookings.map((booking) => withChanges(booking, changes));
+    return { bookings: changed, problems, late: lateChanges(changes, sheet.name, now()) };
+  }
+
   /** False if no change is due. */
   async function deliverNext(): Promise<boolean> {
     const due = nextOfEachTpu(await store.sheetChanges()).find(({ nextAt }) => nextAt <= now());
     if (due === undefined) return false;
     if (!(await store.claimSheetChange(due, now() + claimFor))) return true;
     try {
-      await sheet.change(due.tpu, due.command);
+      await changeSheet(due.tpu, due.command);
       await store.endSheetChange(due, null);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
@@ -74,14 +102,19 @@ export function createSheetOutbox(
     name: sheet.name,
 
     async read() {
-      const [{ bookings, problems }, changes] = await Promise.all([sheet.read(), store.sheetChanges()]);
-      const changed = bookings.map((booking) => withChanges(booking, changes));
-      return { bookings: changed, problems, late: lateChanges(changes, sheet.name, now()) };
+      const contents = await sheet.read();
+      copy.write(contents, now());
+      return withOutbox(contents);
+    },
+
+    async lastRead() {
+      const known = copy.read();
+      return known && { contents: await withOutbox(known.contents), readAt: known.readAt };
     },
 
     async change(tpu, command) {
       await deliver();
-      const changed = await sheet.change(tpu, command);
+      const changed = await changeSheet(tpu, command);
       for (const change of await store.sheetChanges())
         if (change.tpu === tpu && change.nextAt === null) await store.endSheetChange(change, null);
       return changed;

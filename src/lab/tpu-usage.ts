@@ -9,7 +9,7 @@ import { newestWindows } from './lineage.ts';
 import type { LabUser } from './users.ts';
 import type { LabJob, SharedLabStore } from './lab-store.ts';
 import type { DeviceHolder } from '../app/lab-job.ts';
-import type { TpuOperations } from './tpu-operations.ts';
+import type { HolderScan, TpuOperations } from './tpu-operations.ts';
 import { type LabTpu } from './tpus.ts';
 import { type Booking, type BookingSheet, type LateChange, formatBooking, isBookedByOther } from './bookings.ts';
 
@@ -29,6 +29,8 @@ export interface TpuUsage {
 export interface JobsByTpu {
   /** Jobs under way on the TPU: the lab's, except the job `without`, and those of manifests. */
   on(tpu: string, without?: string): Pick<TpuUsage, 'jobs' | 'otherJobs'>;
+  /** The number of jobs of manifests that the actor may not read. They may be on any TPU. */
+  readonly hidden: number;
 }
 
 export async function readJobsByTpu(client: Pick<Client, 'list' | 'show'>, store: SharedLabStore): Promise<JobsByTpu> {
@@ -37,8 +39,10 @@ export async function readJobsByTpu(client: Pick<Client, 'list' | 'show'>, store
   const live = new Map(rows.filter(({ phase }) => !isFinishedPhase(phase)).map((row) => [row.id, row]));
   const newest = newestWindows(await store.windows({ jobs: [...live.keys()], cleared: true }));
   const others = [...live.values()].filter(({ id, backend }) => backend === 'tpu' && !ofLab.has(id));
-  const views = await Promise.all(others.map(({ id }) => client.show(id)));
+  const shown = await Promise.all(others.map(({ id }) => unlessForbidden(client.show(id))));
+  const views = shown.filter((view) => view !== null);
   return {
+    hidden: shown.length - views.length,
     on: (tpu, without) => ({
       jobs: jobs.flatMap((job) => {
         const row = live.get(job.job);
@@ -53,6 +57,16 @@ export async function readJobsByTpu(client: Pick<Client, 'list' | 'show'>, store
   };
 }
 
+/** Null if the actor may not read the job. */
+async function unlessForbidden<T>(read: Promise<T>): Promise<T | null> {
+  try {
+    return await read;
+  } catch (error) {
+    if (error instanceof JobmanError && error.errorCode === 'forbidden') return null;
+    throw error;
+  }
+}
+
 /** The bookings of all TPUs. A sheet that does not answer is only a warning, so that users can continue. */
 export async function readBookings(sheet: () => Promise<BookingSheet>): Promise<{
   readonly bookings: readonly Booking[];
@@ -64,9 +78,13 @@ export async function readBookings(sheet: () => Promise<BookingSheet>): Promise<
     return { bookings, late, warnings: [] };
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    const why = error.lines[0] === undefined ? '' : ` (${error.lines[0]})`;
-    return { bookings: [], late: [], warnings: [`The booking is unknown: ${error.message.replace(/\.$/, '')}${why}.`] };
+    return { bookings: [], late: [], warnings: [`The booking is unknown: ${reasonOf(error)}.`] };
   }
+}
+
+/** The message with its first hint, without a full stop. */
+export function reasonOf({ message, lines: [hint] }: JobmanError): string {
+  return `${message.replace(/\.$/, '')}${hint === undefined ? '' : ` (${hint})`}`;
 }
 
 /** A booking (running or reserved) by another user; by any user if `user` is null. */
@@ -86,16 +104,26 @@ export async function readHolders(
   signal: AbortSignal,
 ): Promise<{ readonly holders: readonly DeviceHolder[]; readonly warnings: readonly string[] }> {
   const { holders, unreachable } = await tpus.holders(tpu, signal);
-  const [first] = unreachable;
-  const which = unreachable.length === 1 ? `worker ${first?.worker}` : `${unreachable.length} workers`;
-  const warnings = first === undefined ? [] : [`The programs on ${which} are unknown: ${first.message}`];
+  const warnings = formatUnreachable(unreachable);
   const isOwn = ({ command }: DeviceHolder): boolean =>
     command.split(' ').some((arg) => ownFolders.some((folder) => arg === folder || arg.endsWith(`=${folder}`)));
   return { holders: holders.filter((one) => !isOwn(one)), warnings };
 }
 
+/** A sentence, if workers do not answer. */
+export function formatUnreachable(unreachable: HolderScan['unreachable']): readonly string[] {
+  const [first] = unreachable;
+  const which = unreachable.length === 1 ? `worker ${first?.worker}` : `${unreachable.length} workers`;
+  return first === undefined ? [] : [`The programs on ${which} are unknown: ${first.message}`];
+}
+
+/** `window 3 (job 000042)`. */
+export function formatJobAt(job: string, window: number | null): string {
+  return window === null ? `job ${job}` : `window ${window} (job ${job})`;
+}
+
 /** `is setup` is wrong English. */
-function inSentence(status: string): string {
+export function phaseInSentence(status: string): string {
   return status.replace(/^setup/, 'in setup');
 }
 
@@ -103,14 +131,14 @@ export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly 
   const { jobs = [], otherJobs = [], booking = null, holders = [] } = usage;
   return [
     ...jobs.map(({ job, row, window }) => {
-      const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
+      const where = formatJobAt(job.job, window);
       const status = formatStatus(row);
       const [is, why] = row.message.startsWith(status) ? [row.message, ''] : [status, row.message];
       const verb = is.startsWith(`${status} for `) ? 'has been' : 'is';
-      return `${where} of ${job.user} ${verb} ${inSentence(is)} on ${called}${why === '' ? '' : `: ${why}`}`;
+      return `${where} of ${job.user} ${verb} ${phaseInSentence(is)} on ${called}${why === '' ? '' : `: ${why}`}`;
     }),
     ...otherJobs.map(
-      (row) => `job ${row.id} (${row.name}) of ${row.owner} is ${inSentence(formatStatus(row))} on ${called}`,
+      (row) => `job ${row.id} (${row.name}) of ${row.owner} is ${phaseInSentence(formatStatus(row))} on ${called}`,
     ),
     ...(booking === null ? [] : [`in the booking sheet ${called} is ${formatBooking(booking)}`]),
     ...formatHolders(holders),

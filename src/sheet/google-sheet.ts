@@ -3,7 +3,8 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { LabStore } from '../lab/lab-store.ts';
-import { bookingChange, changedBooking, type BookingSheet, type SheetContents } from '../lab/bookings.ts';
+import { bookingChange, changedBooking, type BookingSheet } from '../lab/bookings.ts';
+import type { SheetRows } from '../lab/sheet-outbox.ts';
 import { changedCells, readGrid, type ResolveName, type SheetRow } from './layout.ts';
 import type { SheetsApi } from './sheets-api.ts';
 
@@ -12,7 +13,7 @@ export function createGoogleSheet(
   api: SheetsApi,
   store: Pick<LabStore, 'tpus' | 'tpuAliases'>,
   { tab, prefix }: { readonly tab: string | null; readonly prefix: string },
-): Pick<BookingSheet, 'name' | 'change'> & { read(): Promise<Omit<SheetContents, 'late'>> } {
+): Pick<BookingSheet, 'name' | 'change'> & { read(): Promise<SheetRows> } {
   async function names(): Promise<ResolveName> {
     const [tpus, aliases] = await Promise.all([store.tpus(), store.tpuAliases()]);
     const known = new Set(tpus.map(({ name }) => name));

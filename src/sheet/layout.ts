@@ -67,6 +67,9 @@ export function readGrid(
         scriptNote: cell(column.scriptNote),
         owner: cell(column.owner),
         zone: cell(column.zone),
+        // Only the history of the spreadsheet has them, which the API does not show.
+        changedAt: null,
+        changedBy: null,
       },
     };
     rows.push(sheetRow);

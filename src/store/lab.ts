@@ -259,6 +259,14 @@ function registryStore(read: RunOperation, write: RunOperation) {
     setTpuAlias: (alias, name) => write((db) => writeTpuAlias(db, alias, name)),
     bookings: () => read((db) => readBookings(db, all)),
     changeBooking: (tpu, command, at) => write((db) => changeBooking(db, tpu, command, at)),
+    lastUses: (since) =>
+      read(async (db) => {
+        const { rows } = await sql<{ name: string; endedAt: number }>`
+          select name, max(ended_at) as "endedAt" from usage
+          where ended_at > ${since} and ownership = 'persistent' and used_for in ('useful', 'lost')
+          group by name`.execute(db);
+        return new Map(rows.map(({ name, endedAt }) => [name, endedAt]));
+      }),
     sheetChanges: () => read(readSheetChanges),
     addSheetChange: (tpu, command, at) => write((db) => addSheetChange(db, tpu, command, at)),
     claimSheetChange: ({ id, nextAt }, until) =>
@@ -411,7 +419,7 @@ function tpuChange(stored: LabTpu | null, tpu: LabTpu): Sql {
 
 async function readBookings(db: Database, where: Sql): Promise<readonly BookingRow[]> {
   const { rows } = await sql<BookingRow>`
-    select tpu, status, owner as "user", note, script_note as "scriptNote", at
+    select tpu, status, owner as "user", note, script_note as "scriptNote", at, changed_by as "by"
     from lab_booking where ${where} order by tpu`.execute(db);
   return rows.map((row) => ({ ...row }));
 }
@@ -449,15 +457,16 @@ function rowChange(tpu: string, stored: BookingRow | null, booking: BookingRow |
     tpu = ${tpu} and status = ${row.status} and owner = ${row.user} and note = ${row.note}
       and script_note = ${row.scriptNote} and at = ${row.at}`;
   if (booking === null) return stored && sql`delete from lab_booking where ${isStored(stored)} returning tpu`;
-  const { status, user, note, scriptNote, at } = booking;
+  const { status, user, note, scriptNote, at, by } = booking;
   if (stored === null)
     return sql`
-      insert into lab_booking (tpu, status, owner, note, script_note, at)
-      values (${tpu}, ${status}, ${user}, ${note}, ${scriptNote}, ${at})
+      insert into lab_booking (tpu, status, owner, note, script_note, at, changed_by)
+      values (${tpu}, ${status}, ${user}, ${note}, ${scriptNote}, ${at}, ${by})
       on conflict (tpu) do nothing returning tpu`;
   return sql`
     update lab_booking
-    set status = ${status}, owner = ${user}, note = ${note}, script_note = ${scriptNote}, at = ${at}
+    set status = ${status}, owner = ${user}, note = ${note}, script_note = ${scriptNote}, at = ${at},
+      changed_by = ${by}
     where ${isStored(stored)} returning tpu`;
 }
 

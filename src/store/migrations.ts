@@ -96,6 +96,10 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
     // The role that the groups of the person gave at the newest login; null if none did.
     await sql`alter table account add column group_role text`.execute(db);
   },
+  async '0017_booking_changes'(db) {
+    // The user who made the latest change; null if a job made it.
+    await sql`alter table lab_booking add column changed_by text`.execute(db);
+  },
 };
 
 const accounts: readonly Sql[] = [

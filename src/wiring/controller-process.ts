@@ -332,7 +332,9 @@ function createSheetDeliveries(
   async function deliver(): Promise<Instant | null> {
     // Most labs have nothing to deliver most of the time, and Google's library is large.
     if ((await store.sheetChanges()).every(({ nextAt }) => nextAt === null)) return null;
-    const { late, nextAt } = await (await (sheet ??= openSheet(site, store, () => clock.now()))).deliver();
+    const { late, nextAt } = await (
+      await (sheet ??= openSheet(site, { store, home, now: () => clock.now() }))
+    ).deliver();
     const text = late.map(({ message }) => message).join(' ');
     if (text !== '' && text !== reported) report(text);
     reported = text;

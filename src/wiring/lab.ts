@@ -40,7 +40,12 @@ export function openLab(services: Services, opened?: ReturnType<typeof openLabSt
       ]);
       return readCheckRows({ store, files: createJobFiles(services.home), namePrefix }, user, now);
     },
-    sheet: async () => (await import('./sheet.ts')).openSheet(await site(), store, () => services.io.now()),
+    sheet: async () =>
+      (await import('./sheet.ts')).openSheet(await site(), {
+        store,
+        home: services.home,
+        now: () => services.io.now(),
+      }),
     tpus: async (note) => (await import('./tpu-operations.ts')).openTpuOperations(services, await site(), note),
     tmuxWindows: async () =>
       (await import('../remote/tmux.ts')).createTmux({ env: withoutDatabasePassword(services.io.env) }),

@@ -19,6 +19,8 @@ const booking = (tpu: string, alias: string, kind: 'free' | 'running' | 'reserve
   scriptNote: '',
   owner: '',
   zone: '',
+  changedAt: null,
+  changedBy: null,
 });
 const bookings = [
   booking('lab-v2-32-1', 'v2-32-1', 'running'),
@@ -106,12 +108,20 @@ test('every registered TPU has a row; the default is free', async (t) => {
     scriptNote: '',
     owner: '',
     zone: 'us-central2-b',
+    changedAt: null,
+    changedBy: null,
   };
   assert.deepEqual(await sheet.read(), { bookings: [free], problems: [], late: [] });
   const taken = await sheet.change(name, { kind: 'run', user: 'Xibo', seenUser: null, scriptNote: 'a test' });
   assert.deepEqual(taken?.before, { ...free, zone: '' });
   const [row] = (await sheet.read()).bookings;
-  assert.deepEqual(row, { ...free, status: { kind: 'running' }, user: 'Xibo', scriptNote: 'a test' });
+  assert.deepEqual(row, {
+    ...free,
+    status: { kind: 'running' },
+    user: 'Xibo',
+    scriptNote: 'a test',
+    changedAt: row?.changedAt,
+  });
 });
 
 const lyys = { user: 'Lyy', scriptNote: 'mine' };

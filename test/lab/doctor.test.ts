@@ -35,7 +35,7 @@ const healthy: LabState = {
   windows: [shown(job)],
   rows: rowsOf(['000001'], 'running'),
   tmux: new Map([['xibo', [1]]]),
-  bookings: [{ tpu: tpu.name, status: 'running', user: 'xibo', note: '', scriptNote: '', at: noon }],
+  bookings: [{ tpu: tpu.name, status: 'running', user: 'xibo', note: '', scriptNote: '', at: noon, by: null }],
   lateBookings: [],
   zones: ['europe-west4-a'],
   wrongModes: [],

@@ -14,6 +14,7 @@ import { aLab, unavailable } from '../cli/tpu/lab-world.ts';
 import { serveLab } from '../cli/tpu/serve-lab.ts';
 import { eventually } from '../support/eventually.ts';
 import type { Scope } from '../support/world.ts';
+import { clientFor } from '../../src/app/store-client.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { aMember, localSpec } from '../support/builders.ts';
 import { aLabJob, aTpu, aUser, noon } from '../support/lab-builders.ts';
@@ -39,7 +40,11 @@ async function openLabOf(job: string | null = null, operations: Partial<TpuOpera
   });
   const of = (role: Actor['role'], user = 'ada', grants: Partial<Actor> = {}) => {
     const actor = aMember(user, { ...grants, role, via: 'token', logins: [], token: { id: '1', name: 'laptop' } });
-    return labClientFor({ whoAmI: async () => actor, wake: async () => null }, lab, parts);
+    return labClientFor(
+      clientFor(async () => actor, parts),
+      lab,
+      parts,
+    );
   };
   return { store, of, serve: (scope: Scope) => serveLab(scope, parts, () => lab) };
 }

@@ -188,7 +188,7 @@ async function openAs(t: TestContext, role: Role) {
   const actor = { user: 'ada', role, via: 'token', logins: [] } as const;
   const over = clientFor(async () => actor, parts);
   const lab = aLab(store.lab, { project: async () => 'lab', sheet: outside, tpus: outside, tmuxWindows: outside });
-  const labOf = () => labClientFor({ whoAmI: async () => actor, wake: async () => null }, lab, parts);
+  const labOf = () => labClientFor(over, lab, parts);
   const clustersOf = () => clusterAccessFor(actor, clusterParts(over), parts);
   return openServer(t, { client: { ...over, changesSince }, labOf, clustersOf });
 }

@@ -63,6 +63,8 @@ test('rows of TPUs are read anywhere in the sheet; unreadable rows are reported'
     scriptNote: 'lr 0.1',
     owner: 'lab',
     zone: 'europe-west4-a',
+    changedAt: null,
+    changedBy: null,
   });
   assert.deepEqual(problems, [
     'row 7: v9-9-9 is not a registered TPU',

@@ -106,10 +106,20 @@ testStore('TPUs, their aliases and their bookings can be written, changed and de
   await lab.setTpuAlias('v2-1', null);
   assert.deepEqual([...(await lab.tpuAliases())], []);
 
-  const booking = { tpu: tpu.name, status: 'reserved' as const, user: 'xibo', note: '', scriptNote: '', at: noon };
+  const booking = {
+    tpu: tpu.name,
+    status: 'reserved' as const,
+    user: 'xibo',
+    note: '',
+    scriptNote: '',
+    at: noon,
+    by: 'ada',
+  };
   await lab.changeBooking(tpu.name, { kind: 'book', user: 'xibo' }, noon);
-  await lab.changeBooking(tpu.name, { kind: 'book', user: 'xibo', scriptNote: 'mine 🙂' }, noon);
+  await lab.changeBooking(tpu.name, { kind: 'book', user: 'xibo', scriptNote: 'mine 🙂', by: 'ada' }, noon);
   assert.deepEqual(await lab.bookings(), [{ ...booking, scriptNote: 'mine 🙂' }]);
+  // No job has used it.
+  assert.deepEqual([...(await lab.lastUses(0))], []);
   await lab.changeBooking(tpu.name, { kind: 'release' }, noon);
   assert.deepEqual(await lab.bookings(), []);
 });

@@ -3,6 +3,7 @@
 import { type LabUser } from '../../src/lab/users.ts';
 import { defaultAliases } from '../../src/lab/names.ts';
 import { defaultUserSettings } from '../../src/lab/user-settings.ts';
+import type { SheetCopy } from '../../src/lab/sheet-outbox.ts';
 import type { LabTpu } from '../../src/lab/tpus.ts';
 import type { LabJob, LabWindow, WindowReport } from '../../src/lab/lab-store.ts';
 import { noon } from './builders.ts';
@@ -75,6 +76,12 @@ export function aWindow({ job, user }: LabJob, changes: Partial<LabWindow> = {})
     clearedAt: null,
     ...changes,
   };
+}
+
+/** The copy of a spreadsheet, in memory. */
+export function aSheetCopy(): SheetCopy {
+  let kept: ReturnType<SheetCopy['read']> = null;
+  return { read: () => kept, write: (contents, readAt) => (kept = { contents, readAt }) };
 }
 
 export function aReport(logFolder: string, stageFolder: string, tpu = 'kmh-tpuvm-v2-32-1'): WindowReport {

@@ -9,6 +9,7 @@ import type { Io } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { UserName } from '../../core/model/user.ts';
 import { normalizeName } from '../../app/user-names.ts';
+import { formatActing } from '../../lab/booking-changes.ts';
 import type { LabUser } from '../../lab/users.ts';
 import { askUntilValid, canAsk, confirm } from '../prompt.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';
@@ -37,8 +38,8 @@ export async function resolveActingUser(cli: TpuCli, args: ParsedArguments, what
 export async function resolveActingEffect(cli: TpuCli, args: ParsedArguments, what: string): Promise<ActingEffect> {
   const users = await cli.lab.store.users();
   const user = await chooseUser(cli, args, users);
-  const actor = currentUser(cli, users, user.name)?.name ?? cli.tokenUser ?? cli.io.user;
-  return { user, actor, effect: actor === user.name ? null : `You are ${actor}; this would ${what} for ${user.name}` };
+  const actor = actorName(cli, users, user.name);
+  return { user, actor, effect: actor === user.name ? null : formatActing(actor, what, user.name) };
 }
 
 interface ActingEffect {
@@ -71,6 +72,11 @@ export function currentUser(cli: Caller, users: readonly LabUser[], named: UserN
   const requested = findRequested(cli, users)?.name ?? named;
   const { user } = resolveActor({ login: cli.io.user, isHomeOwner: false }, requested, users);
   return users.find(({ name }) => name === user) ?? null;
+}
+
+/** The name of the user who types. Throws as `currentUser`. */
+export function actorName(cli: Caller, users: readonly LabUser[], named: UserName | null = null): UserName {
+  return currentUser(cli, users, named)?.name ?? cli.tokenUser ?? cli.io.user;
 }
 
 /** The user of a line that names none. Throws as `currentUser`. */

@@ -7,7 +7,7 @@ import type { LabStore } from '../../../src/lab/lab-store.ts';
 import { createSheetOutbox } from '../../../src/lab/sheet-outbox.ts';
 import { createGoogleSheet } from '../../../src/sheet/google-sheet.ts';
 import { createSheetsApi } from '../../../src/sheet/sheets-api.ts';
-import { aUser } from '../../support/lab-builders.ts';
+import { aSheetCopy, aUser } from '../../support/lab-builders.ts';
 import { openSheetServer, sheetId } from '../../sheet/server.ts';
 import { labs, aTpu, openLabWorld } from './lab-world.ts';
 import { onBoth } from './serve-lab.ts';
@@ -49,7 +49,10 @@ onBoth('bookings in the database', labs, ({ openLabWorld: open }) => {
     assert.match(full.out, /^ALIAS +TPU +STATUS +USER/);
     assert.match(full.out, /v2-32-6 +lab-v2-32-6 +reserved +Xibo +- +until monday +- +europe-west4-a/);
     const [row] = (await tpu(['find', 'v2-32', '-n', '--json'])).out.trim().split('\n');
-    assert.deepEqual(JSON.parse(row ?? ''), {
+    const { changedBy, ...booking } = JSON.parse(row ?? '') as { readonly changedBy: string };
+    // On a shared login, the user on the line; through a server, the owner of the token.
+    assert.match(changedBy, /^(?:xibo|alice)$/);
+    assert.deepEqual(booking, {
       tpu: 'lab-v2-32-6',
       alias: 'v2-32-6',
       aliases: ['v2-32-6'],
@@ -62,6 +65,7 @@ onBoth('bookings in the database', labs, ({ openLabWorld: open }) => {
       accelerator: 'v2-32',
       preemptible: false,
       statusText: null,
+      changedAt: '1970-01-01T00:00:00.007Z',
     });
     const none = await tpu(['find', 'v6e']);
     assert.deepEqual([none.code, none.out], [0, '']);
@@ -100,7 +104,7 @@ onBoth('bookings in the database', labs, ({ openLabWorld: open }) => {
     assert.match(mine.err, /In the booking table, v2-32-6 is reserved for lyy\. .*--yes/);
     const asked = await tpu(['book', 'v2-32-6', 'xibo'], { terminal, input: ['n'] });
     assert.equal(asked.code, 1);
-    assert.match(asked.err, /Book it for Xibo anyway\? \[y\/N\]/);
+    assert.match(asked.err, /lyy\. \S+ changed it \d+d ago\. Book it for Xibo\s+anyway\? \[y\/N\]/);
     const taken = await tpu(['book', 'v2-32-6', 'xibo', '--yes']);
     assert.match(taken.out, /is reserved for Xibo in the booking table\. It was reserved for lyy\./);
     // A known user releases another user's booking only after a question. On a shared login the user is unknown.
@@ -138,7 +142,12 @@ suite('bookings in a spreadsheet', () => {
     const world = openLabWorld({
       sheet: async () => {
         const store = labStore.of as LabStore;
-        return createSheetOutbox(createGoogleSheet(api, store, { tab: null, prefix: 'lab-' }), store, () => 7);
+        return createSheetOutbox(
+          createGoogleSheet(api, store, { tab: null, prefix: 'lab-' }),
+          store,
+          () => 7,
+          aSheetCopy(),
+        );
       },
     });
     labStore.of = world.labStore;

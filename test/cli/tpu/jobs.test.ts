@@ -5,7 +5,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TpuSpec } from '../../../src/core/model/spec.ts';
-import { aReport } from '../../support/lab-builders.ts';
+import { aReport, aSheetCopy } from '../../support/lab-builders.ts';
 import { readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../../support/builders.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { DeviceHolder } from '../../../src/app/lab-job.ts';
@@ -233,7 +233,7 @@ onBoth('run', labs, (openLabJobWorld) => {
       change: (tpu: string, command: BookingCommand) => answer(() => table.change(tpu, command)),
     };
     let time: number = now;
-    const outbox = createSheetOutbox(remote, world.labStore, () => time);
+    const outbox = createSheetOutbox(remote, world.labStore, () => time, aSheetCopy());
     world.sheet = async () => outbox;
     const started = await world.tpu(['run', 'v2-32-7', 'xibo', 'ssn=mine']);
     assert.equal(started.code, 0);

@@ -2,14 +2,15 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capitalize, escapeLine } from '../../../app/format.ts';
+import { bookingResult, formatBookingNow, noRowError, releaseConflict } from '../../../lab/booking-changes.ts';
 import type { BookingCommand } from '../../../lab/service.ts';
 import { findTpus, type FoundTpu, groupByStatus } from '../../../lab/find-tpus.ts';
-import { formatUsage, readJobsByTpu } from '../../../lab/tpu-usage.ts';
+import { readJobsByTpu } from '../../../lab/tpu-usage.ts';
 import type { LabUser } from '../../../lab/users.ts';
 import { type LabTpu } from '../../../lab/tpus.ts';
 import { type Booking, type BookingSheet, formatBooking, isBookedByOther, joinNotes } from '../../../lab/bookings.ts';
 import { type TpuCli, requiredTpu, type ParsedArguments } from '../command.ts';
-import { resolveActingUser, currentUser } from '../resolve-user.ts';
+import { actorName, currentUser, resolveActingUser } from '../resolve-user.ts';
 import { confirmDespite, printTable, readNotes } from '../terminal.ts';
 
 type Style = 'full' | 'category' | 'category_note';
@@ -98,6 +99,7 @@ export async function book(cli: TpuCli, args: ParsedArguments): Promise<number> 
     user: sheetName,
     ...(note !== null && { scriptNote: note }),
     seen: booking,
+    by: actorName(cli, await cli.lab.store.users(), user.name),
   });
   return exitCode.ok;
 }
@@ -117,8 +119,12 @@ export async function release(cli: TpuCli, args: ParsedArguments): Promise<numbe
   // Without a name on the line, the user who types confirms before another user's booking is released.
   if (named === undefined && actor !== null)
     if (!(await confirmTaking(cli, sheet, booking, actor, 'Release it anyway?'))) return exitCode.failed;
-  await refuseWhileInUse(cli, tpu);
-  await changeBooking(cli, sheet, tpu, { kind: 'release', seen: booking });
+  const conflict = releaseConflict(
+    tpu.name,
+    (await readJobsByTpu(await cli.services.client(), cli.lab.store)).on(tpu.name),
+  );
+  if (conflict !== null) throw conflict;
+  await changeBooking(cli, sheet, tpu, { kind: 'release', seen: booking, by: actorName(cli, users) });
   return exitCode.ok;
 }
 
@@ -130,25 +136,7 @@ async function confirmTaking(
   question: string,
 ): Promise<boolean> {
   if (booking === null || !isBookedByOther(booking, user)) return true;
-  return confirmDespite(cli, `In ${name}, ${booking.alias} is ${formatBooking(booking)}.`, question);
-}
-
-/** A TPU with a job under way stays booked. Throws JobmanError (4) with the commands that end the jobs. */
-async function refuseWhileInUse(cli: TpuCli, { name }: LabTpu): Promise<void> {
-  const client = await cli.services.client();
-  const { jobs, otherJobs } = (await readJobsByTpu(client, cli.lab.store)).on(name);
-  if (jobs.length === 0 && otherJobs.length === 0) return;
-  const sentences = formatUsage({ jobs, otherJobs }, name);
-  const [first = ''] = sentences;
-  throw new JobmanError(escapeLine(`${capitalize(first)}. Its booking was not changed.`), exitCode.conflict, [
-    ...sentences.slice(1).map((one) => escapeLine(one)),
-    ...jobs.map(({ job, window }) =>
-      window === null
-        ? `jobman cancel ${Number(job.job)}    cancels it`
-        : `tpu kill w=${window} ${job.user}    kills it`,
-    ),
-    ...otherJobs.map(({ id }) => `jobman cancel ${Number(id)}    cancels it`),
-  ]);
+  return confirmDespite(cli, formatBookingNow(name, booking, cli.io.now()), question);
 }
 
 async function readBooking(sheet: BookingSheet, { name }: LabTpu): Promise<Booking | null> {
@@ -164,17 +152,11 @@ async function changeBooking(
   command: Extract<BookingCommand, { readonly kind: 'book' | 'release' }>,
 ): Promise<void> {
   const changed = await sheet.change(tpu, command);
-  if (changed === null)
-    throw new JobmanError(`${sheet.name} has no row for ${tpu}.`, exitCode.notFound, [
-      'Column B of a row has the alias of the TPU; `tpu list` shows the aliases.',
-    ]);
+  if (changed === null) throw noRowError(sheet.name, tpu);
   const { before, after } = changed;
-  const { user } = after;
-  const status = command.kind === 'release' ? 'free' : after.status.kind === 'running' ? 'running' : 'reserved';
-  const was =
-    before.user === user && (user !== '' || before.status.kind === status) ? '' : ` It was ${formatBooking(before)}.`;
+  const { status, message } = bookingResult(sheet.name, command.kind, changed);
   cli.printResult(
-    { tpu, status, user, before: { status: before.status.kind, user: before.user } },
-    escapeLine(`${tpu} is ${status}${user === '' ? '' : ` for ${user}`} in ${sheet.name}.${was}`),
+    { tpu, status, user: after.user, before: { status: before.status.kind, user: before.user } },
+    escapeLine(message),
   );
 }

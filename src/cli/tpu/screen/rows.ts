@@ -2,9 +2,9 @@
 
 import type { CheckOutput } from '../../outputs.ts';
 import { escapeForTerminal, escapeLine } from '../../../app/format.ts';
-import { visibleLines } from '../../../app/program-output.ts';
 import type { Instant } from '../../../core/model/time.ts';
-import type { CheckRow, CheckStatus, Trouble } from '../../../lab/check-rows.ts';
+import type { CheckRow } from '../../../lab/check-rows.ts';
+import { explainingLines, formatCheckStatus, formatLineage, newestLines } from '../../../lab/check-text.ts';
 import { attemptKey } from '../../../lab/lineage.ts';
 import type { UserSettings } from '../../../lab/user-settings.ts';
 import { aligned } from '../../render/aligned.ts';
@@ -33,7 +33,7 @@ const cells: Readonly<Record<CellName, Cell>> = {
   tag: { title: 'TAG', text: ({ tag }) => escapeLine(tag ?? '-') },
   dir: { title: 'DIR', text: ({ folder }) => escapeLine(folder) },
   tpu: { title: 'TPU', text: ({ tpuShort }) => escapeLine(tpuShort) },
-  status: { title: 'STATUS', text: (row, { clock }) => formatStatus(row, clock) },
+  status: { title: 'STATUS', text: (row, { clock }) => escapeLine(formatCheckStatus(row, clock)) },
   from: { title: 'FROM', text: formatLineage },
 };
 
@@ -106,62 +106,12 @@ export function rowJson({ status, since, ...row }: CheckRow): CheckOutput {
   };
 }
 
-/** `stage 2, 12 < 11 < 9`; empty for an attempt that continues nothing. */
-function formatLineage({ stage, lineage }: Pick<CheckRow, 'stage' | 'lineage'>): string {
-  const parts = [...(stage > 0 ? [`stage ${stage}`] : []), ...(lineage.length > 1 ? [lineage.join(' < ')] : [])];
-  return parts.join(', ');
-}
-
-/** `Running(ep 3.2)`, `error: OOM 08:11:40`, `resumed in 14, after grpc`. */
-function formatStatus(
-  row: Pick<CheckRow, 'status' | 'since' | 'windowClosed'>,
-  clock: (at: Instant) => string,
-): string {
-  const isUnderWay = row.status.kind === 'starting' || row.status.kind === 'running';
-  const closed = row.windowClosed && isUnderWay ? ', window closed: recovery is off' : '';
-  return escapeLine(`${describeStatus(row.status, clock(row.since), clock)}${closed}`);
-}
-
-function describeStatus(status: CheckStatus, when: string, clock: (at: Instant) => string): string {
-  switch (status.kind) {
-    case 'starting':
-      return `${status.waitReason === null ? 'starting' : `starting, ${status.waitReason}`}${formatTrouble(status, clock)}`;
-    case 'running': {
-      const phase = status.phase === 'Unknown' ? 'Running' : status.phase;
-      return `${phase}${status.waitReason === null ? '' : `, ${status.waitReason}`}${formatTrouble(status, clock)}`;
-    }
-    case 'succeeded':
-    case 'killed':
-    case 'stopped':
-      return `${status.kind} ${when}`;
-    case 'error':
-      return `error: ${status.error} ${when}${status.next === null ? '' : `; ${status.next}s soon${status.waitReason === null ? '' : `: ${status.waitReason}`}`}`;
-    case 'resumed':
-    case 'rerunned':
-      return `${status.kind} in ${status.child}${status.error === null ? '' : `, after ${status.error}`}`;
-  }
-}
-
-function formatTrouble({ trouble, hangsAt }: Trouble, clock: (at: Instant) => string): string {
-  if (trouble === null) return '';
-  const until = hangsAt === null ? '' : `, ended at ${clock(hangsAt)} if silent`;
-  return `; log: ${trouble}${until}`;
-}
-
-const maxMessageLines = 4;
-
 function messageLines(row: CheckRow, { letters, columns }: RowLayout): readonly string[] {
-  const { status, message } = row;
-  const isVague =
-    (status.kind === 'running' && status.phase === 'Unknown') ||
-    (status.kind === 'error' && /^(exit|unknown)/.test(status.error));
-  if (!letters.includes('v') && !(letters.includes('s') && isVague)) return [];
-  return visibleLines(message)
-    .slice(-maxMessageLines)
-    .map((line) => {
-      const text = `    | ${escapeForTerminal(line, false).replaceAll('\t', ' ')}`;
-      return columns === null ? text : cutEnd(text, columns);
-    });
+  const shown = letters.includes('v') ? newestLines(row) : letters.includes('s') ? explainingLines(row) : [];
+  return shown.map((line) => {
+    const text = `    | ${escapeForTerminal(line, false).replaceAll('\t', ' ')}`;
+    return columns === null ? text : cutEnd(text, columns);
+  });
 }
 
 const columnLetters = ['w', 'd', 't', 's', 'v'] as const;
