@@ -265,8 +265,10 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
       return parts.map(({ bytes }) => Buffer.from(bytes).toString());
     },
   },
+  // An offset.
   searchLogs: {
     kind: 'read',
+    states: [],
     call: async (client, ref) => {
       const logs = [{ id: 'attempt_1/command_worker_0', from: 0 }];
       return (await Array.fromAsync(client.searchLogs(ref, { text: 'e', direction: 'next', logs }))).at(-1);
