@@ -33,6 +33,7 @@ export const pages: readonly Page[] = [
   { path: 'queue', title: 'Queue', key: 'q', load: async () => (await import('./queue/page.tsx')).QueuePage },
   { path: 'tpus', title: 'TPUs', key: 't', load: async () => (await import('./tpus/page.tsx')).TpusPage },
   { path: 'lab', title: 'Lab', key: 'l', load: async () => (await import('./lab/page.tsx')).LabPage },
+  { path: 'reports', title: 'Reports', key: 'p', load: async () => (await import('./reports/page.tsx')).ReportsPage },
   { path: 'create', title: 'Create', key: 'n', load: async () => (await import('./create/page.tsx')).CreatePage },
   {
     path: 'settings',

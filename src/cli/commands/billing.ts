@@ -2,7 +2,8 @@ import { exitCode, usageError } from '../../app/errors.ts';
 import { formatList, formatTime } from '../../app/format.ts';
 import { day, type Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { billingCsv, billingLines, billingNotes, billingObjects } from '../render/billing.ts';
+import { billingNotes } from '../../app/billing-report.ts';
+import { billingCsv, billingLines, billingObjects } from '../render/billing.ts';
 import { columnsOf } from '../screen.ts';
 import type { BillingFlags } from '../table/flags.ts';
 

@@ -7,7 +7,8 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { day, type Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { forEachJob } from '../jobs/resolve.ts';
-import { costCsv, costLines, costObjects, costTitle, formatNoUsage } from '../render/cost.ts';
+import { costTitle, formatNoUsage } from '../../app/cost-report.ts';
+import { costCsv, costLines, costObjects } from '../render/cost.ts';
 import { columnsOf } from '../screen.ts';
 import type { CostFlags } from '../table/flags.ts';
 

@@ -1,15 +1,23 @@
 import type { CheckpointReport } from '../../app/checkpoints.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine, formatAge, formatBinaryBytes, formatList, formatTimestamp, pluralize } from '../../app/format.ts';
-import type { CountProgress, StorageProblem, StorageReport } from '../../app/storage.ts';
-import { day, type Instant } from '../../core/model/time.ts';
+import type { CountProgress, StorageProblem } from '../../app/storage.ts';
+import {
+  bucketColumns,
+  bucketRows,
+  formatCountProgress,
+  formatStorageProblem,
+  lowerLimit,
+  storageNotes,
+} from '../../app/storage-report.ts';
+import type { Instant } from '../../core/model/time.ts';
 import type { CheckpointRow } from '../../reports/checkpoints.ts';
-import type { BucketRow, StorageTotal } from '../../reports/storage.ts';
+import type { BucketRow } from '../../reports/storage.ts';
 import { drawStatusLine } from '../block.ts';
 import { type Cli, type GlobalFlags, reportError } from '../context.ts';
 import { untilInterrupted, untilSignal } from '../interrupt.ts';
 import { type Column, fittedTable } from '../render/aligned.ts';
-import { csvLines } from '../render/csv.ts';
+import { csvLines } from '../../app/csv.ts';
 import { columnsOf } from '../screen.ts';
 import type { CheckpointsFlags, StorageFlags } from '../table/flags.ts';
 import { repairHints } from './tpus.ts';
@@ -25,10 +33,14 @@ export async function storage(cli: Cli, { project, exact = false, csv }: Storage
     if (rows.length > 0) cli.printJson({ kind: 'total', ...total });
   } else if (csv === true) cli.printAll(bucketCsv(rows));
   else {
-    cli.printAll(bucketLines(report, columnsOf(cli.io.stdout), cli.io.now()));
+    if (rows.length > 0) {
+      const dropOrder = ['CLASS', '30 DAYS', 'OBJECTS', 'AGE', '7 DAYS', 'LOCATION'];
+      const columns = bucketColumns(report, cli.io.now());
+      cli.printAll(fittedTable(columns, bucketRows(report), dropOrder, columnsOf(cli.io.stdout)));
+    }
     if (rows.length === 0 && problems.length === 0 && !isInterrupted)
       cli.note(`No buckets in ${projects.length === 1 ? 'project' : 'projects'} ${escapeLine(formatList(projects))}.`);
-    printNotes(cli, rows, exact);
+    for (const note of storageNotes(rows, exact)) cli.note(note);
   }
   const isAnyRead = report.anyAnswered && (rows.length === 0 || total.unmeasured < total.buckets);
   return printProblems(cli, problems, isAnyRead, isInterrupted, report.suggestion);
@@ -52,7 +64,7 @@ async function readReport<T extends { readonly counted: CountProgress }>(
   reports: AsyncIterable<T>,
 ): Promise<{ readonly report: T | null; readonly isInterrupted: boolean }> {
   let report: T | null = null;
-  const line = drawStatusLine(cli, 250, () => (report === null ? null : formatProgress(report.counted, noun)));
+  const line = drawStatusLine(cli, 250, () => (report === null ? null : formatCountProgress(report.counted, noun)));
   try {
     return await untilInterrupted(cli, async (signal) => {
       for await (const next of untilSignal(signal, reports)) report = next;
@@ -63,92 +75,7 @@ async function readReport<T extends { readonly counted: CountProgress }>(
   }
 }
 
-function formatProgress({ counted, ofAll, objects, bytes }: CountProgress, noun: string): string | null {
-  if (ofAll === 0) return null;
-  return `Counted ${counted} of ${pluralize(ofAll, noun)}: ${pluralize(objects, 'object')}, ${formatBinaryBytes(bytes)}`;
-}
-
 // ------------------------------------------------------------------------------------------ buckets
-
-/** The cells of a row of the table. */
-interface BucketCells {
-  readonly bucket: string;
-  readonly location: string;
-  readonly storageClass: string;
-  readonly size: string;
-  readonly objects: string;
-  readonly week: string;
-  readonly month: string;
-  readonly age: string;
-}
-
-const bucketColumns: readonly Column<BucketCells>[] = [
-  { title: 'BUCKET', text: ({ bucket }) => bucket },
-  { title: 'LOCATION', text: ({ location }) => location },
-  { title: 'CLASS', text: ({ storageClass }) => storageClass },
-  { title: 'SIZE', side: 'right', text: ({ size }) => size },
-  { title: 'OBJECTS', side: 'right', text: ({ objects }) => objects },
-  { title: '7 DAYS', side: 'right', text: ({ week }) => week },
-  { title: '30 DAYS', side: 'right', text: ({ month }) => month },
-  { title: 'AGE', side: 'right', text: ({ age }) => age },
-];
-
-function bucketLines(
-  { rows, total, projects }: StorageReport,
-  terminal: number | null,
-  now: Instant,
-): readonly string[] {
-  if (rows.length === 0) return [];
-  const cells = rows.map((row) => bucketCells(row, projects.length === 1, now));
-  const all = rows.length === 1 ? cells : [...cells, totalCells(total)];
-  return fittedTable(bucketColumns, all, ['CLASS', '30 DAYS', 'OBJECTS', 'AGE', '7 DAYS', 'LOCATION'], terminal);
-}
-
-function bucketCells(row: BucketRow, isOneProject: boolean, now: Instant): BucketCells {
-  const { bytes, objects, partial } = row;
-  return {
-    bucket: isOneProject ? row.bucket : `${row.project}/${row.bucket}`,
-    location: `${row.location ?? '?'}${row.zonesOutside.length === 0 ? '' : ' !'}`,
-    storageClass: row.storageClass?.toLowerCase() ?? '?',
-    size: bytes === null ? (row.sizeUnread ? '?' : 'not measured yet') : lowerLimit(formatBinaryBytes(bytes), partial),
-    objects: objects === null ? '-' : lowerLimit(String(objects), partial),
-    week: formatGrowth(row.growth7dBytes),
-    month: formatGrowth(row.growth30dBytes),
-    age: formatPointAge(row, now),
-  };
-}
-
-function totalCells(total: StorageTotal): BucketCells {
-  const { bytes, objects, partial, unmeasured, buckets } = total;
-  const isKnown = unmeasured < buckets;
-  return {
-    bucket: 'TOTAL',
-    location: '',
-    storageClass: '',
-    size: isKnown ? lowerLimit(formatBinaryBytes(bytes), partial) : '-',
-    objects: isKnown ? lowerLimit(String(objects), partial) : '-',
-    week: formatGrowth(total.growth7dBytes),
-    month: formatGrowth(total.growth30dBytes),
-    age: '',
-  };
-}
-
-function lowerLimit(text: string, isPartial: boolean): string {
-  return isPartial ? `>= ${text}` : text;
-}
-
-function formatGrowth(bytes: number | null): string {
-  if (bytes === null) return '-';
-  return `${bytes > 0 ? '+' : ''}${formatBinaryBytes(bytes)}`;
-}
-
-/** A point of the metric has the time of its day only. */
-function formatPointAge({ source, measuredAt }: BucketRow, now: Instant): string {
-  if (measuredAt === null) return '-';
-  return source === 'listing'
-    ? formatAge(now - measuredAt)
-    : `<${Math.floor(Math.max(0, now - measuredAt) / day) + 1}d`;
-}
 
 function bucketCsv(rows: readonly BucketRow[]): readonly string[] {
   const header =
@@ -168,19 +95,6 @@ function bucketCsv(rows: readonly BucketRow[]): readonly string[] {
     row.zonesOutside.join(' '),
   ]);
   return csvLines([header.split(','), ...values]);
-}
-
-function printNotes(cli: Cli, rows: readonly BucketRow[], exact: boolean): void {
-  const outside = [...new Set(rows.flatMap(({ zonesOutside }) => zonesOutside))].toSorted();
-  if (outside.length > 0)
-    cli.note(
-      `! is not in the region of ${formatList(outside)}, which your jobs use: reads from there are slower, and Google bills them.`,
-    );
-  const unmeasured = rows.filter(({ bytes, sizeUnread }) => bytes === null && !sizeUnread).length;
-  if (unmeasured > 0 && !exact)
-    cli.note(
-      `${pluralize(unmeasured, 'bucket has', 'buckets have')} no measurement: Google measures each bucket once a day, and never an empty one. Count the objects: jobman storage --exact`,
-    );
 }
 
 // ------------------------------------------------------------------------------------------ checkpoints
@@ -239,7 +153,7 @@ function printProblems(
   suggestion: string | null = null,
 ): number {
   for (const problem of problems) {
-    const sentence = formatProblem(problem);
+    const sentence = formatStorageProblem(problem);
     const hints = [...repairHints(null, suggestion), ...problem.hints].map(escapeLine);
     if (problem.severity === 'note')
       for (const line of [`note: ${sentence}`, ...hints.map((hint) => `  ${hint}`)]) cli.note(line);
@@ -258,11 +172,4 @@ function interrupted(cli: Cli): number {
 
 function codeOf({ isUnreachable }: StorageProblem): number {
   return isUnreachable ? exitCode.unreachable : exitCode.failed;
-}
-
-function formatProblem({ project, bucket, message, severity }: StorageProblem): string {
-  const subject =
-    bucket === null ? `project ${project}` : `bucket ${bucket}${project === '' ? '' : ` of project ${project}`}`;
-  if (severity === 'note') return escapeLine(`${subject}: ${message}`);
-  return escapeLine(`${subject} could not be read${severity === 'partial' ? ' completely' : ''}: ${message}.`);
 }

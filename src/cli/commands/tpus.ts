@@ -9,7 +9,8 @@ import type { TpuList, UncheckedLocation, TpuQuery, TpuRow } from '../../app/tpu
 import { type Cli, type GlobalFlags, printError, reportError } from '../context.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { confirm } from '../prompt.ts';
-import { type Column, fittedTable, zoneColumn } from '../render/aligned.ts';
+import { zoneColumn } from '../../app/report-columns.ts';
+import { type Column, fittedTable } from '../render/aligned.ts';
 import { cutEnd } from '../render/cell.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpusFlags } from '../table/flags.ts';

@@ -1,7 +1,8 @@
 import type { ZonesFlags } from '../table/flags.ts';
 import { formatLastAnswer, formatLastGrant, formatZoneJobs, type ZoneRow } from '../../app/zones.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { type Column, fittedTable, zoneColumn } from '../render/aligned.ts';
+import { zoneColumn } from '../../app/report-columns.ts';
+import { type Column, fittedTable } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Instant } from '../../core/model/time.ts';

@@ -1,5 +1,6 @@
 import { cutEnd, hangingIndent, padEnd, padStart, width, wrap } from './cell.ts';
 import { escapeLine } from '../../app/format.ts';
+import type { ReportColumn } from '../../app/report-columns.ts';
 
 /** A line end in a cell is made visible: the text behind it would look like a row. */
 export function aligned(
@@ -29,21 +30,7 @@ const minWrappedWidth = 16;
 /** A cell may be the JSON of 200 hosts: only its own row is longer then. */
 const maxPadding = 240;
 
-export interface Column<Row> {
-  readonly title: string;
-  /** Default: left. */
-  readonly side?: 'right';
-  /** The cell; the table escapes it. */
-  readonly text: (row: Row) => string;
-}
-
-/** The zone, with its project if the rows are of several projects. */
-export function zoneColumn<Row extends { readonly project: string; readonly zone: string }>(
-  rows: readonly Row[],
-): Column<Row> {
-  const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
-  return { title: 'ZONE', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) };
-}
+export type Column<Row> = Pick<ReportColumn<Row>, 'title' | 'side' | 'text'>;
 
 /**
  * A narrow terminal loses whole columns, in the order of `dropOrder`, so that no heading is cut. A line that is still too

@@ -14,7 +14,8 @@ import { suggestZone } from '../../catalogue/zones.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, type Layout, type Styler } from '../screen.ts';
 import type { TopOrder } from '../table/flags.ts';
-import { fittedTable, zoneColumn, type Column } from './aligned.ts';
+import { zoneColumn } from '../../app/report-columns.ts';
+import { fittedTable, type Column } from './aligned.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
 
 /** A line of the lower table: a job, one of its workers, or a TPU without a job. */

@@ -2,92 +2,29 @@
 
 import type { ComponentChild } from 'preact';
 import type { BudgetView, JobView } from '../../app/client.ts';
-import { costTable } from '../../app/cost-table.ts';
 import { escapeLine, formatUsd } from '../../app/format.ts';
 import { formatBudgetView } from '../../app/job-facts.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { now } from '../clock.ts';
+import { CostSplit } from '../parts/cost-split.tsx';
 import { Empty } from '../parts/messages.tsx';
 import { Age } from '../parts/time.tsx';
 import type { SectionProps } from './page.tsx';
 
 export function CostSection({ view }: SectionProps) {
+  const { held, waiting } = view.cost;
   return (
     <section aria-label="Cost" class="cost">
       <h2>Cost</h2>
-      <Split view={view} />
+      {held.durationMs + waiting.durationMs === 0 ? (
+        <Empty command={`jobman cost ${view.id}`}>The job has used no capacity yet.</Empty>
+      ) : (
+        <CostSplit cost={view.cost} label="Cost by use" />
+      )}
+      {view.pricePerHourUsd !== null && <p>The current price is {formatHourlyCost(view, view.pricePerHourUsd)}.</p>}
       <Budgets view={view} />
       <Checkpoint view={view} />
     </section>
-  );
-}
-
-function Split({ view }: { readonly view: JobView }) {
-  const { rows, note } = costTable(view.cost);
-  const { held, waiting } = view.cost;
-  if (held.durationMs + waiting.durationMs === 0)
-    return <Empty command={`jobman cost ${view.id}`}>The job has used no capacity yet.</Empty>;
-  const all = held.durationMs + waiting.durationMs;
-  const parts = rows.filter(({ use }) => use !== 'total');
-  let start = 0;
-  return (
-    <>
-      <svg class="split" role="img" aria-label="Time by use; the table shows the same" width="100%" height={18}>
-        {parts.map(({ use, durationMs, time }) => {
-          const from = start;
-          start += durationMs;
-          return (
-            <rect
-              key={use}
-              class={`use-${use}`}
-              x={`${(100 * from) / all}%`}
-              width={`${(100 * durationMs) / all}%`}
-              y={0}
-              height={18}
-            >
-              <title>
-                {use} {time}
-              </title>
-            </rect>
-          );
-        })}
-      </svg>
-      <table aria-label="Cost by use">
-        <thead>
-          <tr>
-            <th scope="col">Use</th>
-            <th scope="col" class="right">
-              Time
-            </th>
-            <th scope="col" class="right">
-              Share
-            </th>
-            <th scope="col" class="right">
-              Estimate
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ use, durationMs, time, estimate }) => (
-            <tr key={use} class={use === 'total' ? 'total' : ''}>
-              <th scope="row">
-                {use !== 'total' && (
-                  <svg width={12} height={12} aria-hidden="true">
-                    <rect class={`use-${use}`} width={12} height={12} rx={2} />
-                  </svg>
-                )}{' '}
-                {use}
-              </th>
-              <td class="right">{time}</td>
-              <td class="right">{use === 'total' ? '' : `${Math.round((100 * durationMs) / all)}%`}</td>
-              <td class="right">{estimate}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <p class="quiet">{note}</p>
-      {view.pricePerHourUsd !== null && <p>The current price is {formatHourlyCost(view, view.pricePerHourUsd)}.</p>}
-    </>
   );
 }
 

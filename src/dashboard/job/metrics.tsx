@@ -1,7 +1,6 @@
 // The metrics of a job: plots of the chosen ones with the boundaries of attempts, and a table of all next to them.
 
-import { useSignal } from '@preact/signals';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import type { AttemptMetrics, MetricSeriesView, MetricsView } from '../../app/client.ts';
 import { capitalize, escapeLine, formatCount, formatDuration, pluralize, reasonPhrases } from '../../app/format.ts';
 import { dashboardRows } from '../../app/job-facts.ts';
@@ -10,13 +9,12 @@ import { metricsResult } from '../../app/job-source.ts';
 import { second } from '../../core/model/time.ts';
 import { formatNumber } from '../../reports/chart-numbers.ts';
 import { mainMetrics } from '../../reports/metrics.ts';
-import { colours } from '../colours.ts';
 import { address, changeQuery } from '../location.ts';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { Table, type Column, type Selection } from '../parts/table.tsx';
-import { client, errorLines } from '../session.ts';
+import { client } from '../session.ts';
 import type { SectionProps } from './page.tsx';
-import type { ShownPlot } from './plot.ts';
+import { PlotBox } from './plot-box.tsx';
 import { useRead, useRefresh } from './read.ts';
 import { shownAttempt } from './sections.ts';
 import { tracksOf } from './tracks.ts';
@@ -193,37 +191,14 @@ interface PlotProps {
 }
 
 function Plot({ series, scale, begin }: PlotProps) {
-  const box = useRef<HTMLDivElement>(null);
-  const failure = useSignal<readonly string[] | null>(null);
   const tracks = useMemo(
     () => tracksOf(linesOf(series.points, positionsOf(series.points, scale, begin))),
     [series, scale, begin],
   );
-  const scheme = colours.value;
-  useEffect(() => {
-    const element = box.current;
-    if (element === null) return undefined;
-    let isOver = false;
-    let plot: ShownPlot | undefined;
-    const observer = new ResizeObserver(() => plot?.resize(element.clientWidth));
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    const show = async (): Promise<void> => {
-      const { showPlot } = await import('./plot.ts');
-      if (isOver) return;
-      plot?.remove();
-      plot = showPlot(element, { tracks, scale });
-      observer.observe(element);
-    };
-    const start = (): void => void show().catch((error: unknown) => (failure.value = errorLines(error)));
-    start();
-    dark.addEventListener('change', start);
-    return () => {
-      isOver = true;
-      observer.disconnect();
-      dark.removeEventListener('change', start);
-      plot?.remove();
-    };
-  }, [tracks, scale, scheme]);
+  const format = useMemo(
+    () => (x: number) => (scale === 'time' ? formatDuration(x) : formatCount(Math.round(x))),
+    [scale],
+  );
   const summary = escapeLine(formatSummary(series));
   return (
     <figure>
@@ -233,8 +208,7 @@ function Plot({ series, scale, begin }: PlotProps) {
           <span class="quiet"> The oldest {pluralize(tracks.leftOut, 'attempt is', 'attempts are')} left out.</span>
         )}
       </figcaption>
-      {failure.value !== null && <Failure lines={failure.value} retry={null} />}
-      <div class="plot" ref={box} role="img" aria-label={`Plot of ${escapeLine(series.name)}: ${summary}`} />
+      <PlotBox label={`Plot of ${series.name}: ${summary}`} tracks={tracks} format={format} />
     </figure>
   );
 }

@@ -2,14 +2,13 @@
 
 import 'uplot/dist/uPlot.min.css';
 import UPlot from 'uplot';
-import { formatCount, formatDuration } from '../../app/format.ts';
-import type { Scale } from '../../app/metric-charts.ts';
 import { formatNumber } from '../../reports/chart-numbers.ts';
 import type { Tracks } from './tracks.ts';
 
-interface PlotOptions {
+export interface PlotOptions {
   readonly tracks: Tracks;
-  readonly scale: Scale;
+  /** The label of an x. */
+  readonly format: (x: number) => string;
 }
 
 export interface ShownPlot {
@@ -21,10 +20,9 @@ const height = 240;
 /** More labels would overlap. */
 const maxLabels = 30;
 
-export function showPlot(element: HTMLElement, { tracks, scale }: PlotOptions): ShownPlot {
+export function showPlot(element: HTMLElement, { tracks, format }: PlotOptions): ShownPlot {
   const colours = coloursOf(element);
   const lines = [colours.accent, colours.warn, colours.good, colours.bad];
-  const format = (x: number): string => (scale === 'time' ? formatDuration(x) : formatCount(Math.round(x)));
   const axis = { stroke: colours.quiet, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line } };
   const plot = new UPlot(
     {

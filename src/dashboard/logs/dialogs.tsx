@@ -8,6 +8,7 @@ import { maxBlock, type ReadPart } from '../../app/find-line.ts';
 import { Command } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/messages.tsx';
+import { save } from '../parts/save.ts';
 import { client, errorLines } from '../session.ts';
 import { decode, type LogLine } from './lines.ts';
 
@@ -108,15 +109,6 @@ function Download({ log }: { readonly log: LogRef }) {
       </button>
     </li>
   );
-}
-
-/** Gives a file to the browser. */
-export function save(content: Blob, name: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(content);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
 /** An answer may have fewer bytes than requested. */

@@ -84,7 +84,7 @@ function Report({ report }: { readonly report: QueueReport }) {
 
 function Groups({ groups }: { readonly groups: readonly QueueGroup[] }) {
   return (
-    <div class="scroll">
+    <div class="scroll" role="region" aria-label="Active jobs by flavor, scrollable" tabIndex={0}>
       <table class="plain-table" aria-label="Active jobs by flavor">
         <thead>
           <tr>
@@ -123,7 +123,7 @@ function Groups({ groups }: { readonly groups: readonly QueueGroup[] }) {
 
 function Positions({ positions }: { readonly positions: readonly QueuePosition[] }) {
   return (
-    <div class="scroll">
+    <div class="scroll" role="region" aria-label="Waiting jobs of the cluster, scrollable" tabIndex={0}>
       <table class="plain-table" aria-label="Waiting jobs of the cluster">
         <thead>
           <tr>

@@ -1,4 +1,4 @@
-import { escapeLine } from '../../app/format.ts';
+import { escapeLine } from './format.ts';
 
 /**
  * Lines of comma-separated values (RFC 4180); null is an empty field. Text without control characters, and with a `'` in
