@@ -3,6 +3,7 @@
 
 import { join } from 'node:path';
 import type { Change, Client, JobList, JobRow, ListQuery } from '../src/app/client.ts';
+import type { ClusterClient } from '../src/app/cluster/cluster-client.ts';
 import { listPage, matchesQuery } from '../src/app/list-query.ts';
 import { createMeter } from '../src/app/meter.ts';
 import { phases } from '../src/core/decide/phase.ts';
@@ -40,7 +41,12 @@ export async function openSampleDashboard(jobCount: number): Promise<SampleDashb
       clientOf: () => sampleClient(rows, listeners) as Client,
       connectWorker: () => Promise.reject(new Error('no workers')),
       labOf: () => Promise.reject(new Error('no lab')),
-      clustersOf: () => Promise.reject(new Error('no clusters')),
+      clustersOf: () => ({
+        client: {
+          site: async () => ({ isConfigured: false, hasSubmitted: false }),
+        } as Partial<ClusterClient> as ClusterClient,
+        openPod: () => Promise.reject(new Error('no pods')),
+      }),
       ready: () => Promise.resolve(),
       metrics: {
         meter: createMeter(),
