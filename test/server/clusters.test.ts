@@ -276,7 +276,7 @@ test('commands and programs are for the owner of a job; an admin acts in the nam
   assert.deepEqual(stopBy('eve', 'member'), {
     answer: 'deny',
     cause: 'permission',
-    message: 'job train belongs to ada; only its owner may stop it',
+    message: 'job train belongs to ada; only its owner or an admin may stop it',
   });
   assert.equal((await stop('ada_-member')).ok, false, 'the name of ada with other characters');
   assert.match((await stop('ada-member', 'cron')).message, /belongs to another tool; only its owner/);
