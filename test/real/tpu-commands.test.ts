@@ -295,14 +295,14 @@ suite('TPUs by the tpu command', () => {
   };
 
   hostTest('Ctrl-C detaches from an operation, and the same command attaches to it again', async () => {
-    await world.jobman(['emulator', 'hold', 'create']);
+    assert.equal((await world.jobman(['emulator', 'hold', zone])).code, 0);
     await ok('register', nine, `zone=${zone}`);
     const running = world.start(['tpu', 'apply', nine]);
     await running.waitForOutput(/provisioning/);
     running.child.kill('SIGINT');
     const { code, stderr } = await running.result;
     assert.equal(code, 130);
-    assert.match(stderr, /Detached\. Job \d+ continues\.\n +jobman why \d+/);
+    assert.match(stderr, /Detached\. Job \d+ continues\.\n +Explain: jobman why \d+/);
     const refused = await ends(4, 'delete', nine, '--yes');
     assert.match(refused.stderr, /Job \d+ \(apply-lab-tpuvm-v4-8-9\) of \S+ is under way on lab-tpuvm-v4-8-9/);
     await world.jobman(['emulator', 'clear']);

@@ -233,7 +233,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
         .split('\n')
         .map((line) => (JSON.parse(line) as { readonly id: string }).id);
     const before = await jobs();
-    await emulator('hold', 'create');
+    await emulator('hold', zone);
     const running = startJobman(world, ['tpu', 'run', name, 'ada', 'dir=2', '-apply'], { env: lab.env });
     const created = await eventually(async () => (await jobs()).find((id) => !before.includes(id)), { everyMs: 20 });
     running.child.kill('SIGKILL');
