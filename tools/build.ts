@@ -66,8 +66,8 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
   ['settings', ['src/app/settings.ts']],
   // Training scripts wait for these commands, which need no module of the jobs.
   ['lab-store', ['src/wiring/lab.ts', 'src/cli/tpu/commands/window-reports.ts', 'src/store/stored-job.ts']],
-  // Rows and sentences about jobs.
-  ['views', ['src/app/views.ts', 'src/app/logs.ts']],
+  // Rows and sentences about jobs, and who may read them.
+  ['views', ['src/app/views.ts', 'src/app/logs.ts', 'src/core/policy/permissions.ts']],
   ['tpu', ['src/cli/tpu/dispatch.ts', 'src/cli/tpu/resolve-user.ts']],
   // `tpu check` runs often and needs no rules.
   ['lab-check', ['src/cli/tpu/commands/check.ts']],
