@@ -19,6 +19,9 @@ import { colours, nextColours } from './colours.ts';
 export function Shell() {
   const showsKeys = useSignal(false);
   const current = pages.find(({ path }) => path === address.value.path[0]);
+  const menu = useRef<HTMLElement>(null);
+  // A phone shows a part of the menu.
+  useEffect(() => menu.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest' }), [current]);
   useEffect(() => {
     document.title =
       current === undefined ? 'jobman' : `${[...address.value.path.slice(1), current.title].join(' · ')} · jobman`;
@@ -44,7 +47,7 @@ export function Shell() {
         <a class="brand" href={pageHref(['jobs'])}>
           jobman
         </a>
-        <nav aria-label="Pages">
+        <nav aria-label="Pages" ref={menu}>
           {pages.map(({ path, title }) => (
             <a key={path} href={pageHref([path])} aria-current={path === current?.path ? 'page' : undefined}>
               {title}

@@ -4,6 +4,7 @@ import type { ComponentChild } from 'preact';
 import type { BudgetView, JobView } from '../../app/client.ts';
 import { escapeLine, formatUsd } from '../../app/format.ts';
 import { formatBudgetView } from '../../app/job-facts.ts';
+import { costTable } from '../../app/cost-table.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { now } from '../clock.ts';
 import { CostSplit } from '../parts/cost-split.tsx';
@@ -19,7 +20,10 @@ export function CostSection({ view }: SectionProps) {
       {held.durationMs + waiting.durationMs === 0 ? (
         <Empty command={`jobman cost ${view.id}`}>The job has used no capacity yet.</Empty>
       ) : (
-        <CostSplit cost={view.cost} label="Cost by use" />
+        <>
+          <CostSplit cost={view.cost} label="Cost by use" />
+          <p class="quiet">{costTable(view.cost).note}</p>
+        </>
       )}
       {view.pricePerHourUsd !== null && <p>The current price is {formatHourlyCost(view, view.pricePerHourUsd)}.</p>}
       <Budgets view={view} />

@@ -6,7 +6,7 @@ import type { JobCost } from '../../reports/cost.ts';
 
 /** `label`: the name of the table, for screen readers. */
 export function CostSplit({ cost, label }: { readonly cost: JobCost; readonly label: string }) {
-  const { rows, note } = costTable(cost);
+  const { rows } = costTable(cost);
   const { held, waiting } = cost;
   const all = held.durationMs + waiting.durationMs;
   const parts = rows.filter(({ use }) => use !== 'total');
@@ -66,7 +66,6 @@ export function CostSplit({ cost, label }: { readonly cost: JobCost; readonly la
           ))}
         </tbody>
       </table>
-      <p class="quiet">{note}</p>
     </>
   );
 }

@@ -176,7 +176,7 @@ const columns: readonly Column<QueuedRow>[] = [
   {
     name: 'next',
     title: 'Next check',
-    width: '7.2rem',
+    width: '8.2rem',
     align: 'right',
     cell: ({ nextAt }) => <NextCheck at={nextAt} />,
   },
