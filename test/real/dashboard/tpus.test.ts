@@ -47,6 +47,7 @@ test('a person finds the most expensive idle TPU and releases it, and releases a
 
   const { page } = await open();
   await page.goto(address);
+  await page.getByText('live', { exact: true }).waitFor();
   await page.keyboard.press('g');
   await page.keyboard.press('t');
   const table = page.getByRole('table', { name: 'TPUs' });
