@@ -34,12 +34,11 @@ test('the buffers that a connection keeps are cut from small blocks', async () =
   assert.ok(block() <= 4 * 1024, `${block()} bytes`);
 });
 
-/** A server that accepts every login and answers each script. */
-async function openServer(t: TestContext) {
+/** A server that accepts every login and answers each script. Its key is the one of the client. */
+async function openServer(t: TestContext, keyFile: string) {
   const ssh2 = await loadSsh2();
   const connections: Connection[] = [];
-  const { private: hostKey } = ssh2.utils.generateKeyPairSync('ed25519');
-  const server = new ssh2.Server({ hostKeys: [hostKey] }, (connection) => {
+  const server = new ssh2.Server({ hostKeys: [await readFile(keyFile)] }, (connection) => {
     connections.push(connection);
     connection.on('error', () => undefined);
     connection.on('authentication', (context) => context.accept());
@@ -64,8 +63,8 @@ async function openServer(t: TestContext) {
 /** A server, and transports to it. */
 async function openHosts(t: TestContext, ...pinNames: readonly string[]) {
   const { home } = openWorld(t);
-  const { connections, port } = await openServer(t);
   const { file: keyFile } = await ensureOwnKey(home);
+  const { connections, port } = await openServer(t, keyFile);
   const pool = createSshPool({ home, userHome: home, user: 'me', agent: null, sshArgs: [] });
   t.after(() => pool.close());
   const target = { host: '127.0.0.1', port, user: 'me', keyFile, hostKeys: [], usesUserConfig: false };
@@ -103,8 +102,8 @@ interface PrivateFields {
 
 test('the library still has the fields that a connection drops', async (t) => {
   const { home } = openWorld(t);
-  const { ssh2, port } = await openServer(t);
   const { file } = await ensureOwnKey(home);
+  const { ssh2, port } = await openServer(t, file);
   const client = new ssh2.Client();
   t.after(() => client.end());
   client.connect({ port, username: 'me', privateKey: await readFile(file) });
