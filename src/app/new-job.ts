@@ -53,13 +53,7 @@ export async function requireCloudLogin(client: Pick<Client, 'checkLogin'>, { ca
 /** The error with which `create` would refuse the job of a plan; null if it would not. */
 export function planRefusal({ reasons }: Plan): JobmanError | null {
   const refusals = reasons.filter(({ kind }) => kind === 'budget_used' || kind === 'user_limit');
-  return refusals.length === 0
-    ? null
-    : new JobmanError(
-        `\`create\` would refuse this job: ${refusals.map(({ message }) => message).join('; ')}.`,
-        exitCode.conflict,
-        [...new Set(refusals.map(({ remedy }) => remedy))],
-      );
+  return refusalOf('`create` would refuse this job', refusals);
 }
 
 /** A sentence for each reason about which `create` would ask. */
@@ -69,12 +63,20 @@ export function planQuestions({ reasons }: Plan): readonly string[] {
 
 /** The error if no confirmation helps; otherwise null. `notDone`: what did not happen, such as `Nothing was created`. */
 export function confirmationRefusal(reasons: ConfirmationNeeded['reasons'], notDone: string): JobmanError | null {
-  const refusals = reasons.filter(({ token }) => token === null);
-  return refusals.length === 0
-    ? null
-    : new JobmanError(`${notDone}: ${refusals.map(({ message }) => message).join('; ')}.`, exitCode.conflict, [
-        ...new Set(refusals.map(({ remedy }) => remedy)),
-      ]);
+  return refusalOf(
+    notDone,
+    reasons.filter(({ token }) => token === null),
+  );
+}
+
+function refusalOf(
+  sentence: string,
+  refusals: readonly { readonly message: string; readonly remedy: string }[],
+): JobmanError | null {
+  if (refusals.length === 0) return null;
+  const causes = refusals.map(({ message }) => message).join('; ');
+  const remedies = [...new Set(refusals.map(({ remedy }) => remedy))];
+  return new JobmanError(`${sentence}: ${causes}.`, exitCode.conflict, remedies);
 }
 
 /** The question before a request that needs a confirmation: its reasons, then what to do instead. */

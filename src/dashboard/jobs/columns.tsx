@@ -57,7 +57,7 @@ export const allColumns: readonly Column<JobRow>[] = [...first, owner, ...others
 
 export function JobLines({ row }: { readonly row: JobRow }) {
   return (
-    <div class="job-lines">
+    <div class="row-lines">
       <span class="line">
         {row.backend !== 'kubernetes' && <JobLink row={row} />} <NameLink row={row} />
       </span>

@@ -196,7 +196,7 @@ function Two({ children, second }: { readonly children: ComponentChildren; reado
 
 function Lines({ row }: { readonly row: QueuedRow }) {
   return (
-    <div class="job-lines">
+    <div class="row-lines">
       <span class="line">
         <JobLink row={row} /> {escapeLine(row.name)}
       </span>

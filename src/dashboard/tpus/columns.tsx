@@ -59,7 +59,7 @@ function actionOf({ isReleasable }: TpuLine): string {
 export function TpuLines({ line }: { readonly line: TpuLine }) {
   const { tpu } = line;
   return (
-    <div class="tpu-lines">
+    <div class="row-lines">
       <span class="line">
         <Name line={line} />
       </span>
