@@ -63,6 +63,7 @@ export async function openSampleDashboard(jobCount: number): Promise<SampleDashb
         redeemCode: (given) => (given === code ? 'sample' : null),
       },
       reportBug: (line) => console.error(line),
+      reportOutage: () => undefined,
     },
   );
   let perSecond = 0;

@@ -51,6 +51,8 @@ export interface AppParts {
   readonly pages: PageRoutes;
   /** One line about a bug, with its stack. */
   reportBug(line: string): void;
+  /** One line about a database that cannot be used, at most once in 10 seconds. */
+  reportOutage(line: string): void;
   /** Aborted when the server stops: streams end, and the server is no longer ready. */
   readonly stopping: AbortSignal;
   readonly metrics: MetricsParts;
@@ -74,9 +76,10 @@ export function createApp(parts: AppParts): Hono<Env> {
   const senderOf = createSenderReader(parts.trustedProxies ?? []);
   const streams = createStreams(parts);
   const metrics = createMetrics(parts.metrics);
+  const withoutDatabase = createOutages(parts);
 
   app.use(measureRequests(parts.metrics));
-  addErrors(app, parts);
+  addErrors(app, parts, withoutDatabase);
   addHealthRoutes(app, parts);
 
   app.use(async (context, next) => {
@@ -87,7 +90,7 @@ export function createApp(parts: AppParts): Hono<Env> {
   });
   addLoginRoutes(app, parts.login, {
     admit: ({ address }) => limits.admitLoginStep(address),
-    expected: (error) => expectedError(error, parts),
+    expected: (error) => withoutDatabase(expectedError(error, parts)),
   });
 
   const { actorOf, authenticate } = createAuthentication(parts, limits);
@@ -346,11 +349,31 @@ function expectedError(error: unknown, { reportBug }: Pick<AppParts, 'reportBug'
   ]);
 }
 
+const outageLogInterval: Duration = 10 * second;
+
+/** Replaces an error of the database for a sender without a valid token, because it names its role, host or folder. */
+function createOutages(parts: AppParts) {
+  const clock = parts.monotonicNow ?? (() => performance.now());
+  let nextReport = 0;
+  return (error: JobmanError): JobmanError => {
+    if (!(error instanceof StoreError)) return error;
+    if (clock() >= nextReport) {
+      nextReport = clock() + outageLogInterval;
+      parts.reportOutage(error.message);
+    }
+    const { code, retryAfter } = error;
+    const message = 'The database of the server cannot be used. The log of the server has the reason.';
+    return new JobmanError(message, code, [], { retryAfter });
+  };
+}
+
 /** An error is a problem document. */
-function addErrors(app: Hono<Env>, parts: AppParts): void {
+function addErrors(app: Hono<Env>, parts: AppParts, withoutDatabase: ReturnType<typeof createOutages>): void {
   const { version } = parts.metrics;
   app.onError((error, context) => {
-    const expected = expectedError(error, parts);
+    const actor = context.get('actor') as Actor | undefined;
+    const full = expectedError(error, parts);
+    const expected = actor === undefined ? withoutDatabase(full) : full;
     const isUnknown = expected.code === exitCode.usage;
     return answerProblem(context, isUnknown ? withVersions(expected, context, version) : expected, statusOf(error));
   });

@@ -37,7 +37,7 @@ export async function openDashboard({ io, home, port, services, openServices }: 
     const server = await listen(
       { host: '127.0.0.1', port },
       {
-        ...apiParts({ io, clients, meter: createMeter(), reportBug: (line) => log.error(line) }),
+        ...apiParts({ io, clients, meter: createMeter(), log }),
         limits: { ...defaultLimits, requestsPerSecond: 0 },
         authenticate: async (given) => (isSame(given, token) ? client.whoAmI() : null),
         login: { logins: async () => null, url: async () => null },

@@ -58,7 +58,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
   let server: Listening;
   try {
     server = await listen(address, {
-      ...apiParts({ io, clients, meter, reportBug: (line) => log.error(line) }),
+      ...apiParts({ io, clients, meter, log }),
       trustedProxies,
       limits: { ...defaultLimits, requestsPerSecond: settings.rate_limit },
       authenticate: async (token) =>
@@ -100,11 +100,11 @@ interface ApiOptions {
   readonly io: Io;
   readonly clients: ServerClients;
   readonly meter: ReadableMeter;
-  readonly reportBug: (line: string) => void;
+  readonly log: ReturnType<typeof createLogger>;
 }
 
 /** The parts of every server of the API, for a group or for one user. */
-export function apiParts({ io, clients, meter, reportBug }: ApiOptions) {
+export function apiParts({ io, clients, meter, log }: ApiOptions) {
   return {
     clientOf: async (actor: Actor) => clientFor(async () => actor, await clients.parts()),
     async connectWorker(job: string, worker: number) {
@@ -114,7 +114,8 @@ export function apiParts({ io, clients, meter, reportBug }: ApiOptions) {
     labOf: async (actor: Actor) => clients.labOf(actor),
     clustersOf: async (actor: Actor) => clients.clustersOf(actor),
     ready: async () => (await clients.parts()).store.requireUsable(),
-    reportBug,
+    reportBug: (line: string) => log.error(line),
+    reportOutage: (line: string) => log.warn(`cannot use the database: ${line}`),
     metrics: {
       meter,
       store: async () => (await clients.parts()).store,

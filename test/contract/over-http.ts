@@ -45,6 +45,7 @@ export function serveClients(bugs: string[] = []) {
         login: { logins: async () => null, url: async () => null },
         pages: emptyPages,
         reportBug: (line) => void bugs.push(line),
+        reportOutage: () => undefined,
       },
     );
   });

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import type { CreateRequest } from '../../src/app/client.ts';
-import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { exitCode, JobmanError, StoreError } from '../../src/app/errors.ts';
 import { withNext, type Page } from '../../src/app/pages.ts';
 import { apiRoutes } from '../../src/api/routes.ts';
 import { bodyLimits } from '../../src/server/body.ts';
@@ -259,13 +259,33 @@ suite('a request', () => {
     assert.deepEqual(await statuses(['127.0.0.1'], forwarded), [200, 404, 200]);
   });
 
-  test('for the health of the server needs no token, and reports a database that does not answer', async (t) => {
+  test('for the health of the server needs no token', async (t) => {
+    const { server } = await openServer(t, {});
+    for (const path of ['/healthz', '/readyz']) {
+      const answer = await send(server.url, path, { headers: {} });
+      assert.deepEqual([answer.status, answer.text], [200, 'ok\n']);
+    }
+  });
+
+  test('without a valid token does not get the name of a database that cannot be used, which the log has', async (t) => {
+    const reason = 'The database postgres://role@host/name cannot be reached: connect ECONNREFUSED.';
+    const fail = () => Promise.reject(new StoreError('broken', reason, ['Start it.'], { retryAfter: 2 }));
+    const outages: string[] = [];
     const { server } = await openServer(t, {
-      ready: () => Promise.reject(new JobmanError('The database does not answer.', exitCode.unreachable)),
+      ready: fail,
+      authenticate: fail,
+      login: { logins: fail, url: async () => null },
+      reportOutage: (line) => void outages.push(line),
     });
     assert.equal((await send(server.url, '/healthz', { headers: {} })).status, 200);
-    const ready = await send(server.url, '/readyz', { headers: {} });
-    assert.deepEqual([ready.status, problemOf(ready)['detail']], [503, 'The database does not answer.']);
+    for (const path of ['/readyz', '/v1/jobs', '/metrics', '/login/methods', '/login']) {
+      const answer = await send(server.url, path);
+      assert.equal(answer.status, 503, path);
+      assert.match(answer.text, /The database of the server cannot be used\./, path);
+      assert.doesNotMatch(answer.text, /role@host|ECONNREFUSED|Start it/, path);
+      if (path !== '/login') assert.equal(answer.headers['retry-after'], '2');
+    }
+    assert.deepEqual(outages, [reason], 'once for many requests');
   });
 });
 

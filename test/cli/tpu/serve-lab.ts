@@ -46,6 +46,7 @@ export async function serveLab(
       login: { logins: async () => null, url: async () => null },
       pages: emptyPages,
       reportBug: (line) => assert.fail(line),
+      reportOutage: (line) => assert.fail(line),
     },
   );
   const opened: ServerClient[] = [];

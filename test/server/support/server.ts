@@ -58,6 +58,7 @@ export async function openServer(
       login: { logins: async () => null, url: async () => null },
       pages: emptyPages,
       reportBug: (line) => void bugs.push(line),
+      reportOutage: () => undefined,
       ...own,
     },
   );
