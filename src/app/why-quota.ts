@@ -71,7 +71,7 @@ function locationOf({ zone }: TpuSpec, scope: RefusingQuota['scope']): string {
 }
 
 export interface QuotaHolders {
-  /** `4 of the 8 chips of v4 spot in region us-central2 are used by job 000002 (vit-000002-1, running)` */
+  /** `4 of the 8 chips of v4 spot in region us-central2 are used by job 000002 (vit-000002-1, running); this job needs 8` */
   readonly phrase: string;
   /** Those of the jobs that have finished and keep their TPUs. */
   readonly finished: readonly Job[];
@@ -92,7 +92,7 @@ export function quotaHolders(quota: RefusingQuota, jobs: readonly Job[]): QuotaH
     ),
   );
   return {
-    phrase: `${used} of the ${pluralize(quota.limitChips, 'chip')} of ${quota.name} are used by ${names}`,
+    phrase: `${used} of the ${pluralize(quota.limitChips, 'chip')} of ${quota.name} are used by ${names}; this job needs ${quota.wantedChips}`,
     finished: holders.flatMap(({ job }) => (heldCapacity(job) === null ? [] : [job])),
   };
 }

@@ -223,6 +223,48 @@ test('lines with times of all workers are in their order', async () => {
   assert.deepEqual(texts, texts.toSorted());
 });
 
+test('an error of several lines stays together, and only equal errors of other workers join it', async () => {
+  const steps = numbered(12, (second) => `08:20:${String(second + 10)} step ${second}`);
+  const error = (line: number, text: string): string =>
+    `Traceback (most recent call last):\n  File "train.py", line ${line}, in main\n${text}\n`;
+  const logs = [
+    createLog(0, `${steps}08:20:25 slow read\n${error(412, 'ValueError: shape')}08:20:26 waits for the others\n`),
+    ...[1, 2].map((worker) =>
+      createLog(worker, `${steps}08:20:30 peer 0 is gone\n${error(431, 'RuntimeError: gone')}`),
+    ),
+  ];
+  const window = openWindow(logs);
+  await window.openEnd();
+  assert.deepEqual(shown(window.rows()).slice(-9), [
+    '[0] 08:20:25 slow read',
+    '[0] Traceback (most recent call last):',
+    '[0]   File "train.py", line 412, in main',
+    '[0] ValueError: shape',
+    '[0] 08:20:26 waits for the others',
+    '[1,2] 08:20:30 peer 0 is gone',
+    '[1,2] Traceback (most recent call last):',
+    '[1,2]   File "train.py", line 431, in main',
+    '[1,2] RuntimeError: gone',
+  ]);
+});
+
+test('a long error at the end hides no times: the lines of all workers keep their order', async () => {
+  const error = `Traceback (most recent call last):\n${numbered(90, (line) => `  File "train.py", line ${line}, in f`)}`;
+  const logs = [25, 20, 30].map((second, worker) =>
+    createLog(
+      worker,
+      `${numbered(10, (step) => `08:20:${step + 10} step ${step}`)}08:20:${second} worker ${worker} ends\n${error}`,
+    ),
+  );
+  const window = openWindow(logs, false);
+  await window.openEnd();
+  const ends = window
+    .rows()
+    .map(rowText)
+    .filter((text) => text.endsWith('ends'));
+  assert.deepEqual(ends, ['08:20:20 worker 1 ends', '08:20:25 worker 0 ends', '08:20:30 worker 2 ends']);
+});
+
 test('a followed log shows an unfinished line, continues it, and reports that it was replaced', async () => {
   const logs = [createLog(0, 'a\nhal'), createLog(1, 'a\n')];
   const window = openWindow(logs);

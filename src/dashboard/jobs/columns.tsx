@@ -38,7 +38,7 @@ const others: readonly Column<JobRow>[] = [
   {
     name: 'price',
     title: 'Price',
-    width: '5.5rem',
+    width: '6.5rem',
     align: 'right',
     wide: true,
     cell: (row) => (row.pricePerHourUsd === null ? '-' : formatPricePerHour(row.pricePerHourUsd)),

@@ -73,7 +73,8 @@ function useBox({ state, wraps, showsTimes, onPosition }: PaneProps, toggled: nu
     const { scrollTop, scrollHeight, clientHeight } = element;
     const isAtBottom = scrollHeight - scrollTop - clientHeight < 1.5 * rowHeight;
     if (isAtBottom && state.window.isAtEnd()) {
-      if (!state.isFollowing.peek()) state.followEnd();
+      // Only a person who scrolls down follows the end. A search may also end at a line of the last screen.
+      if (scrollTop > lastTop.current && !state.isFollowing.peek()) state.followEnd();
     } else if (scrollTop < lastTop.current && state.isFollowing.peek()) state.leaveEnd();
     lastTop.current = scrollTop;
     keepAnchor(layout, scrollTop);

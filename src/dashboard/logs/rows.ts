@@ -10,6 +10,8 @@ export interface Entry {
   readonly line: LogLine;
   /** The order among the lines of all logs; grows within a log. */
   readonly at: number;
+  /** A line without a time of a log with times, such as those of a traceback. It belongs to the line before it. */
+  readonly continues: boolean;
 }
 
 export interface Row {
@@ -91,23 +93,31 @@ function rowOf(entry: Entry, fold: boolean): Row {
 /** For each line the index of the row that it joins. */
 function matchesOf(rows: readonly Row[], added: readonly Row[], begin: number): readonly (number | undefined)[] {
   let from = begin;
+  let before = rows[begin - 1];
   return added.map((row) => {
-    const found = isWhole(row) ? matchOf(rows, row, from) : undefined;
+    const found = isWhole(row) ? matchOf(rows, row, from, before) : undefined;
     if (found !== undefined) from = found + 1;
+    before = found === undefined ? row : rows[found];
     return found;
   });
 }
 
-/** An equal line is preferred to one with other numbers, such as those of the next step. */
-function matchOf(rows: readonly Row[], row: Row, from: number): number | undefined {
+/** An equal line is preferred to one with other numbers, such as those of the next step. `before`: the row of the log's line before. */
+function matchOf(rows: readonly Row[], row: Row, from: number, before: Row | undefined): number | undefined {
   let similar: number | undefined;
   for (let index = from; index < Math.min(rows.length, from + lookahead); index += 1) {
     const other = rows[index];
     if (other === undefined || !isWhole(other)) continue;
+    if (row.entries[0]?.continues === true && before !== undefined && !follows(other, before)) continue;
     if (other.key === row.key) return index;
     if (similar === undefined && index < from + similarLookahead && other.digits === row.digits) similar = index;
   }
   return row.digits === '' ? undefined : similar;
+}
+
+/** True if the lines of the row come directly after those of the row before. */
+function follows({ entries: [entry] }: Row, before: Row): boolean {
+  return before.entries.some(({ log, line }) => log === entry?.log && line.to === entry.line.from);
 }
 
 function isWhole({ entries }: Row): boolean {

@@ -2,7 +2,7 @@
 // follows the end of the logs.
 
 import type { LogRef } from '../../app/client.ts';
-import { timeOfLine } from '../../app/log-text.ts';
+import { isErrorLine, timeOfLine } from '../../app/log-text.ts';
 import { lineStart, type ReadPart } from '../../app/find-line.ts';
 import { linesAfter, linesBefore, type LinesRead, type LogLine } from './lines.ts';
 import { appendEntries, type Entry, type Row } from './rows.ts';
@@ -38,6 +38,8 @@ const followedLines = 6_000;
 /** The bytes of one step, of all logs together. */
 const stepBytes = 256 * 1024;
 const minBytes = 4 * 1024;
+/** At one end of a log, to see whether its lines have times. */
+const sampleBytes = 16 * 1024;
 
 interface State {
   readonly logs: readonly WindowLog[];
@@ -168,9 +170,9 @@ function entriesOf(state: State, log: number, lines: readonly LogLine[]): readon
     ? (lines.map(({ text }) => timeOfLine(text)).find((time) => time !== null) ?? null)
     : null;
   return lines.map((line) => {
-    const time = state.isTimed ? (timeOfLine(line.text) ?? first) : orderOf(state, log, line);
-    last = Math.max(last, time ?? last);
-    return { log, line, at: last === Number.NEGATIVE_INFINITY ? 0 : last };
+    const own = state.isTimed ? timeOfLine(line.text) : orderOf(state, log, line);
+    last = Math.max(last, own ?? first ?? last);
+    return { log, line, at: last === Number.NEGATIVE_INFINITY ? 0 : last, continues: own === null };
   });
 }
 
@@ -207,10 +209,13 @@ async function sample(state: State, end: boolean): Promise<void> {
   const samples = await Promise.all(
     state.logs.map(async ({ read }, log) => {
       const size = state.sizes[log] ?? 0;
-      return (await (end ? linesBefore(read, size, minBytes) : linesAfter(read, 0, minBytes))).lines;
+      return (await (end ? linesBefore(read, size, sampleBytes) : linesAfter(read, 0, sampleBytes))).lines;
     }),
   );
-  state.isTimed = samples.every((lines) => {
+  state.isTimed = samples.every((sampled) => {
+    // The lines of an error have no times.
+    const error = sampled.findIndex(({ text }) => isErrorLine(text));
+    const lines = error > 0 ? sampled.slice(0, error) : sampled;
     const times = lines.filter(({ text }) => timeOfLine(text) !== null).length;
     return lines.length === 0 || times * 2 >= lines.length;
   });

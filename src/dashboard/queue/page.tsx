@@ -130,10 +130,10 @@ const columns: readonly Column<QueuedRow>[] = [
   {
     name: 'job',
     title: 'Job',
-    width: '13%',
+    width: '19%',
     cell: (row) => (
       <Two second={row.owner ?? '-'}>
-        <JobLink row={row} /> {escapeLine(row.name)}
+        <JobLink row={row} /> <span title={escapeLine(row.name)}>{escapeLine(row.name)}</span>
       </Two>
     ),
   },
@@ -155,7 +155,7 @@ const columns: readonly Column<QueuedRow>[] = [
   {
     name: 'order',
     title: 'Order',
-    width: '12.5rem',
+    width: '11rem',
     cell: (row) => (
       <Two second={row.queuePosition === null ? '' : `ahead: ${formatAhead(row.queuePosition)}`}>
         {escapeLine(formatOrder(row))}
@@ -165,7 +165,7 @@ const columns: readonly Column<QueuedRow>[] = [
   {
     name: 'wait',
     title: 'Waiting',
-    width: '14rem',
+    width: '12rem',
     align: 'right',
     cell: (row) => (
       <Two second={row.typicalWait === null ? '' : `usually ${formatBriefWait(row.typicalWait)}`}>
@@ -176,7 +176,7 @@ const columns: readonly Column<QueuedRow>[] = [
   {
     name: 'next',
     title: 'Next check',
-    width: '8.2rem',
+    width: '7.5rem',
     align: 'right',
     cell: ({ nextAt }) => <NextCheck at={nextAt} />,
   },

@@ -22,10 +22,10 @@ export interface TpuLine {
 export function tpuColumns(open: (line: TpuLine) => void): readonly Column<TpuLine>[] {
   return [
     { name: 'name', title: 'Name', cell: (line) => <Name line={line} /> },
-    { name: 'zone', title: 'Zone', width: '8.5rem', wide: true, cell: ({ tpu }) => escapeLine(tpu.zone) },
+    { name: 'zone', title: 'Zone', width: '9.5rem', wide: true, cell: ({ tpu }) => escapeLine(tpu.zone) },
     { name: 'type', title: 'Type', width: '10.5rem', cell: ({ tpu }) => formatType(tpu) },
     { name: 'use', title: 'Use', width: '5rem', cell: ({ tpu }) => <Use tpu={tpu} /> },
-    { name: 'state', title: 'State', width: '14rem', wide: true, cell: (line) => <State line={line} /> },
+    { name: 'state', title: 'State', width: '11rem', wide: true, cell: (line) => <State line={line} /> },
     { name: 'user', title: 'Held by', width: '7rem', wide: true, cell: ({ tpu }) => escapeLine(tpu.user) },
     { name: 'job', title: 'Job', width: '5rem', cell: ({ tpu }) => <JobLink tpu={tpu} /> },
     { name: 'idle', title: 'Idle for', width: '5.5rem', align: 'right', cell: ({ tpu }) => <IdleFor tpu={tpu} /> },
@@ -37,7 +37,7 @@ export function tpuColumns(open: (line: TpuLine) => void): readonly Column<TpuLi
       wide: true,
       cell: ({ tpu }) => <IdleCost tpu={tpu} />,
     },
-    { name: 'price', title: 'Price', width: '6rem', align: 'right', cell: ({ tpu }) => formatHourlyPrice(tpu) },
+    { name: 'price', title: 'Price', width: '7rem', align: 'right', cell: ({ tpu }) => formatHourlyPrice(tpu) },
     {
       name: 'open',
       title: 'Action',

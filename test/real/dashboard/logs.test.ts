@@ -16,7 +16,7 @@ for i in $(seq 1 300); do
   echo "08:$((i / 60 + 10)):$((i % 60 + 100))" | cut -c 1-3,4-6,8-9 | tr -d '\n'
   echo " step $i loss 2.$w$((i % 10))"
   if [ $w = 2 -a $i = 200 ]; then echo 'Traceback (most recent call last):'; echo 'ValueError: loss is <b>NaN</b>'; fi
-  if [ $w = 3 -a $i = 250 ]; then echo 'RuntimeError: peer 2 is gone'; fi
+  if [ $w = 3 -a $i = 295 ]; then echo 'RuntimeError: peer 2 is gone'; fi
 done
 echo "rank $w of 4 is ready"
 if [ $w = 1 ]; then
@@ -154,6 +154,18 @@ test('a person reads the logs of four workers', async (t) => {
   await page.getByRole('log', { name: 'Log of attempt_1/command_worker_2' }).waitFor();
   await button('First error').waitFor();
   await assertAccessible(page);
+  await button('Columns').click();
+
+  // An error on the last screen of a log stays selected, although the view is at the end.
+  await button('Worker 3').click();
+  await button('Worker 1').click();
+  await button('Worker 2').click();
+  await line('rank 3 of 4 is ready').waitFor();
+  await button('First error').click();
+  await page.getByText('First error: worker 3.').waitFor();
+  await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
+  assert.equal(await log.locator('.log-selected').textContent(), 'RuntimeError: peer 2 is gone');
+  assert.equal(await follow.getAttribute('aria-pressed'), 'false');
   await button('All').click();
 
   // A download has the bytes.
