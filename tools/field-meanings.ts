@@ -410,7 +410,7 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'VersionOutput.version': 'The version of jobman.',
   'ControllerStatusOutput.isOutdated':
     'True if it knows an older version of the database; the next command that needs it replaces it.',
-  'ControllerStatusOutput.logFile': 'Path of its log.',
+  'ControllerStatusOutput.logFile': 'Path of its log; a server writes to its standard error instead.',
   'ControllerStatusOutput.version': 'The version of jobman that it runs; null while it does not run.',
   'WaitingJobOutput.position': 'Position in its queue, from 1.',
   'WaitingJobOutput.queueLength': 'Number of jobs in that queue.',

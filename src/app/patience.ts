@@ -27,7 +27,13 @@ export type Patience = ReturnType<typeof createPatience>;
 export function createPatience(what: 'server' | 'database', onWait: (message: string) => void = () => undefined) {
   let hasServed = false;
   let isNoted = false;
+  function note(message: string): void {
+    if (!isNoted) onWait(`Waiting for the ${what}: ${message}`);
+    isNoted = true;
+  }
   return {
+    note,
+
     get hasServed() {
       return hasServed;
     },
@@ -40,10 +46,7 @@ export function createPatience(what: 'server' | 'database', onWait: (message: st
       const elapsed = performance.now() - since;
       const limit = retryAfter === null ? maxRestart : hasServed && isRead ? maxOutageOfFollower : maxOutage;
       if (elapsed >= limit) return false;
-      if (elapsed >= restart.notedAfter && !isNoted) {
-        isNoted = true;
-        onWait(`Waiting for the ${what}: ${message}`);
-      }
+      if (elapsed >= restart.notedAfter) note(message);
       await sleep(Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay), undefined, { signal });
       return true;
     },

@@ -84,6 +84,7 @@ export interface ControllerStatus {
   readonly silentSinceAt: Instant | null;
   /** The machine of the controller that runs the jobs if it is not this one, which waits meanwhile; else null. */
   readonly waitsFor: string | null;
+  /** A server writes its log to standard error instead. */
   readonly logFile: string;
 }
 

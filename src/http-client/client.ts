@@ -64,6 +64,7 @@ const retry = {
 const limits = { answer: 3 * minute, total: 10 * minute, bytes: 256 * 1024 * 1024 } as const;
 /** After a signal. Most commands end a read by themselves as soon as it is answered. */
 const leaveMs: Duration = second;
+const silenceNotedAfter: Duration = 5 * second;
 /** Without a server at its address, or with one that ends. */
 const downErrors: readonly string[] = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
 
@@ -229,6 +230,11 @@ function waitingForRestarts(
       leaving ??= setTimeout(() => over.abort(), leaveMs);
     });
     const [since, isRead] = [performance.now(), request.method === 'GET'];
+    // A server that hangs accepts connections.
+    const silence = setTimeout(
+      () => patience.note(`The server ${server} has not answered for ${silenceNotedAfter / second} s.`),
+      silenceNotedAfter,
+    );
     try {
       for (let failures = 0; ; failures += 1) {
         const reply = await http.request({ ...request, signal: over.signal });
@@ -252,6 +258,7 @@ function waitingForRestarts(
     } finally {
       release();
       clearTimeout(leaving);
+      clearTimeout(silence);
     }
   };
 }

@@ -61,6 +61,10 @@ suite('a server', { timeout: 180_000 }, () => {
     const [, url = ''] = /runs at (\S+)\. /.exec(server.stdout) ?? [];
     const status = await jobman(world, ['controller', 'status'], { env: served });
     assert.match(status.stdout, /^The server, which is also the controller, /, 'it replaced the controller');
+    assert.match(status.stdout, / Its log is on its standard error\.\n$/, 'and not in the file of that controller');
+    const logs = await jobman(world, ['controller', 'logs'], { env: served });
+    assert.deepEqual([logs.code, logs.stdout], [3, '']);
+    assert.match(logs.stderr, /^jobman: The server writes its log to its standard error, and not to a file\.$/m);
     const restart = await jobman(world, ['controller', 'restart'], { env: served });
     assert.equal(restart.code, 4);
     assert.match(

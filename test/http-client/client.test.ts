@@ -151,6 +151,26 @@ test('a job is created once although the answer to its creation was lost, also i
   assert.deepEqual([second, fourth, more], [first, third, []]);
 });
 
+test('a command that waits for a server which hangs says so once', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const waits: string[] = [];
+  const answer = Promise.withResolvers<readonly unknown[]>();
+  const asked = Promise.withResolvers<void>();
+  const secrets = () => {
+    asked.resolve();
+    return answer.promise;
+  };
+  const { server } = await openServer(t, { client: { secrets } });
+  const client = createServerClient({ server: server.url, token, env: {}, onWait: (text) => void waits.push(text) });
+  t.after(() => client.close());
+  const listed = client.secrets();
+  await asked.promise;
+  for (let passed = 0; passed < 20; passed += 5) t.mock.timers.tick(5_000);
+  answer.resolve([]);
+  assert.deepEqual(await listed, []);
+  assert.deepEqual(waits, [`Waiting for the server: The server ${server.url} has not answered for 5 s.`]);
+});
+
 test('a read and an upload wait for a server that has answered before and restarts', async (t) => {
   let secrets = async (): Promise<readonly unknown[]> => [];
   const putBlobs = () => Promise.resolve();

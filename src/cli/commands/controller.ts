@@ -26,7 +26,7 @@ export async function status(cli: Cli): Promise<number> {
     : (await isControllerRunning(cli))
       ? 'The controller of this home does not run; that of another home works for the database.'
       : 'The controller does not run; the next command that needs it starts it.';
-  cli.printResult(now, `${sentence} Log: ${now.logFile}`);
+  cli.printResult(now, `${sentence} ${now.isServer ? 'Its log is on its standard error.' : `Log: ${now.logFile}`}`);
   return now.running ? exitCode.ok : exitCode.failed;
 }
 
@@ -87,7 +87,13 @@ export async function restart(cli: Cli): Promise<number> {
 const defaultTail = 100;
 
 export async function logs(cli: Cli, { tail = defaultTail }: { readonly tail?: number | undefined }): Promise<number> {
-  const { logFile } = await (await cli.services.controller()).status();
+  const { logFile, isServer } = await (await cli.services.controller()).status();
+  // The file would be that of an earlier controller.
+  if (isServer)
+    throw new JobmanError('The server writes its log to its standard error, and not to a file.', exitCode.notFound, [
+      'As a service of systemd: journalctl --unit jobman',
+      'In Kubernetes: kubectl logs POD; in a container: docker logs CONTAINER',
+    ]);
   const text = await readFile(logFile, 'utf8').catch(() => null);
   if (text === null) throw new JobmanError(`The controller has written no log yet (${logFile}).`, exitCode.notFound);
   const lines = text.trimEnd().split('\n');

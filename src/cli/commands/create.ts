@@ -133,7 +133,9 @@ async function checkLogin(client: Client, spec: JobSpec): Promise<void> {
     if (!(error instanceof JobmanError)) throw error;
     // Only a login can come later: a limit of the user stays in force.
     const hint =
-      error.errorCode === 'forbidden' ? [] : ['With --no-check the job is created now and waits for a login.'];
+      error.errorCode === 'forbidden'
+        ? []
+        : ['--no-check creates a job without this check. The job then waits for a login.'];
     throw new JobmanError(error.message, error.code, [...error.lines, ...hint], { errorCode: error.errorCode });
   }
 }
