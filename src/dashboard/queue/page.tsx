@@ -140,7 +140,7 @@ const columns: readonly Column<QueuedRow>[] = [
   {
     name: 'requests',
     title: 'Requests',
-    width: '19%',
+    width: '18%',
     cell: (row) => <Two second={row.attempt > 1 ? `for attempt ${row.attempt}` : ''}>{escapeLine(row.requests)}</Two>,
   },
   {
@@ -155,7 +155,7 @@ const columns: readonly Column<QueuedRow>[] = [
   {
     name: 'order',
     title: 'Order',
-    width: '11rem',
+    width: '12.5rem',
     cell: (row) => (
       <Two second={row.queuePosition === null ? '' : `ahead: ${formatAhead(row.queuePosition)}`}>
         {escapeLine(formatOrder(row))}
