@@ -17,6 +17,7 @@ import { CommandBar, type CommandButton, type CommandedJob } from '../job/comman
 import { serverNow } from '../live.ts';
 import { address, changeQuery } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
+import { Facts } from '../parts/facts.tsx';
 import { Failure } from '../parts/messages.tsx';
 import { PhaseLabel } from '../parts/phase.tsx';
 import { Table, type Column } from '../parts/table.tsx';
@@ -95,7 +96,7 @@ export function ClusterJobPage() {
         {escapeLine(view.why.message)} <span class="quiet">read {formatAge(now.value - readAt)} ago</span>
       </p>
       <CommandBar job={job} usual={usual} rare={rare} />
-      <Facts view={view} />
+      <AllFacts view={view} />
       <Pods view={view} />
       <Events events={view.events} />
       <PodLogs view={view} />
@@ -114,19 +115,12 @@ function Head({ view, command }: { readonly view: ClusterJobView; readonly comma
   );
 }
 
-function Facts({ view }: { readonly view: ClusterJobView }) {
+function AllFacts({ view }: { readonly view: ClusterJobView }) {
   // The reason is above.
   const rows = clusterFacts(view, { now: now.value }).filter(([label]) => label !== 'why');
   return (
     <section aria-label="Facts">
-      <dl class="facts">
-        {rows.map(([label, text], index) => (
-          <div key={index}>
-            <dt>{label}</dt>
-            <dd>{escapeLine(text)}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts rows={rows} />
     </section>
   );
 }

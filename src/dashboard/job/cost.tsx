@@ -1,6 +1,5 @@
 // The cost of a job by use of its capacity, its budgets, and what a preemption now would lose.
 
-import type { ComponentChild } from 'preact';
 import type { BudgetView, JobView } from '../../app/client.ts';
 import { escapeLine, formatUsd } from '../../app/format.ts';
 import { formatBudgetView } from '../../app/job-facts.ts';
@@ -8,6 +7,7 @@ import { costTable } from '../../app/cost-table.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { now } from '../clock.ts';
 import { CostSplit } from '../parts/cost-split.tsx';
+import { Facts, type Fact } from '../parts/facts.tsx';
 import { Empty } from '../parts/messages.tsx';
 import { Age } from '../parts/time.tsx';
 import type { SectionProps } from './page.tsx';
@@ -62,7 +62,7 @@ function Checkpoint({
 }: {
   readonly view: JobView;
 }) {
-  const rows: readonly (readonly [string, ComponentChild])[] = [
+  const rows: readonly Fact[] = [
     [
       'newest',
       checkpoint === null ? (
@@ -76,29 +76,15 @@ function Checkpoint({
     ],
     ...(resumedFrom === null
       ? []
-      : [
-          [
-            'resumed from',
-            `${escapeLine(resumedFrom.name)}, the newest when attempt ${resumedFrom.attempt} started`,
-          ] as const,
-        ]),
-    ['folder', checkpointDir === null ? 'none (job.checkpoint_dir)' : escapeLine(checkpointDir)],
-    ...(checkpointUrl === null || checkpointUrl === checkpointDir
-      ? []
-      : [['bucket', escapeLine(checkpointUrl)] as const]),
-    ...(ifPreempted === null ? [] : [['if preempted', escapeLine(ifPreempted)] as const]),
+      : [['resumed from', `${resumedFrom.name}, the newest when attempt ${resumedFrom.attempt} started`] as const]),
+    ['folder', checkpointDir === null ? 'none (job.checkpoint_dir)' : checkpointDir],
+    ...(checkpointUrl === null || checkpointUrl === checkpointDir ? [] : [['bucket', checkpointUrl] as const]),
+    ...(ifPreempted === null ? [] : [['if preempted', ifPreempted] as const]),
   ];
   return (
     <>
       <h2>Checkpoint</h2>
-      <dl class="facts">
-        {rows.map(([label, text]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{text}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts rows={rows} />
     </>
   );
 }

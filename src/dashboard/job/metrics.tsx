@@ -10,6 +10,7 @@ import { second } from '../../core/model/time.ts';
 import { formatNumber } from '../../reports/chart-numbers.ts';
 import { mainMetrics } from '../../reports/metrics.ts';
 import { address, changeQuery } from '../location.ts';
+import { Facts } from '../parts/facts.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { Table, type Column, type Selection } from '../parts/table.tsx';
 import { client } from '../session.ts';
@@ -172,14 +173,7 @@ function Charts({ metrics }: { readonly metrics: MetricsView }) {
         columns={attemptColumns}
         keyOf={({ attempt }) => String(attempt)}
       />
-      <dl class="facts">
-        {dashboardRows(metrics.dashboards).map(([label, text]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{escapeLine(text)}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts rows={dashboardRows(metrics.dashboards)} />
     </>
   );
 }

@@ -7,6 +7,7 @@ import { jobFacts } from '../../app/job-facts.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { now } from '../clock.ts';
 import { pageHref } from '../location.ts';
+import { Facts } from '../parts/facts.tsx';
 import { Failure } from '../parts/messages.tsx';
 import { Table, type Column } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
@@ -39,7 +40,7 @@ export function OverviewSection({ view, log }: SectionProps) {
           <Attempts view={view} />
         </>
       )}
-      <Facts view={view} />
+      <AllFacts view={view} />
     </>
   );
 }
@@ -47,20 +48,11 @@ export function OverviewSection({ view, log }: SectionProps) {
 const noEvents = [] as const;
 const noUsage = [] as const;
 
-/** A row with an empty label continues the fact above it. */
-function Facts({ view }: { readonly view: JobView }) {
-  const rows = jobFacts(view, { now: now.value, machine: null });
+function AllFacts({ view }: { readonly view: JobView }) {
   return (
     <section aria-label="Facts">
       <h2>Facts</h2>
-      <dl class="facts">
-        {rows.map(([label, text], index) => (
-          <div key={index}>
-            <dt>{label}</dt>
-            <dd>{escapeLine(text)}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts rows={jobFacts(view, { now: now.value, machine: null })} />
     </section>
   );
 }

@@ -11,6 +11,7 @@ import { now } from '../clock.ts';
 import { useKeys } from '../keys.ts';
 import { address, goTo, pageHref } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
+import { Facts } from '../parts/facts.tsx';
 import { Failure } from '../parts/messages.tsx';
 import { PhaseLabel } from '../parts/phase.tsx';
 import { Time } from '../parts/time.tsx';
@@ -125,20 +126,7 @@ function Reason({ view, readAt }: { readonly view: JobView; readonly readAt: num
       <p class="why">
         {escapeLine(why.message)} <span class="quiet">read {formatAge(now.value - readAt)} ago</span>
       </p>
-      <dl class="facts">
-        {rows.map(([label, text]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{escapeLine(text)}</dd>
-          </div>
-        ))}
-        <div>
-          <dt>created</dt>
-          <dd>
-            <Time at={createdAt} />
-          </dd>
-        </div>
-      </dl>
+      <Facts rows={[...rows, ['created', <Time key="created" at={createdAt} />]]} />
       {log.length > 0 && (
         <pre tabIndex={0} aria-label="Last lines of the log">
           {log.join('\n')}

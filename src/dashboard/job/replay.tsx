@@ -7,6 +7,7 @@ import { second, type Duration } from '../../core/model/time.ts';
 import { version } from '../../version.ts';
 import { now } from '../clock.ts';
 import { address, changeQuery } from '../location.ts';
+import { Facts } from '../parts/facts.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { client } from '../session.ts';
 import type { SectionProps } from './page.tsx';
@@ -77,20 +78,7 @@ function Pass({ pass }: { readonly pass: PassView }) {
         <span class="quiet">{formatTime(pass.at, now.peek())}</span> <b>{escapeLine(title)}</b>
         {description !== null && `: ${escapeLine(description)}`}
       </p>
-      <dl class="facts">
-        {rows
-          .filter(([, texts]) => texts.length > 0)
-          .map(([label, texts], index) => (
-            <div key={index}>
-              <dt>{label}</dt>
-              <dd>
-                {texts.map((text, at) => (
-                  <p key={at}>{escapeLine(text)}</p>
-                ))}
-              </dd>
-            </div>
-          ))}
-      </dl>
+      <Facts rows={rows} />
     </li>
   );
 }

@@ -1,7 +1,6 @@
 // One TPU: its facts, what a release loses, and the release. Nothing is released before the second question is answered.
 
 import { useSignal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { escapeLine, formatDuration, formatUsd } from '../../app/format.ts';
 import { idleCostOf } from '../../app/known-tpus.ts';
@@ -13,6 +12,7 @@ import { serverNow } from '../live.ts';
 import { Command } from '../parts/command.tsx';
 import { readConsequences, type Consequences } from '../parts/consequences.ts';
 import { Dialog } from '../parts/dialog.tsx';
+import { Facts, type Fact } from '../parts/facts.tsx';
 import { Time } from '../parts/time.tsx';
 import { client, errorLines } from '../session.ts';
 import { formatType, JobLink, type TpuLine } from './columns.tsx';
@@ -37,7 +37,7 @@ export function TpuDetail({ line, release, onRelease, onClose }: DetailProps) {
   const action = `Release ${tpu.name}${onBehalfOf === null ? '' : ` in the name of ${onBehalfOf}`}`;
   return (
     <Dialog title={tpu.name} onClose={onClose}>
-      <Facts line={line} />
+      <TpuFacts line={line} />
       <section aria-label="Release" class="tpu-release">
         {!isKnown && <p role="status">Reading what the release loses…</p>}
         {refusal !== null && <p>{escapeLine(refusal)}</p>}
@@ -82,12 +82,12 @@ function consequencesOf(release: TpuRelease, asked: Consequences | null): Conseq
 
 const orphanSentence = 'No job claims it, so no program of jobman uses it.';
 
-function Facts({ line: { tpu, aliases, isOld } }: { readonly line: TpuLine }) {
+function TpuFacts({ line: { tpu, aliases, isOld } }: { readonly line: TpuLine }) {
   const { row, idleSinceAt, pricePerHourUsd, chips, project, zone } = tpu;
   const createdAt = row?.createdAt ?? null;
   const cost = idleCostOf(tpu, now.value);
   const reason = row === null ? null : reclaimReason(row);
-  const facts: readonly (readonly [string, ComponentChildren])[] = [
+  const facts: readonly Fact[] = [
     ...(aliases.length === 0 ? [] : [['Also', escapeLine(aliases.join(', '))] as const]),
     ['Type', `${formatType(tpu)}${chips === null ? '' : `, ${chips} chips`}`],
     ['Where', escapeLine(`${zone}, project ${project}`)],
@@ -117,16 +117,7 @@ function Facts({ line: { tpu, aliases, isOld } }: { readonly line: TpuLine }) {
       ),
     ],
   ];
-  return (
-    <dl class="tpu-facts">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
+  return <Facts rows={facts} />;
 }
 
 function formatStates({ state, row }: TpuLine['tpu']): string {
