@@ -1,19 +1,12 @@
-// Sample dashboard: the pages with ten thousand jobs that change a hundred times per second. The server is the real one; its
-// client answers from memory.
+// Sample dashboard: the pages with ten thousand jobs that change a hundred times per second.
 
-import { join } from 'node:path';
 import type { Change, Client, JobList, JobRow, ListQuery } from '../src/app/client.ts';
-import type { ClusterClient } from '../src/app/cluster/cluster-client.ts';
 import { listPage, matchesQuery } from '../src/app/list-query.ts';
-import { createMeter } from '../src/app/meter.ts';
 import { phases } from '../src/core/decide/phase.ts';
 import type { Actor } from '../src/core/model/user.ts';
 import { day, minute, second } from '../src/core/model/time.ts';
-import { defaultLimits } from '../src/server/limits.ts';
-import { listen } from '../src/server/serve.ts';
-import { createPageFiles } from '../src/wiring/pages.ts';
 import { jobView } from '../test/cli/support/harness.ts';
-import { root } from './home.ts';
+import { openPageServer } from '../test/support/page-server.ts';
 
 const ada: Actor = { user: 'ada', role: 'member', via: 'token', logins: [] };
 const tickMs = 50;
@@ -33,39 +26,7 @@ export async function openSampleDashboard(jobCount: number): Promise<SampleDashb
     rows.set(row.id, row);
   }
   const listeners = new Set<(ids: readonly string[]) => void>();
-  const code = 'sample';
-  const server = await listen(
-    { host: '127.0.0.1', port: 0 },
-    {
-      authenticate: async () => ada,
-      clientOf: () => sampleClient(rows, listeners) as Client,
-      connectWorker: () => Promise.reject(new Error('no workers')),
-      labOf: () => Promise.reject(new Error('no lab')),
-      clustersOf: () => ({
-        client: {
-          site: async () => ({ isConfigured: false, hasSubmitted: false }),
-        } as Partial<ClusterClient> as ClusterClient,
-        openPod: () => Promise.reject(new Error('no pods')),
-      }),
-      ready: () => Promise.resolve(),
-      metrics: {
-        meter: createMeter(),
-        store: async () => ({ lease: async () => undefined, list: async () => ({ jobs: [], more: 0 }) }),
-        now: () => Date.now(),
-        version: '0',
-        resourceUsage: () => ({ residentBytes: 1, heapBytes: 1, cpuSeconds: 0 }),
-      },
-      limits: { ...defaultLimits, requestsPerSecond: 0 },
-      login: { logins: async () => null, url: async () => null },
-      pages: {
-        files: createPageFiles(join(root, 'dist/dashboard')),
-        prefix: async () => '',
-        redeemCode: (given) => (given === code ? 'sample' : null),
-      },
-      reportBug: (line) => console.error(line),
-      reportOutage: () => undefined,
-    },
-  );
+  const server = await openPageServer({ actor: ada, client: sampleClient(rows, listeners) });
   let perSecond = 0;
   let round = 0;
   const timer = setInterval(() => {
@@ -83,7 +44,7 @@ export async function openSampleDashboard(jobCount: number): Promise<SampleDashb
     for (const listener of listeners) listener([...ids]);
   }, tickMs);
   return {
-    address: `${server.url}/open?code=${code}`,
+    address: server.address,
     change: (next) => void (perSecond = next),
     async close() {
       clearInterval(timer);

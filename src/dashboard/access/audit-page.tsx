@@ -9,6 +9,7 @@ import { quote } from '../../catalogue/shell.ts';
 import { address, changeQuery } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Empty, Failure, FilteredOut } from '../parts/messages.tsx';
+import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
 import { client, errorLines } from '../session.ts';
 
@@ -65,7 +66,12 @@ export function AuditPage() {
       <Shown reading={newest}>
         {(rows) =>
           rows.length > 0 ? (
-            <Rows rows={[...rows, ...older.value]} />
+            <PlainTable
+              label="Audit log"
+              rows={[...rows, ...older.value]}
+              columns={columns}
+              keyOf={({ seq }) => String(seq)}
+            />
           ) : isFiltered ? (
             <FilteredOut onClear={() => changeQuery({ user: null, denied: null })}>
               No request in the audit log matches the filters.
@@ -108,33 +114,12 @@ function UserField({ user }: { readonly user: string }) {
   );
 }
 
-function Rows({ rows }: { readonly rows: readonly AuditRow[] }) {
-  return (
-    <div class="scroll">
-      <table class="plain-table" aria-label="Audit log">
-        <thead>
-          <tr>
-            {['Time', 'User', 'By', 'Outcome', 'Operation', 'Object', 'Detail'].map((title) => (
-              <th key={title} scope="col">
-                {title}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.seq}>
-              <td>{formatTimestamp(row.at)}</td>
-              <td>{escapeLine(row.actor)}</td>
-              <td>{escapeLine(formatAuditMeans(row))}</td>
-              <td class={`outcome-${row.outcome}`}>{row.outcome}</td>
-              <td>{row.operation}</td>
-              <td>{escapeLine(formatAuditObject(row))}</td>
-              <td>{escapeLine(formatAuditDetail(row))}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
+const columns: readonly PlainColumn<AuditRow>[] = [
+  { title: 'Time', width: '14rem', cell: ({ at }) => formatTimestamp(at) },
+  { title: 'User', cell: ({ actor }) => escapeLine(actor) },
+  { title: 'By', cell: (row) => escapeLine(formatAuditMeans(row)) },
+  { title: 'Outcome', width: '6rem', cell: ({ outcome }) => outcome, cellClass: ({ outcome }) => `outcome-${outcome}` },
+  { title: 'Operation', cell: ({ operation }) => operation },
+  { title: 'Object', cell: (row) => escapeLine(formatAuditObject(row)) },
+  { title: 'Detail', width: '25%', cell: (row) => escapeLine(formatAuditDetail(row)) },
+];

@@ -9,6 +9,7 @@ import { now } from '../clock.ts';
 import { Command, PageCommand } from '../parts/command.tsx';
 import { Confirm } from '../parts/dialog.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
+import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
 import { Age } from '../parts/time.tsx';
 import { actorOf, client, errorLines, session } from '../session.ts';
@@ -23,6 +24,7 @@ export function TokensPage() {
     await client.revokeToken(id).catch((error: unknown) => (answer.value = errorLines(error)));
     tokens.again();
   };
+  const columns = tokenColumns((token) => (revoked.value = token));
   const question = revoked.value;
   return (
     <section class="page">
@@ -39,25 +41,13 @@ export function TokensPage() {
               No tokens yet. A token is a credential for programs and for other machines.
             </Empty>
           ) : (
-            <div class="scroll">
-              <table class="plain-table" aria-label="Tokens">
-                <thead>
-                  <tr>
-                    {['Token', 'User', 'Role', 'Created', 'Expires', 'Last used'].map((title) => (
-                      <th key={title} scope="col" class={title === 'Created' || title === 'Role' ? 'wide' : ''}>
-                        {title}
-                      </th>
-                    ))}
-                    <td />
-                  </tr>
-                </thead>
-                <tbody>
-                  {rows.map((token) => (
-                    <TokenRow key={token.id} token={token} onRevoke={() => (revoked.value = token)} />
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <PlainTable
+              label="Tokens"
+              rows={rows}
+              columns={columns}
+              keyOf={({ id }) => id}
+              rowClass={(token) => (counts(token) ? '' : 'quiet')}
+            />
           )
         }
       </Shown>
@@ -74,36 +64,38 @@ export function TokensPage() {
   );
 }
 
-function TokenRow({ token, onRevoke }: { readonly token: TokenView; readonly onRevoke: () => void }) {
-  const { name, id, user, role, createdAt, lastUsedAt, revokedAt, expiresAt } = token;
-  const counts = revokedAt === null && expiresAt > now.value;
-  return (
-    <tr class={counts ? '' : 'quiet'}>
-      <th scope="row" title={id}>
-        {escapeLine(name)}
-      </th>
-      <td>{escapeLine(user)}</td>
-      <td class="wide">{role}</td>
-      <td class="wide">{formatDate(createdAt, now.value)}</td>
-      <td>{formatTokenEnd(token, now.value)}</td>
-      <td>
-        {lastUsedAt === null ? (
+function counts({ revokedAt, expiresAt }: TokenView): boolean {
+  return revokedAt === null && expiresAt > now.value;
+}
+
+function tokenColumns(onRevoke: (token: TokenView) => void): readonly PlainColumn<TokenView>[] {
+  return [
+    { title: 'Token', hint: ({ id }) => id, cell: ({ name }) => escapeLine(name) },
+    { title: 'User', cell: ({ user }) => escapeLine(user) },
+    { title: 'Role', wide: true, cell: ({ role }) => role },
+    { title: 'Created', wide: true, cell: ({ createdAt }) => formatDate(createdAt, now.value) },
+    { title: 'Expires', cell: (token) => formatTokenEnd(token, now.value) },
+    {
+      title: 'Last used',
+      cell: ({ lastUsedAt }) =>
+        lastUsedAt === null ? (
           'never'
         ) : (
           <>
             <Age at={lastUsedAt} /> ago
           </>
-        )}
-      </td>
-      <td>
-        {counts && (
-          <button aria-label={`Revoke ${name}`} onClick={onRevoke}>
+        ),
+    },
+    {
+      title: '',
+      cell: (token) =>
+        counts(token) && (
+          <button aria-label={`Revoke ${token.name}`} onClick={() => onRevoke(token)}>
             Revoke
           </button>
-        )}
-      </td>
-    </tr>
-  );
+        ),
+    },
+  ];
 }
 
 const defaultDays = 90;

@@ -9,9 +9,59 @@ import type { UserLimits } from '../../core/policy/limits.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
+import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
 import { Age } from '../parts/time.tsx';
 import { actorOf, client, errorLines, session } from '../session.ts';
+
+const columns: readonly PlainColumn<UserView>[] = [
+  { title: 'User', cell: ({ name }) => escapeLine(name) },
+  { title: 'Role', width: '8rem', cell: ({ role }) => role },
+  { title: 'Account', cell: ({ account }) => escapeLine(account ?? '-') },
+  { title: 'Logins', cell: ({ logins }) => escapeLine(logins.join(', ') || '-') },
+  { title: 'Limits', cell: ({ limits }) => escapeLine(formatLimits(limits)) },
+];
+
+interface AdminActions {
+  readonly change: (name: string, wanted: AccessChange) => Promise<void>;
+  readonly onDisable: (user: UserView) => void;
+  readonly onLimits: (user: UserView) => void;
+}
+
+/** With the controls of an admin. */
+function adminColumns({ change, onDisable, onLimits }: AdminActions): readonly PlainColumn<UserView>[] {
+  const role = ({ name, role: current }: UserView) => (
+    <select
+      aria-label={`Role of ${name}`}
+      value={current}
+      onChange={(event) => void change(name, { kind: 'role', role: event.currentTarget.value as Role })}
+    >
+      {roles.map((one) => (
+        <option key={one}>{one}</option>
+      ))}
+    </select>
+  );
+  const buttons = (user: UserView) => (
+    <>
+      <button aria-label={`Limits of ${user.name}`} onClick={() => onLimits(user)}>
+        Limits
+      </button>
+      {user.disabledAt === null ? (
+        <button aria-label={`Disable ${user.name}`} onClick={() => onDisable(user)}>
+          Disable
+        </button>
+      ) : (
+        <button onClick={() => void change(user.name, { kind: 'enable' })}>
+          Enable (disabled <Age at={user.disabledAt} /> ago)
+        </button>
+      )}
+    </>
+  );
+  return [
+    ...columns.map((column) => (column.title === 'Role' ? { ...column, cell: role } : column)),
+    { title: '', width: '16rem', cell: buttons },
+  ];
+}
 
 export function UsersPage() {
   const users = useReading(() => client.users(), []);
@@ -38,63 +88,21 @@ export function UsersPage() {
           rows.length === 0 ? (
             <Empty command="jobman user add NAME">No users are registered.</Empty>
           ) : (
-            <div class="scroll">
-              <table class="plain-table" aria-label="Users">
-                <thead>
-                  <tr>
-                    {['User', 'Role', 'Account', 'Logins', 'Limits'].map((title) => (
-                      <th key={title} scope="col">
-                        {title}
-                      </th>
-                    ))}
-                    {isAdmin && <td />}
-                  </tr>
-                </thead>
-                <tbody>
-                  {rows.map((user) => (
-                    <tr key={user.name} class={user.disabledAt === null ? '' : 'quiet'}>
-                      <th scope="row">{escapeLine(user.name)}</th>
-                      <td>
-                        {isAdmin ? (
-                          <select
-                            aria-label={`Role of ${user.name}`}
-                            value={user.role}
-                            onChange={(event) =>
-                              void change(user.name, { kind: 'role', role: event.currentTarget.value as Role })
-                            }
-                          >
-                            {roles.map((role) => (
-                              <option key={role}>{role}</option>
-                            ))}
-                          </select>
-                        ) : (
-                          user.role
-                        )}
-                      </td>
-                      <td>{escapeLine(user.account ?? '-')}</td>
-                      <td>{escapeLine(user.logins.join(', ') || '-')}</td>
-                      <td>{escapeLine(formatLimits(user.limits))}</td>
-                      {isAdmin && (
-                        <td class="buttons">
-                          <button aria-label={`Limits of ${user.name}`} onClick={() => (limited.value = user)}>
-                            Limits
-                          </button>
-                          {user.disabledAt === null ? (
-                            <button aria-label={`Disable ${user.name}`} onClick={() => (disabled.value = user)}>
-                              Disable
-                            </button>
-                          ) : (
-                            <button onClick={() => void change(user.name, { kind: 'enable' })}>
-                              Enable (disabled <Age at={user.disabledAt} /> ago)
-                            </button>
-                          )}
-                        </td>
-                      )}
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <PlainTable
+              label="Users"
+              rows={rows}
+              columns={
+                isAdmin
+                  ? adminColumns({
+                      change,
+                      onDisable: (user) => (disabled.value = user),
+                      onLimits: (user) => (limited.value = user),
+                    })
+                  : columns
+              }
+              keyOf={({ name }) => name}
+              rowClass={({ disabledAt }) => (disabledAt === null ? '' : 'quiet')}
+            />
           )
         }
       </Shown>

@@ -10,7 +10,7 @@ import type { Actor } from '../../core/model/user.ts';
 import { bookingRefusals } from '../../lab/booking-changes.ts';
 import { isBookedByOther, joinNotes } from '../../lab/bookings.ts';
 import { hasType } from '../../lab/find-tpus.ts';
-import type { LabUsage, SheetState, UsedTpu } from '../../lab/lab-usage.ts';
+import type { LabUsage, SheetState, UsedTpu, UsingJob } from '../../lab/lab-usage.ts';
 import { formatHolders, formatUnreachable } from '../../lab/tpu-usage.ts';
 import {
   differencesOf,
@@ -29,6 +29,7 @@ import { address, changeQuery, pageHref } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Empty, Failure, FilteredOut } from '../parts/messages.tsx';
 import { PhaseLabel } from '../parts/phase.tsx';
+import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { Since } from '../parts/time.tsx';
 import { client, errorLines } from '../session.ts';
 import { BookDialog, ReleaseDialog } from './booking.tsx';
@@ -87,6 +88,13 @@ export function Tpus({ usage, users, actor, onChanged }: TpusProps) {
     answer.value = lines;
     onChanged();
   };
+  const columns = tpuColumns({
+    sheet,
+    actor,
+    programs: programs.value,
+    onAsk: ask,
+    onCheck: ({ tpu }, refusal) => (refusal === null ? void check(tpu) : (answer.value = [refusal])),
+  });
   const open = question.value;
   const asked = open === null ? undefined : tpus.find(({ tpu }) => tpu === open.tpu);
   const dialog = asked !== undefined &&
@@ -132,33 +140,14 @@ export function Tpus({ usage, users, actor, onChanged }: TpusProps) {
           None of {tpus.length} TPUs has the type {escapeLine(wanted)}.
         </FilteredOut>
       ) : (
-        <div class="scroll">
-          <table class="plain-table cards" aria-label="TPUs">
-            <thead>
-              <tr>
-                {['TPU', 'Booked', 'Held', 'Busy'].map((title) => (
-                  <th key={title} scope="col">
-                    {title}
-                  </th>
-                ))}
-                <td />
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((used) => (
-                <TpuRow
-                  key={used.tpu}
-                  used={used}
-                  usage={usage}
-                  actor={actor}
-                  programs={programs.value.get(used.tpu)}
-                  onAsk={ask}
-                  onCheck={(refusal) => (refusal === null ? void check(used.tpu) : (answer.value = [refusal]))}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <PlainTable
+          label="TPUs"
+          kind="cards"
+          rows={shown}
+          columns={columns}
+          keyOf={({ tpu }) => tpu}
+          below={(used) => differencesOf(used, usage, holdersOf(programs.value.get(used.tpu)))}
+        />
       )}
       {dialog !== false && open?.kind === 'book' && <BookDialog key={open.tpu} {...dialog} />}
       {dialog !== false && open?.kind === 'release' && <ReleaseDialog key={open.tpu} {...dialog} />}
@@ -190,90 +179,119 @@ function SheetNotes({ sheet }: { readonly sheet: SheetState }) {
   );
 }
 
-interface RowProps {
-  readonly used: UsedTpu;
-  readonly usage: LabUsage;
+interface ColumnOptions {
+  readonly sheet: SheetState;
   readonly actor: Actor | null;
-  readonly programs: Programs | undefined;
+  readonly programs: ReadonlyMap<string, Programs>;
   /** `refusal`: the reason against it. */
   readonly onAsk: (kind: Question['kind'], used: UsedTpu, refusal: string | null) => void;
-  readonly onCheck: (refusal: string | null) => void;
+  readonly onCheck: (used: UsedTpu, refusal: string | null) => void;
 }
 
-function TpuRow({ used, usage, actor, programs, onAsk, onCheck }: RowProps) {
-  const { sheet } = usage;
-  const { tpu, alias, aliases, accelerator, zone, booking, jobs } = used;
-  const refusals = actor === null ? null : bookingRefusals(actor, sheet, used);
+function holdersOf(programs: Programs | undefined): readonly DeviceHolder[] | null {
+  return programs?.kind === 'found' ? programs.holders : null;
+}
+
+function tpuColumns({ sheet, actor, programs, onAsk, onCheck }: ColumnOptions): readonly PlainColumn<UsedTpu>[] {
   const problem = actor === null ? null : generalProblem(actor, 'lab', 'use the workers of a TPU of the lab');
   const checkRefusal = problem === null ? null : `${capitalize(problem)}.`;
-  const found = programs?.kind === 'found' ? programs.holders : null;
-  const differences = differencesOf(used, usage, found);
-  const isTaken = booking !== null && isBookedByOther(booking, null);
-  const change = isTaken ? formatChange(used, now.value) : null;
-  const names = [tpu, ...aliases.filter((one) => one !== alias && one !== tpu)];
-  const button = (title: string, refusal: string | null, act: () => void, label = `${title} ${alias}`) => (
-    <button aria-disabled={refusal !== null} title={refusal ?? undefined} aria-label={escapeLine(label)} onClick={act}>
-      {title}
-    </button>
-  );
-  return (
-    <>
-      <tr class={differences.length > 0 ? 'differs' : ''}>
-        <th scope="row" title={escapeLine(names.join(', '))}>
+  return [
+    {
+      title: 'TPU',
+      width: '13rem',
+      hint: ({ tpu, alias, aliases }) =>
+        escapeLine([tpu, ...aliases.filter((one) => one !== alias && one !== tpu)].join(', ')),
+      cell: ({ alias, accelerator, zone }) => (
+        <>
           {escapeLine(alias)}
           <small class="quiet">
             {escapeLine([accelerator ?? 'unknown type', zone].filter((one) => one !== '').join(', '))}
           </small>
-        </th>
-        <td data-title="Booked">
-          <span class={`booked-${booking?.status.kind ?? 'unknown'}`}>{escapeLine(formatBookedCell(used, sheet))}</span>
-          {booking !== null && joinNotes(booking) !== '' && (
-            <small class="quiet">{escapeLine(joinNotes(booking))}</small>
-          )}
-          {change !== null && <small class="quiet">{escapeLine(change)}</small>}
-        </td>
-        <td data-title="Held">
-          {jobs.length === 0
-            ? '-'
-            : jobs.map((job) => (
-                <div key={job.job}>
-                  <a href={pageHref(['jobs', job.job])}>{job.job}</a> {escapeLine(job.user)}
-                  {job.window !== null && `, window ${job.window}`}{' '}
-                  <PhaseLabel row={{ phase: job.phase, heldCapacity: null }} />
-                  <small class="quiet">{escapeLine(job.name)}</small>
-                </div>
-              ))}
-        </td>
-        <td data-title="Busy">
-          <Busy used={used} programs={programs} />
-        </td>
-        <td class="buttons">
-          {button(
-            isTaken ? 'Change' : 'Book',
-            refusals?.book ?? null,
-            () => onAsk('book', used, refusals?.book ?? null),
-            isTaken ? `Change the booking of ${alias}` : `Book ${alias}`,
-          )}
-          {button('Release', refusals?.release ?? null, () => onAsk('release', used, refusals?.release ?? null))}
-          {button('Programs', checkRefusal, () => onCheck(checkRefusal), `Check the programs on ${alias}`)}
-        </td>
-      </tr>
-      {differences.length > 0 && (
-        <tr class="differences">
-          <td colSpan={5}>
-            {differences.map((line) => (
-              <p key={line} class="warn">
-                {escapeLine(line)}
-              </p>
-            ))}
-          </td>
-        </tr>
-      )}
+        </>
+      ),
+    },
+    { title: 'Booked', cell: (used) => <Booked used={used} sheet={sheet} /> },
+    {
+      title: 'Held',
+      cell: ({ jobs }) => (jobs.length === 0 ? '-' : jobs.map((job) => <Held key={job.job} {...job} />)),
+    },
+    { title: 'Busy', cell: (used) => <Busy used={used} programs={programs.get(used.tpu)} /> },
+    {
+      title: '',
+      width: '19.5rem',
+      cell: (used) => {
+        const { alias, booking } = used;
+        const { book, release } = (actor === null ? null : bookingRefusals(actor, sheet, used)) ?? noRefusals;
+        const isTaken = booking !== null && isBookedByOther(booking, null);
+        return (
+          <>
+            <Act
+              title={isTaken ? 'Change' : 'Book'}
+              label={isTaken ? `Change the booking of ${alias}` : `Book ${alias}`}
+              refusal={book}
+              act={() => onAsk('book', used, book)}
+            />
+            <Act
+              title="Release"
+              label={`Release ${alias}`}
+              refusal={release}
+              act={() => onAsk('release', used, release)}
+            />
+            <Act
+              title="Programs"
+              label={`Check the programs on ${alias}`}
+              refusal={checkRefusal}
+              act={() => onCheck(used, checkRefusal)}
+            />
+          </>
+        );
+      },
+    },
+  ];
+}
+
+const noRefusals = { book: null, release: null };
+
+interface ActProps {
+  readonly title: string;
+  readonly label: string;
+  /** Null: nothing is against it. */
+  readonly refusal: string | null;
+  readonly act: () => void;
+}
+
+function Act({ title, label, refusal, act }: ActProps) {
+  return (
+    <button aria-disabled={refusal !== null} title={refusal ?? undefined} aria-label={escapeLine(label)} onClick={act}>
+      {title}
+    </button>
+  );
+}
+
+function Booked({ used, sheet }: { readonly used: UsedTpu; readonly sheet: SheetState }) {
+  const { booking } = used;
+  const change = booking !== null && isBookedByOther(booking, null) ? formatChange(used, now.value) : null;
+  const notes = booking === null ? '' : joinNotes(booking);
+  return (
+    <>
+      <span class={`booked-${booking?.status.kind ?? 'unknown'}`}>{escapeLine(formatBookedCell(used, sheet))}</span>
+      {notes !== '' && <small class="quiet">{escapeLine(notes)}</small>}
+      {change !== null && <small class="quiet">{escapeLine(change)}</small>}
     </>
   );
 }
 
-function Busy({ used, programs }: Pick<RowProps, 'used' | 'programs'>) {
+function Held({ job, user, window, phase, name }: UsingJob) {
+  return (
+    <div>
+      <a href={pageHref(['jobs', job])}>{job}</a> {escapeLine(user)}
+      {window !== null && `, window ${window}`} <PhaseLabel row={{ phase, heldCapacity: null }} />
+      <small class="quiet">{escapeLine(name)}</small>
+    </div>
+  );
+}
+
+function Busy({ used, programs }: { readonly used: UsedTpu; readonly programs: Programs | undefined }) {
   const busy = used.jobs.filter(isBusy);
   const isIdle = idleSince(used) !== undefined;
   return (

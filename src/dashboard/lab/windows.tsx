@@ -11,6 +11,8 @@ import { now } from '../clock.ts';
 import { address, changeQuery, pageHref } from '../location.ts';
 import { Command } from '../parts/command.tsx';
 import { Empty, Failure, FilteredOut } from '../parts/messages.tsx';
+import { Near } from '../parts/near.tsx';
+import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { client } from '../session.ts';
 import { useLiveRead } from './read.ts';
 
@@ -18,6 +20,9 @@ interface WindowsProps {
   readonly users: readonly LabUser[];
   readonly actor: Actor | null;
 }
+
+/** In pixels, of a user without windows. */
+const sectionHeight = 70;
 
 /** In the address: the windows of all users. */
 const everyone = '*';
@@ -48,7 +53,12 @@ export function Windows({ users, actor }: WindowsProps) {
         </label>
       </div>
       {shown.length > 0 ? (
-        shown.map((user) => <UserSection key={user.name} user={user} actor={actor} />)
+        // Only the sections near the view read their windows.
+        <div>
+          <Near count={shown.length} itemHeight={sectionHeight} as="div" keyOf={(index) => shown[index]?.name ?? ''}>
+            {(index) => <UserSection user={shown[index] as LabUser} actor={actor} isAlone={shown.length === 1} />}
+          </Near>
+        </div>
       ) : users.length === 0 ? (
         <Empty command="tpu add-user NAME">The lab has no users yet.</Empty>
       ) : (
@@ -60,7 +70,13 @@ export function Windows({ users, actor }: WindowsProps) {
   );
 }
 
-function UserSection({ user: { name, directories }, actor }: { readonly user: LabUser; readonly actor: Actor | null }) {
+interface SectionProps {
+  readonly user: LabUser;
+  readonly actor: Actor | null;
+  readonly isAlone: boolean;
+}
+
+function UserSection({ user: { name, directories }, actor, isAlone }: SectionProps) {
   const folders = Object.entries(directories);
   const problem = actor === null ? null : checkRowsProblem(actor, name);
   return (
@@ -74,12 +90,16 @@ function UserSection({ user: { name, directories }, actor }: { readonly user: La
         </span>
         <Command text={`tpu check ${quote(name)}`} />
       </div>
-      {problem === null ? <UserWindows name={name} /> : <p class="quiet">{escapeLine(`${capitalize(problem)}.`)}</p>}
+      {problem === null ? (
+        <UserWindows name={name} isAlone={isAlone} />
+      ) : (
+        <p class="quiet">{escapeLine(`${capitalize(problem)}.`)}</p>
+      )}
     </section>
   );
 }
 
-function UserWindows({ name }: { readonly name: UserName }) {
+function UserWindows({ name, isAlone }: { readonly name: UserName; readonly isAlone: boolean }) {
   const { value: rows, failure, again } = useLiveRead(name, () => client.lab.checkRows(name));
   return (
     <>
@@ -91,24 +111,14 @@ function UserWindows({ name }: { readonly name: UserName }) {
           {escapeLine(name)} has no windows. <code>tpu run TPU {quote(name)}</code> starts a job.
         </p>
       ) : (
-        <div class="scroll">
-          <table class="plain-table cards" aria-label={`Windows of ${name}`}>
-            <thead>
-              <tr>
-                {['Window', 'Job', 'Tag', 'Directory', 'TPU', 'Status', 'From'].map((title) => (
-                  <th key={title} scope="col">
-                    {title}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((row) => (
-                <WindowRow key={attemptKey(row)} row={row} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <PlainTable
+          label={`Windows of ${name}`}
+          kind="cards"
+          rows={rows}
+          columns={columns}
+          keyOf={attemptKey}
+          isOneOfMany={!isAlone}
+        />
       )}
     </>
   );
@@ -120,36 +130,36 @@ const statusClasses: Partial<Record<CheckRow['status']['kind'], string>> = {
   error: 'phase-failed',
 };
 
-function WindowRow({ row }: { readonly row: CheckRow }) {
-  const { window, job, attempt, tag, directory, folder, tpu, tpuShort, status } = row;
+const columns: readonly PlainColumn<CheckRow>[] = [
+  { title: 'Window', width: '6rem', cell: ({ window }) => window ?? '-' },
+  {
+    title: 'Job',
+    cell: ({ job, attempt }) => (
+      <a href={pageHref(['jobs', job], { attempt: String(attempt) })}>
+        {job}/{attempt}
+      </a>
+    ),
+  },
+  { title: 'Tag', cell: ({ tag }) => escapeLine(tag ?? '-') },
+  { title: 'Directory', hint: ({ directory }) => escapeLine(directory), cell: ({ folder }) => escapeLine(folder) },
+  { title: 'TPU', hint: ({ tpu }) => escapeLine(tpu), cell: ({ tpuShort }) => escapeLine(tpuShort) },
+  { title: 'Status', width: '30%', cell: (row) => <Status row={row} /> },
+  { title: 'From', cell: formatLineage },
+];
+
+function Status({ row }: { readonly row: CheckRow }) {
   return (
-    <tr>
-      <th scope="row">{window ?? '-'}</th>
-      <td data-title="Job">
-        <a href={pageHref(['jobs', job], { attempt: String(attempt) })}>
-          {job}/{attempt}
-        </a>
-      </td>
-      <td data-title="Tag">{escapeLine(tag ?? '-')}</td>
-      <td data-title="Directory" title={escapeLine(directory)}>
-        {escapeLine(folder)}
-      </td>
-      <td data-title="TPU" title={escapeLine(tpu)}>
-        {escapeLine(tpuShort)}
-      </td>
-      <td data-title="Status">
-        <span class={statusClasses[status.kind] ?? ''}>
-          {escapeLine(formatCheckStatus(row, (at) => formatTime(at, now.peek())))}
-        </span>
-        {explainingLines(row)
-          .slice(-1)
-          .map((line) => (
-            <small key={line} class="quiet">
-              {escapeLine(line)}
-            </small>
-          ))}
-      </td>
-      <td data-title="From">{formatLineage(row)}</td>
-    </tr>
+    <>
+      <span class={statusClasses[row.status.kind] ?? ''}>
+        {escapeLine(formatCheckStatus(row, (at) => formatTime(at, now.peek())))}
+      </span>
+      {explainingLines(row)
+        .slice(-1)
+        .map((line) => (
+          <small key={line} class="quiet">
+            {escapeLine(line)}
+          </small>
+        ))}
+    </>
   );
 }

@@ -8,6 +8,7 @@ import { maxBlock, type ReadPart } from '../../app/find-line.ts';
 import { Command } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/messages.tsx';
+import { Near } from '../parts/near.tsx';
 import { save } from '../parts/save.ts';
 import { client, errorLines } from '../session.ts';
 import { decode, type LogLine } from './lines.ts';
@@ -53,13 +54,16 @@ export function WholeLine({
   );
 }
 
+/** In pixels. */
+const rowHeight = 32;
+
 export function Downloads({ logs, onClose }: { readonly logs: readonly LogRef[]; readonly onClose: () => void }) {
   return (
     <Dialog title="Download" onClose={onClose}>
       <ul class="log-files">
-        {logs.map((ref) => (
-          <Download key={ref.id} log={ref} />
-        ))}
+        <Near count={logs.length} itemHeight={rowHeight} as="li" keyOf={(index) => logs[index]?.id ?? ''}>
+          {(index) => <Download log={logs[index] as LogRef} />}
+        </Near>
       </ul>
       {logs[0] !== undefined && <Command text={`jobman logs ${logs[0].job} --raw > ${logs[0].job}.log`} />}
     </Dialog>
@@ -99,7 +103,7 @@ function Download({ log }: { readonly log: LogRef }) {
     read.value = null;
   };
   return (
-    <li>
+    <>
       <span>
         {log.id} <span class="quiet">{formatBytes(log.size)}</span>
       </span>
@@ -107,7 +111,7 @@ function Download({ log }: { readonly log: LogRef }) {
       <button disabled={read.value !== null} aria-label={`Download ${log.id}`} onClick={() => void start()}>
         {read.value === null ? 'Download' : `${Math.floor((read.value / Math.max(1, log.size)) * 100)}%`}
       </button>
-    </li>
+    </>
   );
 }
 

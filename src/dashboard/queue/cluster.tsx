@@ -14,6 +14,7 @@ import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { escapeLine, pluralize } from '../../app/format.ts';
 import { minute } from '../../core/model/time.ts';
 import { now } from '../clock.ts';
+import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
 import { Age } from '../parts/time.tsx';
 import { client } from '../session.ts';
@@ -73,8 +74,23 @@ function Report({ report }: { readonly report: QueueReport }) {
           </p>
         ),
       )}
-      {groups.length > 0 && <Groups groups={groups} />}
-      {shown.length > 0 && <Positions positions={shown} />}
+      {groups.length > 0 && (
+        <PlainTable
+          label="Active jobs by flavor"
+          rows={groups}
+          columns={groupColumns}
+          keyOf={({ flavor, requests }) => JSON.stringify([flavor, requests])}
+        />
+      )}
+      {shown.length > 0 && (
+        <PlainTable
+          label="Waiting jobs of the cluster"
+          rows={shown}
+          columns={positionColumns}
+          keyOf={({ job }) => `${job.namespace}/${job.name}`}
+          rowClass={({ yours }) => (yours ? 'own' : '')}
+        />
+      )}
       {shown.length < positions.length && (
         <p class="quiet rest">{pluralize(positions.length - shown.length, 'more job')} not shown</p>
       )}
@@ -82,86 +98,41 @@ function Report({ report }: { readonly report: QueueReport }) {
   );
 }
 
-function Groups({ groups }: { readonly groups: readonly QueueGroup[] }) {
-  return (
-    <div class="scroll" role="region" aria-label="Active jobs by flavor, scrollable" tabIndex={0}>
-      <table class="plain-table" aria-label="Active jobs by flavor">
-        <thead>
-          <tr>
-            <th scope="col">Flavor</th>
-            {['Jobs', 'Yours', 'Waiting', 'Pods', 'CPU', 'Memory', 'GPUs'].map((title) => (
-              <th key={title} scope="col" class="right">
-                {title}
-              </th>
-            ))}
-            <th scope="col">Other requests of a pod</th>
-          </tr>
-        </thead>
-        <tbody>
-          {groups.map((group) => (
-            <tr key={JSON.stringify([group.flavor, group.requests])}>
-              <th scope="row" class="cut">
-                {group.flavor === null ? 'without a name' : escapeLine(group.flavor)}
-                {group.conflict && ' (conflict)'}
-              </th>
-              {[group.jobCount, group.yourJobCount, group.waitingCount, group.podCount].map((count, index) => (
-                <td key={index} class="right">
-                  {count}
-                </td>
-              ))}
-              <td class="right">{escapeLine(group.requests['cpu'] ?? '-')}</td>
-              <td class="right">{escapeLine(group.requests['memory'] ?? '-')}</td>
-              <td class="right">{group.gpus === 0 ? '-' : group.gpus}</td>
-              <td class="cut">{escapeLine(formatAmounts(group.otherRequests) || '-')}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
+const groupColumns: readonly PlainColumn<QueueGroup>[] = [
+  {
+    title: 'Flavor',
+    cell: ({ flavor, conflict }) => (
+      <>
+        {flavor === null ? 'without a name' : escapeLine(flavor)}
+        {conflict && ' (conflict)'}
+      </>
+    ),
+    cellClass: () => 'cut',
+  },
+  { title: 'Jobs', side: 'right', cell: ({ jobCount }) => jobCount },
+  { title: 'Yours', side: 'right', cell: ({ yourJobCount }) => yourJobCount },
+  { title: 'Waiting', side: 'right', cell: ({ waitingCount }) => waitingCount },
+  { title: 'Pods', side: 'right', cell: ({ podCount }) => podCount },
+  { title: 'CPU', side: 'right', cell: ({ requests }) => escapeLine(requests['cpu'] ?? '-') },
+  { title: 'Memory', side: 'right', cell: ({ requests }) => escapeLine(requests['memory'] ?? '-') },
+  { title: 'GPUs', side: 'right', cell: ({ gpus }) => (gpus === 0 ? '-' : gpus) },
+  {
+    title: 'Other requests of a pod',
+    cell: ({ otherRequests }) => escapeLine(formatAmounts(otherRequests) || '-'),
+    cellClass: () => 'cut',
+  },
+];
 
-function Positions({ positions }: { readonly positions: readonly QueuePosition[] }) {
-  return (
-    <div class="scroll" role="region" aria-label="Waiting jobs of the cluster, scrollable" tabIndex={0}>
-      <table class="plain-table" aria-label="Waiting jobs of the cluster">
-        <thead>
-          <tr>
-            {['Order', 'Namespace', 'Job', 'Kueue queue', 'Requests'].map((title) => (
-              <th key={title} scope="col">
-                {title}
-              </th>
-            ))}
-            <th scope="col" class="right">
-              Priority
-            </th>
-            <th scope="col" class="right">
-              Age
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {positions.map((position) => {
-            const { namespace, name, queue, flavor, requests, priority, createdAt } = position.job;
-            return (
-              <tr key={`${namespace}/${name}`} class={position.yours ? 'own' : ''}>
-                <td>
-                  {formatPosition(position)}
-                  {position.yours && ' (yours)'}
-                </td>
-                <td>{escapeLine(namespace)}</td>
-                <th scope="row">{escapeLine(name)}</th>
-                <td>{escapeLine(queue ?? '-')}</td>
-                <td class="cut">{escapeLine(flavor ?? (formatAmounts(requests) || '-'))}</td>
-                <td class="right">{priority}</td>
-                <td class="right">
-                  <Age at={createdAt} />
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
-  );
-}
+const positionColumns: readonly PlainColumn<QueuePosition>[] = [
+  { title: 'Job', cell: ({ job }) => escapeLine(job.name) },
+  { title: 'Order', cell: (position) => `${formatPosition(position)}${position.yours ? ' (yours)' : ''}` },
+  { title: 'Namespace', cell: ({ job }) => escapeLine(job.namespace) },
+  { title: 'Kueue queue', cell: ({ job }) => escapeLine(job.queue ?? '-') },
+  {
+    title: 'Requests',
+    cell: ({ job: { flavor, requests } }) => escapeLine(flavor ?? (formatAmounts(requests) || '-')),
+    cellClass: () => 'cut',
+  },
+  { title: 'Priority', side: 'right', cell: ({ job }) => job.priority },
+  { title: 'Age', side: 'right', cell: ({ job }) => <Age at={job.createdAt} /> },
+];

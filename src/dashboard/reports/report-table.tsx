@@ -2,6 +2,7 @@
 
 import { capitalize, escapeLine } from '../../app/format.ts';
 import { reportCsv, type ReportColumn } from '../../app/report-columns.ts';
+import { PlainTable } from '../parts/plain-table.tsx';
 import { save } from '../parts/save.ts';
 
 interface ReportTableProps<Row> {
@@ -14,40 +15,26 @@ interface ReportTableProps<Row> {
   readonly file: string;
 }
 
+interface NumberedRow<Row> {
+  readonly row: Row;
+  readonly index: number;
+}
+
 export function ReportTable<Row>({ label, columns, rows, isTotal = () => false, file }: ReportTableProps<Row>) {
   return (
     <>
-      {/* With the focus, the arrow keys scroll it. */}
-      <div class="scroll" role="region" aria-label={`${label}, scrollable`} tabIndex={0}>
-        <table class="plain-table report-table" aria-label={label}>
-          <thead>
-            <tr>
-              {columns.map(({ title, side }) => (
-                <th key={title} scope="col" class={side}>
-                  {capitalize(title.toLowerCase())}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row, index) => (
-              <tr key={index} class={isTotal(row) ? 'total' : ''}>
-                {columns.map(({ title, side, text }, column) =>
-                  column === 0 ? (
-                    <th key={title} scope="row" class={side}>
-                      {escapeLine(text(row))}
-                    </th>
-                  ) : (
-                    <td key={title} class={side}>
-                      {escapeLine(text(row))}
-                    </td>
-                  ),
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <PlainTable<NumberedRow<Row>>
+        label={label}
+        rows={rows.map((row, index) => ({ row, index }))}
+        columns={columns.map(({ title, side, text }) => ({
+          title: capitalize(title.toLowerCase()),
+          ...(side === undefined ? {} : { side }),
+          width: `${Math.max(title.length, ...rows.map((row) => text(row).length))}ch`,
+          cell: ({ row }) => escapeLine(text(row)),
+        }))}
+        keyOf={({ index }) => String(index)}
+        rowClass={({ row }) => (isTotal(row) ? 'total' : '')}
+      />
       <button
         class="csv"
         onClick={() => save(new Blob([reportCsv(columns, rows)], { type: 'text/csv' }), `${file}.csv`)}

@@ -1,11 +1,27 @@
 // The settings in force on the machine of the controller. They are in files there, so a person changes them there.
 
+import type { SettingRow } from '../../app/client.ts';
 import { escapeLine } from '../../app/format.ts';
 import { address, changeQuery } from '../location.ts';
 import { Command, PageCommand } from '../parts/command.tsx';
 import { FilteredOut } from '../parts/messages.tsx';
+import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
 import { client } from '../session.ts';
+
+const columns: readonly PlainColumn<SettingRow>[] = [
+  { title: 'Setting', cell: ({ key }) => <code>{key}</code> },
+  {
+    title: 'Value',
+    width: '50%',
+    cell: ({ value }) => <code>{escapeLine(typeof value === 'string' ? value : JSON.stringify(value))}</code>,
+  },
+  {
+    title: 'From',
+    cell: ({ source }) => escapeLine(source),
+    cellClass: ({ source }) => (source === 'default' ? 'quiet' : ''),
+  },
+];
 
 export function SettingsPage() {
   const settings = useReading(() => client.settings(), []);
@@ -32,32 +48,7 @@ export function SettingsPage() {
               None of {rows.length} settings has a name that contains “{wanted}”.
             </FilteredOut>
           ) : (
-            <div class="scroll">
-              <table class="plain-table" aria-label="Settings">
-                <thead>
-                  <tr>
-                    {['Setting', 'Value', 'From'].map((title) => (
-                      <th key={title} scope="col">
-                        {title}
-                      </th>
-                    ))}
-                  </tr>
-                </thead>
-                <tbody>
-                  {shown.map(({ key, value, source }) => (
-                    <tr key={key}>
-                      <th scope="row">
-                        <code>{key}</code>
-                      </th>
-                      <td>
-                        <code>{escapeLine(typeof value === 'string' ? value : JSON.stringify(value))}</code>
-                      </td>
-                      <td class={source === 'default' ? 'quiet' : ''}>{escapeLine(source)}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <PlainTable label="Settings" rows={shown} columns={columns} keyOf={({ key }) => key} />
           );
         }}
       </Shown>

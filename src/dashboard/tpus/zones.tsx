@@ -4,6 +4,7 @@ import { useSignal } from '@preact/signals';
 import { generationOf } from '../../catalogue/accelerators.ts';
 import { escapeLine, formatAge } from '../../app/format.ts';
 import type { UnreadLimits } from '../../app/quota.ts';
+import { zoneColumn } from '../../app/report-columns.ts';
 import { formatUnread } from '../../app/tpu-phrases.ts';
 import { formatZoneUsers, type TopZone } from '../../app/top.ts';
 import { formatLastAnswer, formatLastGrant, type ZoneRow } from '../../app/zones.ts';
@@ -11,6 +12,7 @@ import { now } from '../clock.ts';
 import { pageHref } from '../location.ts';
 import { Command } from '../parts/command.tsx';
 import { Failure } from '../parts/messages.tsx';
+import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { client, errorLines } from '../session.ts';
 import type { TpuChoice } from './select-tpus.ts';
 
@@ -33,7 +35,11 @@ interface ZonesProps {
 export function Zones({ zones, choice, onLimits }: ZonesProps) {
   const rows = zonesOf(zones, choice);
   if (rows.length === 0) return null;
-  const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
+  const zone = zoneColumn(rows);
+  const columns: readonly PlainColumn<TopZone>[] = [
+    { title: 'Zone', cell: (row) => escapeLine(zone.text(row)) },
+    ...chipColumns,
+  ];
   return (
     <section aria-labelledby="zones">
       <div class="bar">
@@ -41,71 +47,66 @@ export function Zones({ zones, choice, onLimits }: ZonesProps) {
         <Limits onRead={onLimits} />
         <Command text="jobman quota" />
       </div>
-      <div class="scroll" role="group" aria-label="Chips by zone, scrollable" tabIndex={0}>
-        <table class="plain-table numbers" aria-labelledby="zones">
-          <thead>
-            <tr>
-              <th scope="col">Zone</th>
-              <th scope="col">Generation</th>
-              <Number title="Limit" />
-              <Number title="Held" />
-              <Number title="Busy" wide />
-              <Number title="Idle" />
-              <Number title="Waiting" />
-              <Number title="Ended" wide />
-              <Number title="Orphans" wide />
-              <th scope="col" class="wide">
-                Held by
-              </th>
-              <Number title="Checked" wide />
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row) => (
-              <tr key={`${row.project}/${row.zone}/${row.generation}`}>
-                <th scope="row">{escapeLine(isOneProject ? row.zone : `${row.project}/${row.zone}`)}</th>
-                <td>{escapeLine(row.generation ?? '?')}</td>
-                <td class="right" title="The quotas of all pricings together">
-                  {row.limitChips === null ? (
-                    '-'
-                  ) : (
-                    <>
-                      {row.limitChips}
-                      {row.limitReadAt !== null && (
-                        <span class="quiet"> {formatAge(now.value - row.limitReadAt)} ago</span>
-                      )}
-                    </>
-                  )}
-                </td>
-                <td class="right">{chips(row.heldChips)}</td>
-                <td class="right wide">{chips(row.busyChips)}</td>
-                <td class={row.idleChips === 0 ? 'right' : 'right use-idle'}>
-                  {chips(row.idleChips)}
-                  {row.idleSinceAt !== null && <span> for {formatAge(now.value - row.idleSinceAt)}</span>}
-                </td>
-                <td class="right">{chips(row.waitingChips)}</td>
-                <td class={row.endedChips === 0 ? 'right wide' : 'right wide use-ended'}>{chips(row.endedChips)}</td>
-                <td class={row.orphanChips === 0 ? 'right wide' : 'right wide use-idle'}>{chips(row.orphanChips)}</td>
-                <td class="wide">{escapeLine(formatZoneUsers(row))}</td>
-                <td class="right wide">
-                  {row.checkedAt === null ? 'never' : `${formatAge(now.value - row.checkedAt)} ago`}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <PlainTable
+        label="Chips by zone"
+        kind="numbers"
+        rows={rows}
+        columns={columns}
+        keyOf={({ project, zone, generation }) => `${project}/${zone}/${generation}`}
+      />
     </section>
   );
 }
 
-function Number({ title, wide }: { readonly title: string; readonly wide?: true }) {
-  return (
-    <th scope="col" class={wide ? 'right wide' : 'right'}>
-      {title}
-    </th>
-  );
-}
+const chipColumns: readonly PlainColumn<TopZone>[] = [
+  { title: 'Generation', cell: ({ generation }) => escapeLine(generation ?? '?') },
+  {
+    title: 'Limit',
+    side: 'right',
+    hint: () => 'The quotas of all pricings together',
+    cell: ({ limitChips, limitReadAt }) => (
+      <>
+        {limitChips ?? '-'}
+        {limitReadAt !== null && <span class="quiet"> {formatAge(now.value - limitReadAt)} ago</span>}
+      </>
+    ),
+  },
+  { title: 'Held', side: 'right', cell: ({ heldChips }) => chips(heldChips) },
+  { title: 'Busy', side: 'right', wide: true, cell: ({ busyChips }) => chips(busyChips) },
+  {
+    title: 'Idle',
+    side: 'right',
+    cellClass: ({ idleChips }) => (idleChips === 0 ? '' : 'use-idle'),
+    cell: ({ idleChips, idleSinceAt }) => (
+      <>
+        {chips(idleChips)}
+        {idleSinceAt !== null && <span> for {formatAge(now.value - idleSinceAt)}</span>}
+      </>
+    ),
+  },
+  { title: 'Waiting', side: 'right', cell: ({ waitingChips }) => chips(waitingChips) },
+  {
+    title: 'Ended',
+    side: 'right',
+    wide: true,
+    cellClass: ({ endedChips }) => (endedChips === 0 ? '' : 'use-ended'),
+    cell: ({ endedChips }) => chips(endedChips),
+  },
+  {
+    title: 'Orphans',
+    side: 'right',
+    wide: true,
+    cellClass: ({ orphanChips }) => (orphanChips === 0 ? '' : 'use-idle'),
+    cell: ({ orphanChips }) => chips(orphanChips),
+  },
+  { title: 'Held by', wide: true, cell: (row) => escapeLine(formatZoneUsers(row)) },
+  {
+    title: 'Checked',
+    side: 'right',
+    wide: true,
+    cell: ({ checkedAt }) => (checkedAt === null ? 'never' : `${formatAge(now.value - checkedAt)} ago`),
+  },
+];
 
 /** Unknown is not 0. */
 function chips(count: number | null): string {
@@ -164,48 +165,41 @@ export function Answers({ rows, choice: { zone, type } }: AnswersProps) {
           {rows.length === 0 ? 'No job has requested a TPU yet.' : 'No job has requested such a TPU.'}
         </p>
       ) : (
-        <div class="scroll" role="group" aria-label="Answers, scrollable" tabIndex={0}>
-          <table class="plain-table numbers" aria-labelledby="answers">
-            <thead>
-              <tr>
-                {['Zone', 'Type', 'Newest answer', 'Newest TPU'].map((title) => (
-                  <th key={title} scope="col">
-                    {title}
-                  </th>
-                ))}
-                <th scope="col" class="wide">
-                  Held by jobs
-                </th>
-                <th scope="col" class="wide">
-                  Awaited by jobs
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((row) => (
-                <tr key={`${row.project}/${row.zone}/${row.accelerator}/${row.pricing}`}>
-                  <th scope="row">{escapeLine(row.zone)}</th>
-                  <td>{escapeLine(`${row.accelerator} ${row.pricing}`)}</td>
-                  <td>{formatLastAnswer(row, now.value)}</td>
-                  <td>{formatLastGrant(row, now.value)}</td>
-                  <td class="wide">{jobLinks(row.heldBy)}</td>
-                  <td class="wide">{jobLinks(row.awaitedBy)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <PlainTable
+          label="Answers to requests for capacity"
+          kind="numbers"
+          rows={shown}
+          columns={answerColumns}
+          keyOf={({ project, zone, accelerator, pricing }) => [project, zone, accelerator, pricing].join('/')}
+        />
       )}
     </section>
   );
 }
 
-function jobLinks(ids: readonly string[]) {
-  if (ids.length === 0) return '-';
-  return ids.map((id, index) => (
-    <span key={id}>
-      {index > 0 && ', '}
-      <a href={pageHref(['jobs', id])}>{id}</a>
-    </span>
-  ));
+const answerColumns: readonly PlainColumn<ZoneRow>[] = [
+  { title: 'Zone', cell: ({ zone }) => escapeLine(zone) },
+  { title: 'Type', cell: ({ accelerator, pricing }) => escapeLine(`${accelerator} ${pricing}`) },
+  { title: 'Newest answer', cell: (row) => formatLastAnswer(row, now.value) },
+  { title: 'Newest TPU', cell: (row) => formatLastGrant(row, now.value) },
+  { title: 'Held by jobs', wide: true, cell: ({ heldBy }) => <JobLinks ids={heldBy} /> },
+  { title: 'Awaited by jobs', wide: true, cell: ({ awaitedBy }) => <JobLinks ids={awaitedBy} /> },
+];
+
+/** The list of jobs has the others. */
+const maxLinks = 4;
+
+function JobLinks({ ids }: { readonly ids: readonly string[] }) {
+  if (ids.length === 0) return <>-</>;
+  return (
+    <>
+      {ids.slice(0, maxLinks).map((id, index) => (
+        <span key={id}>
+          {index > 0 && ', '}
+          <a href={pageHref(['jobs', id])}>{id}</a>
+        </span>
+      ))}
+      {ids.length > maxLinks && ` and ${ids.length - maxLinks} more`}
+    </>
+  );
 }
