@@ -41,20 +41,20 @@ export const setup = grouped('Setup', [
     about:
       'With the address of a server: opens a browser in which you log in, or shows a code for a browser on another ' +
       'machine; see docs/login.md. If the server has no identity provider, asks for a token without showing it; a script ' +
-      'passes one with a pipe or --token-file. Once the server has accepted the token, jobman stores it, and the server ' +
+      'passes a token with a pipe or --token-file. Once the server has accepted the token, jobman stores it. The server ' +
       'becomes the current context, which commands use; see docs/server.md.\n\n' +
       'Without an argument: checks the login of this machine to Google Cloud, or explains how to log in. jobman stores no ' +
       'Google password. Local jobs and the TPU emulator need no login.',
     examples: [
-      ['jobman login https://jobman.example', 'with a browser, or a token; the context is named jobman.example'],
+      ['jobman login https://jobman.example', 'with a browser or a token; the name of the context is jobman.example'],
       ['jobman login https://jobman.example --device', 'with a browser on another machine'],
       ['jobman login https://jobman.example --name lab <token', 'read the token from a file'],
-      ['jobman login https://jobman.example --ca lab-ca.pem', 'a server whose certificate your own authority signed'],
+      ['jobman login https://jobman.example --ca lab-ca.pem', 'a server whose certificate your own CA signed'],
       ['jobman login lab', 'log in to the context lab again, with a new token'],
-      ['jobman login', 'check the login to Google Cloud; without one, list the gcloud commands that create it'],
+      ['jobman login', 'check the login to Google Cloud, or list the gcloud commands that log in'],
     ],
     exitCodes: {
-      4: 'the server refuses the token or the person, or another server already has the name',
+      4: 'the server refuses the token or the account, or another context already has the name',
       5: 'the server or its identity provider does not answer, or there is no login to Google Cloud',
     },
     flags: loginFlags,
@@ -66,10 +66,10 @@ export const setup = grouped('Setup', [
     summary: 'Remove the stored token of a server',
     usage: '[context] [--revoke]',
     about:
-      'The context stays, so that no command uses this machine instead by mistake; `jobman context delete NAME` removes it.',
+      'The context stays, so that no command acts on this machine by mistake. `jobman context delete NAME` deletes it.',
     examples: [
       ['jobman logout', 'remove the token of the current context'],
-      ['jobman logout lab --revoke', 'revoke the token on the server too'],
+      ['jobman logout lab --revoke', 'also revoke the token on the server'],
     ],
     exitCodes: { 3: 'there is no such context' },
     flags: logoutFlags,
@@ -81,7 +81,7 @@ export const setup = grouped('Setup', [
     summary: 'Show your user and role, and the server or home that commands use',
     examples: [
       ['jobman whoami', 'who you are, and where'],
-      ['jobman whoami --server lab', 'on another server'],
+      ['jobman whoami --server lab', 'the same for another server'],
     ],
     load: async () => (await import('../commands/contexts.ts')).whoAmI,
   }),
@@ -89,7 +89,7 @@ export const setup = grouped('Setup', [
     names: ['context', 'context list', 'context ls'],
     summary: 'List the servers that you can use',
     about:
-      'A context is a server with a token that `jobman login` has stored. `*` labels the context that commands use: that of ' +
+      'A context is a server with a token that `jobman login` has stored. `*` is next to the context that commands use: that of ' +
       '--server, else of JOBMAN_SERVER, else the current context, else `local`, which is this machine.',
     examples: [['jobman context', 'names, addresses and users']],
     load: async () => (await import('../commands/contexts.ts')).list,
@@ -99,7 +99,7 @@ export const setup = grouped('Setup', [
     summary: 'Choose the server that commands use from now on',
     usage: '<context>|local',
     examples: [
-      ['jobman context use lab', 'in all terminals without JOBMAN_SERVER'],
+      ['jobman context use lab', 'in every terminal that does not set JOBMAN_SERVER'],
       ['jobman context use local', 'this machine again'],
     ],
     exitCodes: { 3: 'there is no such context' },
@@ -110,7 +110,7 @@ export const setup = grouped('Setup', [
     names: ['context delete', 'context rm'],
     summary: 'Delete a context and its stored token',
     usage: '<context>',
-    examples: [['jobman context delete lab', 'if it was the current one, commands use this machine']],
+    examples: [['jobman context delete lab', 'if it is the current context, commands then use this machine']],
     exitCodes: { 3: 'there is no such context' },
     args: [{ name: 'context', summary: 'A context', needed: true, propose: contextNames }],
     load: async () => (await import('../commands/contexts.ts')).remove,
@@ -121,9 +121,9 @@ export const setup = grouped('Setup', [
     summary: 'Save all jobs, logs and files of this home in one file',
     usage: '<file> [--with-secrets]',
     about:
-      'Jobs continue meanwhile. All rows of the database are from one point in time; logs may be longer. The file has the ' +
-      'mode 0600, and any later version of jobman can restore it, into SQLite or PostgreSQL. docs/backup.md explains ' +
-      'what is in it.',
+      'Jobs continue during the backup. All rows of the database are from one point in time; logs may be newer. The file ' +
+      'has the mode 0600. The same or a later version of jobman can restore it, into SQLite or PostgreSQL. docs/backup.md ' +
+      'explains what the file contains.',
     examples: [
       ['jobman backup jobman.backup', 'everything except secrets and the SSH key'],
       ['jobman backup move.backup --with-secrets', 'to move the home to another machine'],
@@ -140,8 +140,8 @@ export const setup = grouped('Setup', [
     usage: '<file> | --takeover',
     about:
       'Checks the digests of the backup, then fills the home and its database, which must be empty. The restored home is ' +
-      'read-only, so that it cannot touch the TPUs of the original. Once the original is stopped for good, run ' +
-      '`jobman restore --takeover` in the restored home, so that it controls them. If a restore is interrupted, repeat it.',
+      'read-only, so that it cannot act on the TPUs of the original. Once the original is stopped for good, run ' +
+      '`jobman restore --takeover`, so that the restored home controls the TPUs. If a restore is interrupted, repeat it.',
     examples: [
       ['JOBMAN_HOME=~/restored jobman restore jobman.backup', 'into a new home'],
       ['JOBMAN_DATABASE=$URL jobman restore jobman.backup', 'into PostgreSQL'],
@@ -232,9 +232,8 @@ export const setup = grouped('Setup', [
     names: ['secret', 'secret list', 'secret ls'],
     summary: 'List your secrets and the jobs that use them, never their values',
     about:
-      'The values are on this machine or on the server: in files that only one login can read, or encrypted in the database. ' +
-      'docs/secrets.md explains how jobs use them. ' +
-      'JOBS are the unfinished jobs that need the secret.',
+      'JOBS are the unfinished jobs that need the secret. jobman stores the values on this machine or on the server: in ' +
+      'files that only one login can read, or encrypted in the database. docs/secrets.md explains how jobs use them.',
     examples: [['jobman secret', 'names, sizes and times of the last change']],
     load: async () => (await import('../commands/secret.ts')).list,
   }),
@@ -243,14 +242,14 @@ export const setup = grouped('Setup', [
     summary: 'Store a secret, or replace its value',
     usage: '<name> [--file path] [--job job]',
     about:
-      'The value comes from standard input or a file, never from the command line, where other users could see it. A ' +
-      'terminal asks for it and does not show it. Jobs read the value at each start, so a new value reaches a running ' +
-      'program with the next attempt.',
+      'Reads the value from standard input or a file. It is never an argument, because other users can see arguments. On a ' +
+      'terminal, the command asks for the value without showing it. A job reads its secrets at each start, so a running ' +
+      'program gets a new value only with its next attempt.',
     examples: [
-      ['jobman secret set wandb', 'asks for the value'],
-      ['jobman secret set hf-token <~/.hf_token', 'the value comes from a pipe or a file'],
-      ['jobman secret set deploy-key --file ~/.ssh/deploy', 'the same, for a value of several lines'],
-      ['jobman secret set HF_TOKEN --job 7 <~/.hf_token', 'for a job whose manifest has HF_TOKEN: ~/.hf_token'],
+      ['jobman secret set wandb', 'ask for the value'],
+      ['jobman secret set hf-token <~/.hf_token', 'read the value from standard input'],
+      ['jobman secret set deploy-key --file ~/.ssh/deploy', 'read the value from a file'],
+      ['jobman secret set HF_TOKEN --job 7 <~/.hf_token', 'replace it for a job whose manifest has HF_TOKEN: ~/.hf_token'],
     ],
     flags: secretFlags,
     args: [{ name: 'name', summary: 'Its name: letters, digits, _, . and -', needed: true, propose: secretNames }],
@@ -274,8 +273,8 @@ export const setup = grouped('Setup', [
       'Creates the key file with the mode 0600, sets server.secrets_key to it, and moves the values of all users and jobs ' +
       'from their files into the database. A second server with the same database needs a copy of the key file.',
     examples: [
-      ['jobman secret encrypt', 'with the key in secrets.key in the home'],
-      ['jobman secret encrypt --key-file /etc/jobman/secrets.key', 'with the key apart from the database'],
+      ['jobman secret encrypt', 'the key file is secrets.key in the home'],
+      ['jobman secret encrypt --key-file /etc/jobman/secrets.key', 'the key file is outside of the home'],
     ],
     exitCodes: { 4: 'another key file is in use, or you are not an admin' },
     flags: secretEncryptFlags,
@@ -286,9 +285,9 @@ export const setup = grouped('Setup', [
     usesHome: true,
     summary: 'Encrypt all secrets with a new key',
     about:
-      'Programs and servers continue meanwhile. The previous key stays in the key file until no secret needs it. If the ' +
+      'Programs and servers continue. The previous key stays in the key file until no secret needs it. If the ' +
       'command is interrupted, repeat it. Then copy the key file to a second server at once.',
-    examples: [['jobman secret rotate-key', 'after another person may have read the key file']],
+    examples: [['jobman secret rotate-key', 'if another person may have read the key file']],
     exitCodes: { 1: 'a secret cannot be decrypted; its key stays', 4: 'you are not an admin' },
     load: async () => (await import('../commands/secret.ts')).rotateKey,
   }),
@@ -323,7 +322,7 @@ export const setup = grouped('Setup', [
     usage: '[--listen host:port] [--tls-certificate file --tls-key file] [--trusted-proxy address]...',
     about:
       'Users log in with `jobman login` and the address of the server; see docs/server.md. To accept other machines, the ' +
-      'server needs TLS, or a proxy that you name. The settings of the section `server` are the defaults of the flags.',
+      'server needs TLS, or a proxy that you name. Flags override the settings of the section `server`.',
     examples: [
       ['jobman server', 'at 127.0.0.1:7420, until Ctrl-C'],
       ['jobman server --listen 127.0.0.1:8080', 'on another port'],
@@ -340,9 +339,9 @@ export const setup = grouped('Setup', [
     summary: 'Show the jobs in a browser',
     usage: '[--port port] [--no-browser]',
     about:
-      'Serves the pages to one browser until Ctrl-C, without a server for a group. The printed address is a login: it works ' +
-      'once, for one browser. From another machine: ssh -t -L 7421:127.0.0.1:7421 HOST jobman dashboard --port 7421. ' +
-      'If the commands use a server, the dashboard of that server opens instead; see docs/dashboard.md.',
+      'Serves the dashboard to one browser until Ctrl-C. It needs no `jobman server`. The printed address is a login: it ' +
+      'works once, for one browser. From another machine: ssh -t -L 7421:127.0.0.1:7421 HOST jobman dashboard --port 7421. ' +
+      'If your commands use a server, the command opens the dashboard of that server instead; see docs/dashboard.md.',
     examples: [
       ['jobman dashboard', 'open the pages in a browser'],
       ['jobman dashboard --port 7421 --no-browser', 'for a browser that reaches this machine over SSH'],

@@ -21,7 +21,7 @@ export const users = grouped('Users', [
     examples: [
       ['jobman user add ada --login ada1', 'a member; the login ada1 of this machine belongs to ada alone'],
       ['jobman user add grace --role admin', 'an admin, who uses a token'],
-      ['jobman user add alan --account alan@example.com', 'a member, who logs in to a server with that account'],
+      ['jobman user add alan --account alan@example.com', 'a member, who logs in to the server with that account'],
     ],
     exitCodes: { 4: 'the name, a login or the account is taken, or you are not an admin' },
     flags: addUserFlags,
@@ -55,10 +55,10 @@ export const users = grouped('Users', [
     usage: '<name> <account>|none',
     about:
       'The account is an e-mail address at the identity provider of the server, or the value of server.oidc.user_claim. ' +
-      'The next login with it binds it to that person; docs/login.md explains it.',
+      'The next login with this account binds it to the person; see docs/login.md.',
     examples: [
-      ['jobman user account ada ada@example.com', 'also after the person got another account with this address'],
-      ['jobman user account ada none', 'ada logs in with tokens only; those that exist still count'],
+      ['jobman user account ada ada@example.com', 'also if ada has a new account with this address'],
+      ['jobman user account ada none', 'ada logs in only with tokens; existing tokens stay valid'],
     ],
     exitCodes: { 3: 'there is no user of this name', 4: 'another user has the account, or you are not an admin' },
     args: [{ name: 'name', summary: 'Name of the user, and the account', many: true, propose: userNames }],
@@ -68,7 +68,7 @@ export const users = grouped('Users', [
     names: ['user disable'],
     summary: 'Refuse all requests of a user',
     usage: '<name>',
-    about: "From the next request on, the user's tokens and logins are refused. Running jobs continue.",
+    about: "jobman refuses the user's tokens and logins from the next request on. Running jobs continue.",
     examples: [['jobman user disable ada', 'then, for the jobs: jobman list --user ada']],
     exitCodes: { 3: 'there is no user of this name', 4: 'the user is the last admin, or you are not an admin' },
     args: [user],
@@ -95,18 +95,18 @@ export const users = grouped('Users', [
       [
         ['chips=64', 'chips of TPUs at once; persistent TPUs and the emulator do not count'],
         ['jobs=20', 'unfinished jobs'],
-        ['usd-per-day=500', 'estimated US dollars for TPUs per day (UTC); running jobs end when they are used up'],
+        ['usd-per-day=500', 'estimated US dollars for TPUs per day (UTC); running jobs end when the limit is reached'],
         ['projects=a,b', 'projects of Google Cloud'],
         ['clusters=c', 'contexts of the kubeconfig, or context/namespace'],
         ['hosts=gpu1,localhost', 'hosts of the settings; `localhost` is the machine of the controller or server'],
-        ['chips=none', 'removes the limit of chips; `none` alone removes all limits'],
+        ['chips=none', 'remove the limit of chips; `none` alone removes all limits'],
       ],
     ],
     examples: [
       ['jobman user limit ada chips=64 jobs=20', 'at most 64 chips at once, and 20 unfinished jobs'],
       ['jobman user limit ada usd-per-day=500 projects=lab-a,lab-b', 'the other limits stay'],
-      ['jobman user limit ada none', 'no limits'],
-      ['jobman user limit ada', 'show them'],
+      ['jobman user limit ada none', 'remove all limits'],
+      ['jobman user limit ada', 'show the limits'],
     ],
     exitCodes: { 3: 'there is no user of this name', 4: 'you are not an admin' },
     args: [{ name: 'name', summary: 'Name of the user, and the limits', many: true, propose: limitArguments }],
@@ -124,9 +124,9 @@ export const users = grouped('Users', [
     summary: 'Create a token for the HTTP API',
     usage: '[--name name] [--role role] [--expires 90d] [--user name]',
     about:
-      'Prints only the token to standard output, and never shows it again. It is valid for 90 days by default, at most for ' +
-      "366. A call has the token's role or the user's, whichever is lower. If no user is registered yet, the command " +
-      'registers your login as an admin.',
+      'Prints only the token to standard output, and never shows it again. A token is valid for 90 days by default, and for ' +
+      "366 days at most. A request with it has the lower of the token's role and the user's. If no user is registered yet, " +
+      'the command registers your login as an admin.',
     examples: [
       ['jobman token create --name laptop', 'for yourself'],
       ['jobman token create --user ada --role viewer --expires 7d', 'an admin creates one for another user'],
@@ -138,7 +138,7 @@ export const users = grouped('Users', [
   }),
   command({
     names: ['token revoke', 'token rm'],
-    summary: 'Revoke a token, from the next request on',
+    summary: 'Revoke a token: it is refused from the next request on',
     usage: '<name|id> [--user name]',
     examples: [
       ['jobman token revoke laptop', 'your own'],
@@ -151,11 +151,11 @@ export const users = grouped('Users', [
   }),
   command({
     names: ['audit'],
-    summary: 'Show who changed what, and refused requests',
+    summary: 'Show the audit log: who changed what, and refused requests',
     usage: '[--user name] [--since 7d] [--job job] [--denied] [--limit n] [--before row]',
     about:
-      'Newest rows first. An admin sees all rows, other users only their own. jobman never changes or deletes a row, and ' +
-      'records no values of secrets. docs/users.md explains what is recorded.',
+      'Newest rows first. An admin sees all rows, other users only their own. jobman never changes or deletes a row. A row ' +
+      'contains no values of secrets. docs/users.md explains the rows.',
     examples: [
       ['jobman audit --since 7d --denied', 'refused requests of the last week'],
       ['jobman audit --job 7', 'every change of job 000007'],
