@@ -196,7 +196,7 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
       const login = await take<AwaitedCallback>('callback', (callback.get('state') ?? '') + browser);
       if (login === null)
         throw loginRefused(
-          'This login is not known: it was finished already, took longer than 10 minutes, or began in another browser.',
+          'The server does not know this login: it has finished, took longer than 10 minutes, or began in another browser.',
           ['Begin again: run jobman login URL, or open the dashboard again.'],
         );
       const { target, redirectUri, replaced } = login;
@@ -221,7 +221,7 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
     async redeem(code, verifier, tokenName) {
       const login = await take<AwaitedCode>('code', code);
       if (login === null || login.challenge !== createHash('sha256').update(verifier).digest('base64url'))
-        throw loginRefused('The server does not know this code: it was used already, or has expired. Log in again.');
+        throw loginRefused('The server does not know this code: it was already used, or has expired. Log in again.');
       const { user, failure } = login;
       if (failure !== null)
         throw new JobmanError(failure.message, failure.code, failure.lines, {

@@ -242,7 +242,7 @@ async function requireDollars(amount: number | undefined): Promise<void> {
 async function requireCount(count: number, what: string): Promise<void> {
   if (Number.isSafeInteger(count) && count >= 0) return;
   const { usageError } = await import('./errors.ts');
-  throw usageError(`${what} must be a whole number from 0 on, and not ${count}.`);
+  throw usageError(`${what} must be a whole number, 0 or more, and not ${count}.`);
 }
 
 type Find = (ref: string, purpose: RefPurpose) => Promise<StoredJob>;

@@ -130,9 +130,9 @@ function requireAccount(given: string): string {
 function requireLimits({ chips, jobs, usdPerDay, projects, clusters, hosts }: Partial<UserLimits>): void {
   for (const [what, count] of Object.entries({ chips, jobs }))
     if (count !== undefined && count !== null && !(Number.isSafeInteger(count) && count >= 0))
-      throw usageError(`The limit of ${what} must be a whole number from 0 on, and not ${count}.`);
+      throw usageError(`The limit of ${what} must be a whole number, 0 or more, and not ${count}.`);
   if (usdPerDay !== undefined && usdPerDay !== null && !(Number.isFinite(usdPerDay) && usdPerDay >= 0))
-    throw usageError(`The limit of dollars per day must be a number from 0 on, and not ${usdPerDay}.`);
+    throw usageError(`The limit of dollars per day must be a number, 0 or more, and not ${usdPerDay}.`);
   for (const [what, names] of Object.entries({ project: projects, cluster: clusters, host: hosts })) {
     const wrong = names?.find((name) => !/^[^\s\p{C}]{1,128}$/u.test(name));
     if (wrong !== undefined) throw usageError(`${JSON.stringify(wrong)} is not the name of a ${what}.`);

@@ -376,8 +376,8 @@ function noAnswer(reply: NoReply, server: string, hasCa: boolean): JobmanError {
   const { reason, message } = reply;
   const certificate = certificateProblem(reason);
   const byUnknown = hasCa
-    ? `The authority of --ca did not sign it. An admin of the server has the certificate of the right one.`
-    : `If the server's own authority signed it: jobman login ${server} --ca FILE, with the authority's certificate`;
+    ? `The CA of --ca did not sign it. Ask an admin of the server for the certificate of its CA.`
+    : `If your own CA signed it: jobman login ${server} --ca FILE, with the certificate of the CA`;
   const lines =
     certificate === unknownAuthority
       ? [byUnknown]

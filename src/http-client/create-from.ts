@@ -33,7 +33,7 @@ export async function createFrom(
   const folder = dirname(file);
   const requireNamed = (wanted: string): void => {
     if (!isNamed(wanted, [text, ...sets].join('\n'), folder))
-      throw usageError(`The server asks for ${wanted}, which the manifest does not name.`);
+      throw usageError(`The server requests ${wanted}, which the manifest does not name.`);
   };
   const variable = (name: string): string | null => {
     requireNamed(name);

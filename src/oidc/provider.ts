@@ -197,7 +197,7 @@ function providerError(error: unknown, issuer: string): JobmanError {
       case 'unauthorized_client':
         return clientRefused(issuer, `${name}${description}`);
       default:
-        return loginRefused(`${issuer} answers with the error ${name}${description}.`);
+        return loginRefused(`${issuer} returned the error ${name}${description}.`);
     }
   }
   if (error instanceof oidc.WWWAuthenticateChallengeError) return clientRefused(issuer, `status ${error.status}`);
@@ -215,11 +215,11 @@ function providerError(error: unknown, issuer: string): JobmanError {
   if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED' && details.attribute === 'issuer')
     return loginRefused(
       `The provider at ${issuer} names another issuer: ${shown(details.body?.['issuer'] ?? 'none')}.`,
-      ['An admin sets issuer in server.oidc to that name, to the letter, if it is the right provider'],
+      ['If that is the right provider, an admin sets issuer in server.oidc to exactly this name'],
     );
   const reason = cause instanceof Error ? cause.message : messageOf(error);
   return new JobmanError(
-    `The answer of the identity provider ${issuer} is not valid: ${shown(reason)}.`,
+    `The response of the identity provider ${issuer} is not valid: ${shown(reason)}.`,
     exitCode.unreachable,
   );
 }

@@ -104,7 +104,7 @@ export function createLimits(limits: ServerLimits, now: () => Duration) {
         const wait = wrongTokens.take(network);
         if (wait > 0)
           throw new Overload(
-            `The address ${address} has sent too many wrong tokens. Try again in ${formatWait(wait)}.`,
+            `The address ${address} has sent too many invalid tokens. Try again in ${formatWait(wait)}.`,
             429,
             wait,
           );
@@ -123,11 +123,11 @@ export function createLimits(limits: ServerLimits, now: () => Duration) {
       const own = streamsOfUser.get(user) ?? 0;
       if (own >= limits.streamsOfUser)
         throw new Overload(
-          `${user} has ${own} open streams on this server, the most that a user may have.`,
+          `${user} has ${own} open streams on this server, which is the limit for a user.`,
           429,
           second,
         );
-      if (!streams.add(1)) throw new Overload('The server has as many open streams as it can serve.', 503, second);
+      if (!streams.add(1)) throw new Overload('The server has reached its limit of open streams.', 503, second);
       streamsOfUser.set(user, own + 1);
       return once(() => {
         streams.add(-1);
@@ -142,7 +142,8 @@ export function createLimits(limits: ServerLimits, now: () => Duration) {
       let held = 0;
       return {
         grow: (bytes: number): void => {
-          if (!bodies.add(bytes)) throw new Overload('The server is busy with other uploads.', 503, second);
+          if (!bodies.add(bytes))
+            throw new Overload('The bodies of all requests have reached the limit of the server.', 503, second);
           held += bytes;
         },
         release: (): void => {

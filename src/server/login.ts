@@ -93,7 +93,7 @@ export function addLoginRoutes(app: Hono<Env>, routes: LoginRoutes, { admit, exp
 async function requireLogins({ logins }: LoginRoutes): Promise<Logins> {
   const found = await logins();
   if (found !== null) return found;
-  throw new JobmanError('This server has no login for people: its tokens come from an admin.', exitCode.notFound);
+  throw new JobmanError('This server has no identity provider. Ask an admin for a token.', exitCode.notFound);
 }
 
 // ------------------------------------------------------------------------------------------ pages
@@ -181,7 +181,7 @@ async function startLogin(context: LoginContext, routes: LoginRoutes): Promise<U
   const browser = browserOf(context, own);
   // Another page could otherwise start a login for a command that its visitor has not run.
   if (browser === undefined || context.req.query('proof') !== proofOf(browser, login))
-    throw usageError('This page was not opened from the page before it, or the browser refuses cookies.', [
+    throw usageError('This page was not opened with the link Continue, or the browser refuses cookies.', [
       'Begin again: jobman login URL',
     ]);
   const logins = await requireLogins(routes);

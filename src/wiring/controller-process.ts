@@ -256,7 +256,9 @@ function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: stri
       return controllerSettings(await parts.freshSettings()) !== used;
     } catch (error) {
       const { mistakesOf } = await import('../app/settings.ts');
-      warn(`the changed settings cannot be used, so the previous ones stay in force: ${mistakesOf(error).join('; ')}`);
+      warn(
+        `the changed settings cannot be used, so the controller keeps the previous ones: ${mistakesOf(error).join('; ')}`,
+      );
       return false;
     }
   };

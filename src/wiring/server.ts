@@ -85,7 +85,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
     const isAdmins = ({ role, revokedAt, expiresAt }: TokenView): boolean =>
       role === 'admin' && revokedAt === null && expiresAt > io.now();
     if (!(await access.tokens(null)).some(isAdmins))
-      io.stdout.write('No admin has a token for it yet. Create one: jobman token create\n');
+      io.stdout.write('No token with the role admin exists yet. Create one: jobman token create\n');
     return await controller.run({ idleExitMs: null, isServer: true, meter });
   } finally {
     await close();
@@ -148,7 +148,7 @@ export function createClients(openServices: () => Services, home: string, warn: 
       [current, opened] = [next, createClientParts(next)];
       await old.close();
     } catch (error) {
-      warn(`the changed settings cannot be used, so the previous ones stay in force: ${messageOf(error)}`);
+      warn(`the changed settings cannot be used, so the server keeps the previous ones: ${messageOf(error)}`);
     }
   }
   let renewal = Promise.resolve();
@@ -237,10 +237,10 @@ function addressOf(options: ServerOptions, settings: ServerSettings, warn: (line
     );
   if (key === null && trustedProxies.length === 0 && !isLoopback(`http://${host}`))
     throw usageError(
-      `Beyond this machine a server needs TLS, so that no token travels in clear text. It does not listen at ${host}. Nothing was started.`,
+      `To listen at ${host}, a server needs TLS, so that no token travels in clear text. Nothing was started.`,
       [
         `With a certificate: jobman server --listen ${text} --tls-certificate FILE --tls-key FILE`,
-        `Behind a proxy with TLS: jobman server --listen ${text} --trusted-proxy ADDRESS`,
+        `Behind a proxy that terminates TLS: jobman server --listen ${text} --trusted-proxy ADDRESS`,
         `For this machine only: jobman server --listen 127.0.0.1:${port}`,
       ],
     );
@@ -270,7 +270,7 @@ function openTls(files: TlsFiles, io: Pick<Io, 'now'>, warn: (line: string) => v
       inForce = readTls(files, io.now());
     } catch (error) {
       const problems = error instanceof JobmanError ? error.lines : [messageOf(error)];
-      warn(`the changed certificate cannot be used, so the previous one stays in force: ${problems.join('; ')}`);
+      warn(`the changed certificate cannot be used, so the server keeps the previous one: ${problems.join('; ')}`);
     }
     return inForce;
   };

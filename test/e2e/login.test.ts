@@ -81,7 +81,10 @@ suite('a person', { timeout: 180_000 }, () => {
     assert.match(last.text, /You are logged in You may close this window/);
     const { code: exit, stdout, stderr } = await command.result;
     assert.equal(exit, 0, stderr);
-    assert.match(stdout, /^Logged in to lab \(http.* as ada, with the role member, by the token \S+, which expires on/);
+    assert.match(
+      stdout,
+      /^Logged in to lab \(http.* as ada, with the role member, with the token \S+, which expires on/,
+    );
     assert.match((await jobman(world, ['whoami'])).stdout, /^user +ada\nrole +member\n/);
     assert.match(await onServer('audit'), /ada .*log-in/);
     assert.doesNotMatch(readFileSync(join(world.folder, 'served/state.db'), 'latin1'), new RegExp(clientSecret));
@@ -100,8 +103,8 @@ suite('a person', { timeout: 180_000 }, () => {
     assert.match(screen, /Open http\S+ in a browser on any machine[^]*jobman:\S* Interrupted\.\s+Nothing was stored\./);
     for (const [argv, sentence] of [
       [['--browser', '--device'], /Choose one of --browser and --device/],
-      [['--device', '--token-file', 'a'], /neither --browser nor --device is needed/],
-      [['--device', '--json'], /With --json no page or code is shown/],
+      [['--device', '--token-file', 'a'], /cannot be combined with --browser or --device/],
+      [['--device', '--json'], /--json cannot show a page or a code/],
     ] as const) {
       const refused = await jobman(world, ['login', url, ...argv]);
       assert.deepEqual([refused.code, sentence.test(refused.stderr)], [2, true], refused.stderr);

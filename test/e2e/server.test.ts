@@ -162,13 +162,13 @@ suite('a server', { timeout: 180_000 }, () => {
     );
     assert.match(
       await run(4, ['login', url, '--device']),
-      /has no login for people\.\n +Nothing was stored\.\n +With a token/,
+      /has no identity provider\.\n +Nothing was stored\.\n +With a token/,
     );
     assert.equal(existsSync(file), false);
     const login = ['login', url, '--name', 'lab'];
     assert.match(
       await run(0, login, { input: token }),
-      /Logged in to lab \(.*admin, by the token laptop, which expires on/,
+      /Logged in to lab \(.*admin, with the token laptop, which expires on/,
     );
     assert.deepEqual([statSync(file).mode & 0o777, readdirSync(world.home)], [0o600, ['servers.json']]);
     await run(0, ['create', manifestIn(world)]);
@@ -246,7 +246,7 @@ suite('a server', { timeout: 180_000 }, () => {
     );
     assert.match(
       await run(5, ['login', url, '--ca', other.caFile], token),
-      /is from an unknown authority\..*\n.*The authority of --ca did not sign it\./,
+      /is from an unknown authority\..*\n.*The CA of --ca did not sign it\./,
     );
     assert.match(
       await run(5, ['login', url.replace('s:', ':')], token),
@@ -264,7 +264,7 @@ suite('a server', { timeout: 180_000 }, () => {
 
     writeFileSync(join(served.JOBMAN_HOME, 'server.key'), other.key);
     await run(0, ['whoami']);
-    await server.waitForOutput(/previous one stays in force: \S+server\.key: it is the key of another certificate/);
+    await server.waitForOutput(/keeps the previous one: \S+server\.key: it is the key of another certificate/);
     install(other);
     assert.match(await run(5, ['whoami', '--server', 'lab']), /The certificate .* is from an unknown authority/);
     assert.match(await run(5, ['login', 'lab', '--ca', other.caFile], token), /is for another address\.[^]*altnames/);
@@ -279,7 +279,7 @@ suite('a server', { timeout: 180_000 }, () => {
     for (const address of ['0.0.0.0:7420', 'example.com:7420', '[::]:7420']) {
       const { code, stderr } = await jobman(world, ['server', '--listen', address]);
       assert.equal(code, 2);
-      assert.match(stderr, /Beyond this machine a server needs TLS, .*\n.*--tls-certificate FILE[^]*--trusted-proxy/);
+      assert.match(stderr, /To listen at \S+, a server needs TLS, .*\n.*--tls-certificate FILE[^]*--trusted-proxy/);
     }
     for (const [flags, sentence] of [
       [['--tls-key', 'none'], /only the key is given/],

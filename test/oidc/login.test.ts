@@ -297,7 +297,10 @@ suite('a step of a login', () => {
     const callback = browser.visited.find((url) => url.includes('/login/callback')) ?? '';
     for (const other of [browser, given.newBrowser()]) {
       const again = await other.open(callback);
-      assert.deepEqual([again.status, /The login failed This login is not known/.test(again.text)], [403, true]);
+      assert.deepEqual(
+        [again.status, /The login failed The server does not know this login/.test(again.text)],
+        [403, true],
+      );
     }
     await assert.rejects(given.login.redeem(code, randomSecret(), 'laptop'), refused(/does not know this code/));
     // The wrong verifier has used it up.
@@ -322,7 +325,7 @@ suite('a step of a login', () => {
     const given = await openLogin(t);
     const code = await given.byBrowser();
     given.clock.ahead += 2 * minute;
-    await assert.rejects(given.redeem(code), refused(/used already, or has expired/));
+    await assert.rejects(given.redeem(code), refused(/already used, or has expired/));
     const browser = given.newBrowser();
     const page = await given.atProvider(browser);
     given.clock.ahead += 11 * minute;
@@ -341,7 +344,7 @@ suite('a step of a login', () => {
       [given.newBrowser(), start],
       [browser, forged],
     ] as const)
-      assert.match((await visitor.open(url.href)).text, /was not opened from the page before it/);
+      assert.match((await visitor.open(url.href)).text, /was not opened with the link Continue/);
     for (const wrong of [
       '',
       '?port=80',
@@ -414,7 +417,7 @@ suite('a page', () => {
     browser.stopAt = given.newBrowser().stopAt;
     const code = given.codeOf(await browser.open(callback.href));
     await assert.rejects(given.redeem(code), (error: JobmanError) => {
-      assert.match(error.message, /answers with the error odd \[2J<b>: <script>alert\(1\)<\/script> \]0;title "'&\.$/);
+      assert.match(error.message, /returned the error odd \[2J<b>: <script>alert\(1\)<\/script> \]0;title "'&\.$/);
       assert.doesNotMatch(renderPage({ title: 'a', lines: [error.message] }), /<script|<b>/);
       return true;
     });
@@ -555,7 +558,7 @@ suite('a login with a code', () => {
     assert.ok(typeof answer === 'object');
     assert.deepEqual([answer.view.user, answer.view.name], ['ada', 'node-1']);
     assert.equal((await given.audit())[0]?.detail['method'], 'device');
-    await assert.rejects(login.redeemDevice(deviceCode, 'node-1'), refused(/answers with the error invalid_grant/));
+    await assert.rejects(login.redeemDevice(deviceCode, 'node-1'), refused(/returned the error invalid_grant/));
   });
 
   test('may be refused, expire, or be for an unknown person', async (t) => {

@@ -229,7 +229,7 @@ suite('of 500 streams', () => {
     assert.equal(ofBob.filter(({ statusCode }) => statusCode === 503).length, 10);
     assert.deepEqual(await client.show('1'), { id: '000001' });
     const { text } = await send(server.url, '/v1/jobs/1/metrics');
-    assert.match(text, /ada has 300 open streams on this server, the most that a user may have/);
+    assert.match(text, /ada has 300 open streams on this server, which is the limit for a user/);
     for (const stream of [...streams, ...ofBob]) stream.destroy();
     const again = async () => {
       const stream = await open(server.url, '/v1/jobs/1/metrics');

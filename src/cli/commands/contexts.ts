@@ -77,7 +77,7 @@ function contextFor(all: Contexts, target: string, given: string | undefined): {
     ]);
   const other = all.contexts[name]?.server;
   if (other !== undefined && contextOf({ current: name, contexts: all.contexts }, url) !== name)
-    throw new JobmanError(`The context ${name} is another server, ${other}.`, exitCode.conflict, [
+    throw new JobmanError(`The context ${name} already names another server, ${other}.`, exitCode.conflict, [
       'Give another name: --name NAME',
       `Or delete that context first: jobman context delete ${name}`,
     ]);
@@ -86,7 +86,7 @@ function contextFor(all: Contexts, target: string, given: string | undefined): {
 
 /** Throws JobmanError (2). */
 function readCa(path: string, url: string): string {
-  if (!url.startsWith('https:')) throw usageError(`--ca is for an address with https, and not for ${url}.`);
+  if (!url.startsWith('https:')) throw usageError(`--ca needs an address with https, and ${url} has none.`);
   try {
     return readAuthorities(path);
   } catch (error) {
@@ -104,8 +104,8 @@ async function logInAsPerson(
   const isChosen = browser || device;
   if (browser && device) throw usageError('Choose one of --browser and --device.');
   if (isChosen && tokenFile !== undefined)
-    throw usageError('--token-file has a token, so neither --browser nor --device is needed.');
-  if (isChosen && cli.json) throw usageError('With --json no page or code is shown. Give a token: --token-file FILE');
+    throw usageError('--token-file cannot be combined with --browser or --device.');
+  if (isChosen && cli.json) throw usageError('--json cannot show a page or a code. Pass a token: --token-file FILE');
   if (!isChosen && (tokenFile !== undefined || cli.json || !canAsk(cli))) return null;
   const login = contexts.loginAt(server);
   let remedies: readonly string[] = [];
@@ -113,7 +113,7 @@ async function logInAsPerson(
     const { oidc } = await login.methods();
     if (oidc === null && !isChosen) return null;
     remedies = [`With a token instead: jobman login ${server.server} --token-file -`];
-    if (oidc === null) throw new JobmanError(`${server.server} has no login for people.`, exitCode.conflict);
+    if (oidc === null) throw new JobmanError(`${server.server} has no identity provider.`, exitCode.conflict);
     const { machine } = contexts;
     const { logInByBrowser, logInByDevice } = await import('./person-login.ts');
     const isHere = browser || (!device && machine.hasBrowser);
@@ -188,7 +188,7 @@ function tokenOutput({ token }: Actor, view: TokenView | null) {
 function formatToken(cli: Cli, { token }: Actor, view: TokenView | null): string {
   if (token === undefined) return '';
   const expiry = view === null ? '' : `, which expires on ${formatDate(view.expiresAt, cli.io.now())}`;
-  return `, by the token ${token.name}${expiry}`;
+  return `, with the token ${token.name}${expiry}`;
 }
 
 export async function logOut(
@@ -240,7 +240,7 @@ async function revokeToken(client: Client, name: string): Promise<void> {
 /** The stored name may be that of an earlier login only if the file was edited. */
 function noteToken(cli: Cli, { user, tokenName }: Pick<Context, 'user' | 'tokenName'>): void {
   const command = `jobman token revoke ${tokenName ?? 'NAME'}${user === null ? '' : ` --user ${user}`}`;
-  cli.note(`The token counts until it expires. To revoke it: ${command}, on the machine of the server`);
+  cli.note(`The token stays valid until it expires. To revoke it: ${command}, on the machine of the server`);
 }
 
 export async function whoAmI(cli: Cli): Promise<number> {
@@ -356,6 +356,6 @@ function requireContext(all: Contexts, name: string): Context {
 function contextLines({ contexts }: Contexts): readonly string[] {
   const names = Object.keys(contexts);
   return names.length === 0
-    ? ['There are none. To log in to a server: jobman login URL']
+    ? ['There are no contexts. To log in to a server: jobman login URL']
     : [`Contexts: ${names.join(', ')}`];
 }

@@ -44,7 +44,8 @@ export async function logInByBrowser({ cli, login, url, machine }: PersonLogin):
   const server = createServer((incoming, outgoing) => {
     const code = isRedeemed ? null : codeOf(incoming, state);
     isRedeemed ||= code !== null;
-    if (code === null) answer(outgoing, 404, { title: 'Nothing is here', lines: ['Begin with: jobman login URL'] });
+    if (code === null)
+      answer(outgoing, 404, { title: 'This is not a page', lines: ['To log in, run: jobman login URL'] });
     else
       void redeem(code).then(
         (token) => {
@@ -59,7 +60,7 @@ export async function logInByBrowser({ cli, login, url, machine }: PersonLogin):
       );
   });
   const tooLate = setTimeout(() => {
-    const sentence = 'No browser has finished the login within 10 minutes.';
+    const sentence = 'No login was completed in a browser within 10 minutes.';
     result.reject(new JobmanError(sentence, exitCode.conflict));
   }, loginTime);
   signal.addEventListener('abort', () => result.reject(interrupted()));

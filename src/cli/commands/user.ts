@@ -19,7 +19,7 @@ export async function list(cli: Cli): Promise<number> {
     return exitCode.ok;
   }
   if (users.length === 0) {
-    cli.note('No users that you may see. An admin adds them: jobman user add NAME');
+    cli.note('You may see no registered user. An admin adds users: jobman user add NAME');
     return exitCode.ok;
   }
   const columns: readonly Column<UserView>[] = [
@@ -58,7 +58,7 @@ export async function add(cli: Cli, flags: AddUserFlags & GlobalFlags, name: str
   cli.note(
     user.account === null
       ? `A token for another machine: jobman token create --user ${user.name}`
-      : 'The first login with the account binds it to that person: jobman login URL',
+      : 'The first login with this account binds it to the person: jobman login URL',
   );
   return exitCode.ok;
 }
@@ -85,7 +85,7 @@ export async function account(cli: Cli, _flags: GlobalFlags, ...[name, to]: read
   return change(cli, name, { kind: 'account', account: to === 'none' ? null : to }, ({ user }) =>
     user.account === null
       ? `${user.name} has no account.`
-      : `${user.name} has the account ${user.account}. The next login binds it to that person.`,
+      : `${user.name} has the account ${user.account}. The next login binds it to the person.`,
   );
 }
 
@@ -94,7 +94,7 @@ export async function disable(cli: Cli, _flags: GlobalFlags, name: string): Prom
   const answer = await client.changeUser(name, { kind: 'disable' });
   const { user, changed } = answer;
   const sentence = changed
-    ? `Disabled ${user.name}: tokens and logins no longer count from the next request on.${await runningJobs(client, user)}`
+    ? `Disabled ${user.name}: all tokens and logins are refused from the next request on.${await runningJobs(client, user)}`
     : `${user.name} is already disabled.`;
   printUser(cli, user, sentence);
   return exitCode.ok;
@@ -116,7 +116,7 @@ export async function enable(cli: Cli, _flags: GlobalFlags, name: string): Promi
 }
 
 export async function limit(cli: Cli, _flags: GlobalFlags, ...[name, ...given]: readonly string[]): Promise<number> {
-  if (name === undefined) throw usageError('Give the name of the user, and limits: jobman user limit ada chips=64');
+  if (name === undefined) throw usageError('Give the name of the user and the limits: jobman user limit ada chips=64');
   if (given.length === 0) {
     const user = (await (await cli.services.client()).users()).find((one) => one.name === name.normalize('NFC'));
     if (user !== undefined) {
@@ -126,7 +126,7 @@ export async function limit(cli: Cli, _flags: GlobalFlags, ...[name, ...given]: 
   }
   return change(cli, name, { kind: 'limits', limits: parseLimits(given) }, ({ user, changed }) =>
     changed
-      ? `${describeLimits(user)}, from the next start of a job on.`
+      ? `${describeLimits(user)}. New limits apply from the next start of a job on.`
       : `Nothing was changed. ${describeLimits(user)}.`,
   );
 }

@@ -394,7 +394,7 @@ const userFlag = { ...stringFlag('Name of the user', 'name'), propose: userNames
 const role = (summary: string) => choiceFlag(summary, roles);
 
 export const addUserFlags = {
-  role: role('viewer reads, member also has jobs, admin also changes users; default: member'),
+  role: role('viewer can read, member can also create jobs, admin can also change users; default: member'),
   login: stringListFlag('A login of this machine that belongs to the user alone', 'login'),
   account: stringFlag('Account at the identity provider of the server, such as an e-mail address', 'account'),
 };
@@ -402,7 +402,7 @@ export type AddUserFlags = FlagValues<typeof addUserFlags>;
 
 export const createTokenFlags = {
   name: stringFlag('Name of the token; its id by default', 'name'),
-  role: role('Highest role of its calls; yours by default'),
+  role: role("Role of the token, at most the user's; by default the highest that is allowed"),
   expires: valueFlag('Time until it expires; 90d by default', 'time', parseDuration),
   user: { ...userFlag, summary: 'Create it for another user' },
 };
@@ -414,7 +414,10 @@ export type RevokeTokenFlags = FlagValues<typeof revokeTokenFlags>;
 export const loginFlags = {
   name: stringFlag('Name of the context; by default the host of the address', 'name'),
   tokenFile: stringFlag('Read the token from a file; `-` reads standard input', 'file'),
-  ca: stringFlag("Certificates of the server's own authority, in PEM; stored with the context", 'file'),
+  ca: stringFlag(
+    "Certificates of the CA that signed the server's certificate, in PEM; stored with the context",
+    'file',
+  ),
   browser: boolFlag('Log in with the browser of this machine, even over SSH'),
   device: boolFlag('Show an address and a code for a browser on any machine'),
 };

@@ -249,7 +249,10 @@ export const setup = grouped('Setup', [
       ['jobman secret set wandb', 'ask for the value'],
       ['jobman secret set hf-token <~/.hf_token', 'read the value from standard input'],
       ['jobman secret set deploy-key --file ~/.ssh/deploy', 'read the value from a file'],
-      ['jobman secret set HF_TOKEN --job 7 <~/.hf_token', 'replace it for a job whose manifest has HF_TOKEN: ~/.hf_token'],
+      [
+        'jobman secret set HF_TOKEN --job 7 <~/.hf_token',
+        'replace it for a job whose manifest has HF_TOKEN: ~/.hf_token',
+      ],
     ],
     flags: secretFlags,
     args: [{ name: 'name', summary: 'Its name: letters, digits, _, . and -', needed: true, propose: secretNames }],
