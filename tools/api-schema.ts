@@ -225,7 +225,7 @@ function openApiDocument({ methods, requests, answers, named }: DocumentParts): 
   };
   const components = {
     securitySchemes: {
-      token: { type: 'http', scheme: 'bearer', description: 'A token of `jobman token create` or of a login.' },
+      token: { type: 'http', scheme: 'bearer', description: 'A token from `jobman token create` or `jobman login`.' },
     },
     responses: {
       ...Object.fromEntries(Object.entries(errors).map(([status, text]) => [`Error${status}`, problemAnswer(text)])),
@@ -247,18 +247,18 @@ function requireRoute(operation: string): Route {
 
 // ------------------------------------------------------------------------------------------ errors
 
-/** The errors that the server answers with. */
+/** The errors that the server returns. */
 const errors: Readonly<Record<number, string>> = {
-  400: 'The request is wrong.',
-  401: 'There is no token, or it does not count.',
-  403: 'The user may not do it.',
+  400: 'The request is invalid.',
+  401: 'The request has no token, or the token is unknown, expired or revoked, or its user is disabled.',
+  403: 'The user has no permission.',
   404: 'There is no such job, log or path.',
-  409: 'The state of the object forbids it, or the name has several jobs.',
+  409: 'The state of the object does not allow the request, or several jobs have the name.',
   412: 'The job has another revision than If-Match requires.',
   413: 'The body is too large.',
-  429: 'The token or its sender has sent too many requests. Retry-After says when to try again.',
-  500: 'A bug. The log of the server has the details of the incident that the answer names.',
-  503: 'A database, a cloud or a worker does not answer, or the server has too much to do.',
+  429: 'The token or the address has sent too many requests. Retry-After says when to try again.',
+  500: 'A bug. The log of the server has the details of the incident that the response names.',
+  503: 'A database, a cloud or a worker does not answer, or the server is overloaded.',
 };
 
 const problemAnswer = (description: string): object => ({
@@ -281,11 +281,10 @@ function describe(comment: string): string {
       /Throws JobmanError \(([\d, ]+)\)/g,
       (_, codes: string) => `Status ${codes.split(', ').map(statusOfExit).join(' or ')}`,
     )
-    .replaceAll('Throws JobmanError with the obstacle', 'An error with the obstacle')
-    .replaceAll(/Throws (?:JobmanError|StoreError)/g, 'An error');
+    .replaceAll(/Throws (?:JobmanError|StoreError)/g, 'Returns an error');
 }
 
-/** The answers with an error that the operation may get. The contract suite over HTTP fails for another one. */
+/** The errors that the operation may return. The contract suite over HTTP fails for another one. */
 function errorsOf({ path, method, answer, changes, arguments: carriers }: Route, comment: string): object {
   const named = [...comment.matchAll(/JobmanError(?:: | \()([^.)]*)/g)].flatMap(([, list = '']) =>
     [...list.matchAll(/(?<=^|, )\d/g)].map(([code]) => statusOfExit(code)),
@@ -309,7 +308,7 @@ function errorsOf({ path, method, answer, changes, arguments: carriers }: Route,
     .map((status) => [status, { $ref: `#/components/responses/Error${status}` }]);
   const unchanged =
     method === 'GET' && (answer === 'json' || answer === 'rows')
-      ? { 304: { description: 'As the ETag in If-None-Match.' } }
+      ? { 304: { description: 'The response has not changed: its ETag is the one in If-None-Match.' } }
       : {};
   return { ...unchanged, ...Object.fromEntries(entries), default: { $ref: '#/components/responses/Problem' } };
 }
@@ -383,8 +382,8 @@ function successOf(route: Route, answer: Schema): object {
     'jobman-log-complete': { schema: { type: 'boolean' } },
   };
   const description = isEvents
-    ? 'Server-sent events, each with a value of this schema. The event `end` ends them, or `problem` with an error.'
-    : 'The answer.';
+    ? 'Server-sent events, each with a value of this schema. The last event is `end`, or `problem` with an error.'
+    : 'The result.';
   return { 200: { description, ...(route.answer === 'log' ? { headers } : {}), content } };
 }
 

@@ -28,10 +28,10 @@ ManifestProblem = TypedDict("ManifestProblem", {
 
 Problem = TypedDict("Problem", {
     "type": "Literal[\"about:blank\"]",
-    # The phrase of the status.
+    # The reason phrase of the status.
     "title": "str",
     "status": "float",
-    # The message of the error. The members below are its other parts.
+    # The message of the error. The members below are its other fields.
     "detail": "str",
     "code": "ErrorCode",
     "exitCode": "float",
@@ -39,7 +39,7 @@ Problem = TypedDict("Problem", {
     "problems": "List[ManifestProblem]",
     "reasons": "List[str]",
     "refusedFor": "Union[str, None]",
-    # In seconds, if a part that is needed does not answer now: the same request may succeed then.
+    # After this number of seconds the same request may succeed. Set if the server, a database or a cloud was not available.
     "retryAfter": "Union[float, None]",
 })
 
@@ -63,7 +63,7 @@ AccessChange_4 = TypedDict("AccessChange_4", {
 })
 
 AccessChange_5_limits = TypedDict("AccessChange_5_limits", {
-    # That the TPUs of the jobs may have at once. Persistent TPUs do not count.
+    # Chips that the TPUs of the jobs may have at once. Persistent TPUs do not count.
     "chips": "Union[float, None]",
     # Unfinished jobs.
     "jobs": "Union[float, None]",
@@ -73,7 +73,7 @@ AccessChange_5_limits = TypedDict("AccessChange_5_limits", {
     "projects": "Union[List[str], None]",
     # Contexts of the kubeconfig, and namespaces of them as `context/namespace`.
     "clusters": "Union[List[str], None]",
-    # Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins.
+    # Hosts of the settings; `localhost` is the machine of the controller. Null: all hosts, but through a server not `localhost`.
     "hosts": "Union[List[str], None]",
 }, total=False)
 
@@ -82,7 +82,7 @@ AccessChange_5 = TypedDict("AccessChange_5", {
     "limits": "AccessChange_5_limits",
 })
 
-# `limits`: an absent limit stays.
+# `limits`: an absent limit does not change.
 AccessChange = Union['AccessChange_1', 'AccessChange_2', 'AccessChange_3', 'AccessChange_4', 'AccessChange_5']
 
 ActionAnswer_1 = TypedDict("ActionAnswer_1", {
@@ -107,7 +107,7 @@ _Actor = TypedDict("_Actor", {
     "user": "UserName",
     "role": "Role",
     "via": "Literal[\"local\", \"token\", \"session\"]",
-    # Logins whose jobs count as the actor's own: those of the user, and the one of this process. Empty for a token.
+    # Logins whose jobs are the actor's own: those of the user, and the one of this process. Empty for a token.
     "logins": "List[str]",
 })
 _Actor_optional = TypedDict("_Actor_optional", {
@@ -263,7 +263,7 @@ AttemptView = TypedDict("AttemptView", {
     "allocation": "float",
     "workers": "List[WorkerId]",
     "createdAt": "Instant",
-    # End of the pause after a failure: neither a request nor a start happens before it.
+    # End of the backoff: neither a request nor a start happens before it.
     "notBeforeAt": "Instant",
     "startedAt": "Union[Instant, None]",
     # Time at which jobman decided to end the attempt or observed its end. The time from here to `endedAt` is lost.
@@ -277,17 +277,17 @@ AttemptView = TypedDict("AttemptView", {
     "workdirCopy": "Union[float, None]",
 })
 
-# `failed`: it has failed. `silent`: a worker does not answer. `unchecked`: the cloud has not answered for 5 minutes. `budget`: its budget or its owner's is nearly used. `long_wait`: it has waited for capacity for longer than 9 of 10 similar jobs, and for at least 10 minutes.
+# `failed`: it has failed. `silent`: a worker does not answer. `unchecked`: the cloud has not answered for 5 minutes. `budget`: its budget or its owner's is nearly used up. `long_wait`: it has waited for capacity for longer than 9 of 10 similar jobs, and for at least 10 minutes.
 Attention = Literal["failed", "silent", "unchecked", "budget", "long_wait"]
 
 AuditObject = TypedDict("AuditObject", {
     "kind": "Literal[\"job\", \"cluster_job\", \"user\", \"token\", \"secret\", \"project\", \"tpu\", \"recipient\"]",
-    # The id or the name; of a TPU the resource name.
+    # The id or the name; for a TPU the resource name.
     "id": "str",
 })
 
 AuditRow_token_1 = TypedDict("AuditRow_token_1", {
-    # Its id.
+    # The id of the token.
     "id": "str",
     "name": "str",
 })
@@ -306,11 +306,11 @@ AuditRow = TypedDict("AuditRow", {
     "operation": "str",
     # The object of the request; null without one.
     "object": "Union[AuditObject, None]",
-    # `failed`: it was permitted, and could not be done.
+    # `denied`: refused by role, owner or limit. `failed`: permitted, but the operation failed.
     "outcome": "Literal[\"allowed\", \"denied\", \"failed\"]",
     # More about the request, such as the new role of a user.
     "detail": "Dict[str, AuditValue]",
-    # From 1, in the order of the requests.
+    # The number of the row, from 1, in the order of the requests.
     "seq": "float",
 })
 
@@ -561,7 +561,7 @@ ChangedBooking = TypedDict("ChangedBooking", {
     "after": "Booking",
 })
 
-# `changed` is false if the user was so already.
+# `changed` is false if the user already was as requested.
 ChangedUser = TypedDict("ChangedUser", {
     "user": "UserView",
     "changed": "bool",
@@ -666,7 +666,7 @@ CheckpointRow = TypedDict("CheckpointRow", {
     "removeCommand": "Union[str, None]",
 })
 
-# The newest checkpoint visible from this machine. An attempt that resumed now would receive it.
+# The newest checkpoint that the machine of jobman can see. An attempt that resumed now would get it.
 CheckpointView = TypedDict("CheckpointView", {
     "name": "str",
     "folder": "HostPath",
@@ -903,9 +903,9 @@ _CommandResult = TypedDict("_CommandResult", {
     "exitCode": "float",
 })
 _CommandResult_optional = TypedDict("_CommandResult_optional", {
-    # The owner, if the command is refused because of the actor and not because of the state of the job.
+    # The owner, if jobman refuses the command because of the actor, not because of the state of the job.
     "refusedFor": "UserName",
-    # With `refusedFor`: the same command with `onBehalfOf`, that owner, is allowed, after a question to the user.
+    # With `refusedFor`: after a confirmation by the user, the same command with `onBehalfOf` that owner is allowed.
     "mayActForOwner": "Literal[True]",
     # The command needs a confirmation.
     "confirmation": "ConfirmationNeeded",
@@ -962,9 +962,9 @@ _CommandStep_2 = TypedDict("_CommandStep_2", {
     "kind": "Literal[\"result\"]",
 })
 _CommandStep_2_optional = TypedDict("_CommandStep_2_optional", {
-    # The owner, if the command is refused because of the actor and not because of the state of the job.
+    # The owner, if jobman refuses the command because of the actor, not because of the state of the job.
     "refusedFor": "UserName",
-    # With `refusedFor`: the same command with `onBehalfOf`, that owner, is allowed, after a question to the user.
+    # With `refusedFor`: after a confirmation by the user, the same command with `onBehalfOf` that owner is allowed.
     "mayActForOwner": "Literal[True]",
     # The command needs a confirmation.
     "confirmation": "ConfirmationNeeded",
@@ -1158,10 +1158,10 @@ CreatedJob = TypedDict("CreatedJob", {
 })
 
 CreatedToken = TypedDict("CreatedToken", {
-    # The value, which is stored nowhere.
+    # The value, which the server does not store.
     "token": "str",
     "view": "TokenView",
-    # True if the token has registered its user, who is the first admin.
+    # True if this call has registered the user as the first admin.
     "registered": "bool",
 })
 
@@ -1245,7 +1245,7 @@ class DiffSide(_DiffSide, _DiffSide_optional):
     pass
 
 
-# The SHA-256 of a content, in 64 hexadecimal digits.
+# `sha256:` and the SHA-256 of a content in 64 hexadecimal digits.
 Digest = str
 
 # A working directory as it is now.
@@ -1865,7 +1865,7 @@ Host = TypedDict("Host", {
 # A machine that the settings name (`hosts`), or `localhost`.
 HostName = str
 
-# A path for people: only a program on that machine can open it.
+# A path to show to people: only a program on that machine can open it.
 HostPath = TypedDict("HostPath", {
     # The name of the machine.
     "host": "str",
@@ -2032,7 +2032,7 @@ _JobList_optional = TypedDict("_JobList_optional", {
     "next": "str",
     # The error of a job source that did not answer; absent if all did.
     "failure": "SourceFailure",
-    # Unfinished jobs that were submitted from here to namespaces that the list does not show.
+    # The numbers of unfinished jobs that were submitted through jobman to namespaces outside of the list.
     "elsewhere": "List[JobList_elsewhere_item]",
 }, total=False)
 
@@ -2442,7 +2442,7 @@ class LimitsSpec(_LimitsSpec, _LimitsSpec_optional):
 LogPart = TypedDict("LogPart", {
     # Empty at the end of the log. May be fewer than requested although more follow.
     "bytes": "Uint8Array",
-    # The offset of the first of them.
+    # The offset of the first byte.
     "from": "float",
     # The size of the log at the time of the read.
     "end": "float",
@@ -2461,7 +2461,7 @@ LogPartRequest = TypedDict("LogPartRequest", {
 LogRef = TypedDict("LogRef", {
     # The id of the job.
     "job": "str",
-    # Names the log within its job, such as `attempt_2/command_worker_0`.
+    # Identifies the log within its job, such as `attempt_2/command_worker_0`.
     "id": "str",
     "worker": "Union[WorkerId, None]",
     "attempt": "Union[float, None]",
@@ -2476,7 +2476,7 @@ LogRef = TypedDict("LogRef", {
 
 # A search over several logs of a job, as if their lines were one list in the order of their times.
 LogSearch = TypedDict("LogSearch", {
-    # A line contains it, without regard to case. Not a pattern.
+    # Plain text, not a pattern. A line with it in upper or lower case matches.
     "text": "str",
     # `next`: the first line at or after the offsets. `previous`: the last line before them.
     "direction": "Literal[\"next\", \"previous\"]",
@@ -3561,7 +3561,7 @@ ResumedFromView = TypedDict("ResumedFromView", {
 
 RevokedToken = TypedDict("RevokedToken", {
     "view": "TokenView",
-    # False if it was revoked already.
+    # False if it was already revoked.
     "changed": "bool",
 })
 
@@ -3970,7 +3970,7 @@ TicketOptions = TypedDict("TicketOptions", {
 TokenRequest = TypedDict("TokenRequest", {
     # Default: its id.
     "name": "str",
-    # Default: the highest that is allowed.
+    # Default: the highest allowed role.
     "role": "Role",
     # Default: 90 days.
     "validForMs": "Duration",
@@ -3982,19 +3982,19 @@ TokenRequest = TypedDict("TokenRequest", {
 TokenView = TypedDict("TokenView", {
     # Begins with `tok_`.
     "id": "str",
-    # Unique among the user's tokens that count.
+    # Unique among the user's valid tokens.
     "name": "str",
     "user": "UserName",
-    # A call gets the lower one of this role and the user's.
+    # A call has the lower of this role and the user's role.
     "role": "Role",
     "createdAt": "Instant",
     # The user who created it.
     "createdBy": "UserName",
-    # From then on it does not count.
+    # The token is not valid from then on.
     "expiresAt": "Instant",
     # At most a minute old while the token is in use; null before the first use.
     "lastUsedAt": "Union[Instant, None]",
-    # From then on it does not count; null for a token that is not revoked.
+    # The token is not valid from then on; null for a token that is not revoked.
     "revokedAt": "Union[Instant, None]",
 })
 
@@ -4443,9 +4443,9 @@ UserChange_10 = TypedDict("UserChange_10", {
 
 UserChange = Union['UserChange_1', 'UserChange_2', 'UserChange_3', 'UserChange_4', 'UserChange_5', 'UserChange_6', 'UserChange_7', 'UserChange_8', 'UserChange_9', 'UserChange_10']
 
-# Over all jobs of one user. Null: no limit.
+# Limits over all jobs of one user. Null: no limit.
 UserLimits = TypedDict("UserLimits", {
-    # That the TPUs of the jobs may have at once. Persistent TPUs do not count.
+    # Chips that the TPUs of the jobs may have at once. Persistent TPUs do not count.
     "chips": "Union[float, None]",
     # Unfinished jobs.
     "jobs": "Union[float, None]",
@@ -4455,7 +4455,7 @@ UserLimits = TypedDict("UserLimits", {
     "projects": "Union[List[str], None]",
     # Contexts of the kubeconfig, and namespaces of them as `context/namespace`.
     "clusters": "Union[List[str], None]",
-    # Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins.
+    # Hosts of the settings; `localhost` is the machine of the controller. Null: all hosts, but through a server not `localhost`.
     "hosts": "Union[List[str], None]",
 })
 
@@ -4479,16 +4479,16 @@ UserSettings = TypedDict("UserSettings", {
 # A registered user.
 UserView = TypedDict("UserView", {
     "name": "UserName",
-    # A role may do all that a lower one may.
+    # Each role has all permissions of the lower ones.
     "role": "Role",
     # Logins of machines that belong to this user alone.
     "logins": "List[str]",
-    # At the identity provider: an e-mail address, or the value of server.oidc.user_claim; null without one.
+    # The account at the identity provider: an e-mail address, or the value of server.oidc.user_claim; null without one.
     "account": "Union[str, None]",
-    # The first login with that account; null before it.
+    # Time of the first login with that account, which bound it to a person; null before.
     "accountBoundAt": "Union[Instant, None]",
     "createdAt": "Instant",
-    # Null for a user who may use jobman.
+    # Null for a user who is not disabled.
     "disabledAt": "Union[Instant, None]",
     # Set by an admin.
     "limits": "UserLimits",
@@ -4928,27 +4928,27 @@ class Operations(Connection):
     def who_am_i(
         self,
     ) -> Actor:
-        """The user of the request. An error for a database that cannot be read."""
+        """The user, the role and the token of the request. Returns an error if the database cannot be read."""
         return self._json('GET', '/v1/user')
 
     def installation_id(
         self,
     ) -> Union[str, None]:
-        """Names the installation in the labels of its jobs outside; null before the first write."""
+        """The installation id, which labels the resources of its jobs in clouds; null before the first write."""
         return self._json('GET', '/v1/installation')
 
     def actions(
         self,
         ref: Ref,
     ) -> JobActions:
-        """The commands that the actor may give now, and the reasons against the others."""
+        """For each command of a job, whether the actor may give it now, and the reason if not."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}/actions')
 
     def create(
         self,
         request: CreateRequest,
     ) -> CreateAnswer:
-        """Creates a job. The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed."""
+        """Creates a job. Checks limits and confirmations in the transaction that stores the job, so no fact can have changed."""
         return self._json('POST', '/v1/jobs', json=request)
 
     def list(
@@ -4967,14 +4967,14 @@ class Operations(Connection):
         limit: Optional[float] = None,
         cursor: Optional[str] = None,
     ) -> JobList:
-        """With a limit or a cursor one page, whose order does not change: no job comes twice, and none is left out that exists all the time."""
+        """Lists jobs. With a limit or a cursor it returns one page: no job appears twice in the pages, and a job that exists throughout is never missing."""
         return self._json('GET', '/v1/jobs', query={'ids': ids, 'user': user, 'own': own, 'phases': phases, 'tag': tag, 'name': name, 'zone': zone, 'accelerator': accelerator, 'createdSince': created_since, 'all': all, 'limit': limit, 'cursor': cursor})
 
     def read_manifest(
         self,
         request: ManifestRequest,
     ) -> ManifestAnswer:
-        """The spec of a manifest, for a client without the parser; also stores the contents of the files that it names. Status 400 with all problems."""
+        """Parses a manifest, for a client without the parser: returns its spec, and stores the contents of the files that it names. Status 400 with all problems."""
         return self._json('POST', '/v1/manifests', json=request)
 
     def plan(
@@ -4983,7 +4983,7 @@ class Operations(Connection):
         *,
         workdir: Optional[str] = None,
     ) -> Plan:
-        """The job that `create` would make, and the reasons against it. `workdir`: the folder of `job.workdir`, for people."""
+        """The plan of a new job, and the reasons for a confirmation or a refusal. `workdir`: the folder of `job.workdir`, for people."""
         return self._json('POST', '/v1/plans', json={'spec': spec, 'workdir': workdir})
 
     def resolve_name(
@@ -4991,19 +4991,19 @@ class Operations(Connection):
         name: str,
         purpose: RefPurpose,
     ) -> str:
-        """The id of the job of that name, even if the name looks like an id. Status 404 or 409."""
+        """The id of the job with this name, even if the name looks like an id. Status 404 or 409."""
         return self._json('GET', f'/v1/names/{self._segment(name)}', query={'purpose': purpose})
 
     def hosts(
         self,
     ) -> List[NamedHost]:
-        """This machine is the first."""
+        """The hosts of the settings; the machine of the controller is first."""
         return self._json('GET', '/v1/hosts')
 
     def settings(
         self,
     ) -> List[SettingRow]:
-        """The settings in force on the machine of the controller. Only for admins."""
+        """The effective settings on the machine of the controller. Only for admins."""
         return self._json('GET', '/v1/settings')
 
     def own_prices(
@@ -5015,7 +5015,7 @@ class Operations(Connection):
     def host_queues(
         self,
     ) -> List[PoolQueue]:
-        """This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots."""
+        """The queue of each host; the machine of the controller is first. A job holds its slots in a short backoff, and waits in a long one."""
         return self._json('GET', '/v1/host-queues')
 
     def queue(
@@ -5030,13 +5030,13 @@ class Operations(Connection):
         project: Optional[str] = None,
         accelerator: Optional[str] = None,
     ) -> List[ZoneRow]:
-        """The zones in which jobs have got capacity, with the newest answers of the cloud."""
+        """The zones that jobs have requested or name, with the newest answers of the cloud."""
         return self._json('GET', '/v1/zones', query={'project': project, 'accelerator': accelerator})
 
     def activity(
         self,
     ) -> List[JobActivity]:
-        """The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers; without the jobs that the actor may not read."""
+        """The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers. Leaves out jobs that the actor may not read."""
         return self._json('GET', '/v1/activity')
 
     def show(
@@ -5045,7 +5045,7 @@ class Operations(Connection):
         *,
         is_kept: Optional[bool] = None,
     ) -> JobView:
-        """One job. `isKept`: its sentences name times instead of ages, because they are read later."""
+        """One job. `isKept`: its sentences contain times instead of ages, for a copy that people read later."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}', query={'isKept': is_kept})
 
     def usage(
@@ -5063,7 +5063,7 @@ class Operations(Connection):
         zone: Optional[str] = None,
         accelerator: Optional[str] = None,
     ) -> Rows[UsageRow]:
-        """The ledger's rows that overlap the period, including those of jobs that have left the list."""
+        """The rows of the usage ledger that overlap the period, including those of deleted jobs."""
         return self._rows('GET', '/v1/usage', query={'limit': limit, 'cursor': cursor, 'since': since, 'until': until, 'jobs': jobs, 'exceptJobs': except_jobs, 'name': name, 'nameGlob': name_glob, 'tag': tag, 'zone': zone, 'accelerator': accelerator})
 
     def cost(
@@ -5080,7 +5080,7 @@ class Operations(Connection):
         user: Optional[UserName] = None,
         name: Optional[str] = None,
     ) -> CostReport:
-        """From the usage ledger, including jobs that have left the list. A job without usage adds nothing."""
+        """The cost in a period, from the usage ledger, including deleted jobs."""
         return self._json('GET', '/v1/cost', query={'jobs': jobs, 'tag': tag, 'zone': zone, 'accelerator': accelerator, 'by': by, 'since': since, 'until': until, 'limit': limit, 'user': user, 'name': name})
 
     def diff_side(
@@ -5089,7 +5089,7 @@ class Operations(Connection):
         *,
         attempt: Optional[Union[float, None]] = None,
     ) -> DiffSide:
-        """One side of `diff`, of the newest attempt without a number. Status 404 for an absent attempt."""
+        """The facts about a job that `diff` compares, by default of its newest attempt. Status 404 for an absent attempt."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}/diff-side', query={'attempt': attempt})
 
     def why(
@@ -5107,7 +5107,7 @@ class Operations(Connection):
         limit: Optional[float] = None,
         cursor: Optional[str] = None,
     ) -> Rows[EventsAnswer_value_item]:
-        """The history after the event with that number, oldest first: all of it, or at most `limit` events."""
+        """The history after the event with the number `after` (0: all), oldest first."""
         return self._rows('GET', f'/v1/jobs/{self._segment(ref)}/events', query={'after': after, 'limit': limit, 'cursor': cursor})
 
     def passes(
@@ -5124,7 +5124,7 @@ class Operations(Connection):
         self,
         ref: Ref,
     ) -> Union[str, None]:
-        """As written, with its comments."""
+        """The manifest as written, with its comments; null if it is not stored."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}/manifest')
 
     def workdir_changes(
@@ -5132,7 +5132,7 @@ class Operations(Connection):
         ref: Ref,
         copy: float,
     ) -> Union[str, None]:
-        """The uncommitted changes in a copy of the working directory, as a unified diff; null without them."""
+        """The uncommitted changes in a copy of the working directory, as a unified diff; null without any."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}/workdirs/{self._segment(copy)}/changes')
 
     def read_workdir_file(
@@ -5141,7 +5141,7 @@ class Operations(Connection):
         copy: float,
         path: str,
     ) -> bytes:
-        """A file of a copy of the working directory, or the target of a link after an arrow. Status 404 without such a file."""
+        """A file of a copy of the working directory; for a link, an arrow and the target. Status 404 without such a file."""
         return self._bytes('GET', f'/v1/jobs/{self._segment(ref)}/workdirs/{self._segment(copy)}/file', query={'path': path})
 
     def read_step_file(
@@ -5149,14 +5149,14 @@ class Operations(Connection):
         ref: Ref,
         to: str,
     ) -> bytes:
-        """A file that a setup step puts on the workers, by its path there. Status 404 without such a file."""
+        """A file that a setup step copies to the workers, by its path there. Status 404 without such a file."""
         return self._bytes('GET', f'/v1/jobs/{self._segment(ref)}/step-file', query={'to': to})
 
     def put_blobs(
         self,
         blobs: Sequence[Blob],
     ) -> None:
-        """Stores contents that a new job names by digest. Safe to repeat. Refuses a content with another digest."""
+        """Stores blobs that a new job names by digest. Safe to repeat. Refuses a blob whose content has another digest."""
         return self._json('POST', '/v1/blobs', blobs=blobs)
 
     def has_blobs(
@@ -5165,7 +5165,7 @@ class Operations(Connection):
         *,
         sizes: Optional[List[float]] = None,
     ) -> List[Digest]:
-        """The stored ones, which stay for at least a day. `sizes`: without those that have another size, because they are damaged."""
+        """The stored blobs among these, which stay for at least a day. `sizes`: leaves out damaged blobs, which have another size."""
         return self._json('POST', '/v1/blobs/search', json={'digests': digests, 'sizes': sizes})
 
     def send_command(
@@ -5174,7 +5174,7 @@ class Operations(Connection):
         verb: Verb,
         options: CommandOptions,
     ) -> CommandResult:
-        """An answer without `ok` says why the command was not accepted. Status 409 for a revision that has passed."""
+        """Gives a command to a job. If `ok` is false, `message` says why. Status 409 if the revision has changed."""
         return self._json('POST', f'/v1/jobs/{self._segment(ref)}/commands/{self._segment(verb)}', json=options)
 
     def worker_ticket(
@@ -5183,7 +5183,7 @@ class Operations(Connection):
         *,
         options: Optional[TicketOptions] = None,
     ) -> WorkerTicket:
-        """Leads a program to the workers of a job, to which it connects by itself. An error if it has none now."""
+        """The logins and addresses with which a program connects to the workers of a job. Returns an error if it has none now."""
         return self._json('POST', f'/v1/jobs/{self._segment(ref)}/ticket', json=options)
 
     def worker_figures(
@@ -5192,7 +5192,7 @@ class Operations(Connection):
         worker: WorkerId,
         attempt: float,
     ) -> FiguresAnswer:
-        """Measures a worker and the program on it. An answer takes ten seconds at most."""
+        """Measures a worker and the program on it, which takes ten seconds at most."""
         return self._json('GET', f'/v1/jobs/{self._segment(ref)}/figures', query={'worker': worker, 'attempt': attempt})
 
     def run_step(
@@ -5202,7 +5202,7 @@ class Operations(Connection):
         *,
         options: Optional[StepRunOptions] = None,
     ) -> Iterator[StepProgress]:
-        """Runs that setup step again on the workers that the job holds, and records it. An error with the obstacle if the actor may not run it now. Leaving the iteration does not stop the step."""
+        """Runs a setup step again on the workers that the job holds, and records it. Returns an error with the reason if the actor may not run it now. Leaving the stream does not stop the step."""
         return self._events('POST', f'/v1/jobs/{self._segment(ref)}/steps/{self._segment(step)}/runs', json=options)
 
     def logs(
@@ -5216,7 +5216,7 @@ class Operations(Connection):
         attempt: Optional[float] = None,
         all: Optional[Literal[True]] = None,
     ) -> Rows[LogRef]:
-        """In the order of workers; without a number, those of the newest attempt that has started."""
+        """The logs of one attempt in the order of workers; by default of the newest attempt that has started."""
         return self._rows('GET', f'/v1/jobs/{self._segment(ref)}/logs', query={'limit': limit, 'cursor': cursor, 'worker': worker, 'step': step, 'attempt': attempt, 'all': all})
 
     def read_log(
@@ -5226,7 +5226,7 @@ class Operations(Connection):
         from_: float,
         max_bytes: float,
     ) -> LogPart:
-        """The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB. Empty after its end. Status 404 for an unknown log or one whose file was removed."""
+        """The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB; none after its end. Status 404 for an unknown log or one whose file was removed."""
         return self._log('GET', f'/v1/jobs/{self._segment(ref)}/logs/{self._segment(id)}', query={'from': from_, 'maxBytes': max_bytes})
 
     def read_logs(
@@ -5234,7 +5234,7 @@ class Operations(Connection):
         ref: Ref,
         parts: List[LogPartRequest],
     ) -> Iterator[LogPart]:
-        """Parts of several logs, in the order of the requests: the logs of many workers need one request. As `readLog` for each."""
+        """Reads parts of several logs, such as those of many workers, with one request. Each part is as from `readLog`."""
         return self._events('POST', f'/v1/jobs/{self._segment(ref)}/log-parts', json={'parts': parts})
 
     def search_logs(
@@ -5242,7 +5242,7 @@ class Operations(Connection):
         ref: Ref,
         search: LogSearch,
     ) -> Iterator[LogSearchStep]:
-        """Finds the nearest line with a text. Reads whole logs, with a step at least every quarter of a second; leaving the iteration ends it. The result comes last. Status 400 for a text without or with more than 200 characters, and as `readLog` for each log."""
+        """Finds the nearest line with a text. Reads the logs as far as needed, and reports progress at least four times a second; leaving the stream ends the search. The result comes last. Status 400 for a text without or with more than 200 characters, and as `readLog` for each log."""
         return self._events('POST', f'/v1/jobs/{self._segment(ref)}/log-searches', json=search)
 
     def metrics(
@@ -5255,7 +5255,7 @@ class Operations(Connection):
         since: Optional[Instant] = None,
         max_points: Optional[float] = None,
     ) -> Iterator[MetricsStep]:
-        """The metrics of the program, reduced to a number of points."""
+        """The metrics of the program, reduced to about `maxPoints` points each."""
         return self._events('GET', f'/v1/jobs/{self._segment(ref)}/metrics', query={'metrics': metrics, 'attempt': attempt, 'worker': worker, 'since': since, 'maxPoints': max_points})
 
     def metric_points(
@@ -5277,7 +5277,7 @@ class Operations(Connection):
         *,
         options: Optional[OnBehalf] = None,
     ) -> CommandResult:
-        """Removes the files of a finished job."""
+        """Removes the files of a finished job, such as logs, copies of the working directory, and the job's own secrets."""
         return self._json('POST', f'/v1/jobs/{self._segment(ref)}/clean', json=options)
 
     def list_cleanable(
@@ -5307,7 +5307,7 @@ class Operations(Connection):
         self,
         name: SecretName,
     ) -> None:
-        """Status 404 without that secret, 409 while an unfinished job needs it."""
+        """Deletes a secret of the actor. Status 404 without that secret, 409 while an unfinished job needs it."""
         return self._json('DELETE', f'/v1/secrets/{self._segment(name)}')
 
     def replace_job_secret(
@@ -5325,13 +5325,13 @@ class Operations(Connection):
         *,
         cursor: Optional[str] = None,
     ) -> Rows[MessageView]:
-        """The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages, another actor those about own jobs."""
+        """The messages about events, newest first, including those that are not delivered yet. An admin gets all messages, another actor those about their own jobs."""
         return self._rows('GET', '/v1/messages', query={'limit': limit, 'cursor': cursor})
 
     def held_events(
         self,
     ) -> List[HeldEvents]:
-        """The events that wait for their message. As in `messages`."""
+        """The events that no message contains yet: all for an admin, for another actor those of their own jobs."""
         return self._json('GET', '/v1/held-events')
 
     def recipients(
@@ -5344,26 +5344,26 @@ class Operations(Connection):
         self,
         recipient: str,
     ) -> TestAnswer:
-        """Sends a test message, at once and once. A recipient that the settings lack is a failure."""
+        """Sends a test message now, without retries. An unknown recipient is a failure."""
         return self._json('POST', f'/v1/recipients/{self._segment(recipient)}/test')
 
     def open_secrets(
         self,
     ) -> List[HostPath]:
-        """The files with secrets of the channels that other users may read."""
+        """The files with secrets of channels that other users of the machine can read."""
         return self._json('GET', '/v1/open-secrets')
 
     def recipients_in_use(
         self,
     ) -> List[RecipientInUse]:
-        """Without the jobs that the actor may not read."""
+        """The recipients of unfinished jobs and undelivered events. Leaves out jobs that the actor may not read."""
         return self._json('GET', '/v1/recipients-in-use')
 
     def drop_events(
         self,
         recipient: str,
     ) -> float:
-        """Gives up the events that are not delivered to a recipient yet, and returns their number. Only an admin may give up those about the jobs of others."""
+        """Gives up the undelivered events for a recipient, and returns their number. Only an admin may give up events about the jobs of others."""
         return self._json('DELETE', f'/v1/recipients/{self._segment(recipient)}/events')
 
     def changes_since(
@@ -5372,7 +5372,7 @@ class Operations(Connection):
         cursor: Optional[Union[Cursor, None]] = None,
         jobs: Optional[Sequence[str]] = None,
     ) -> Iterator[Change]:
-        """The changes after the cursor as they happen, of the jobs with these ids, or of all that the actor may read: their events, and the logs of their newest attempts. Without a cursor it begins now, with one `jobs`. Endless."""
+        """Reports the changes after the cursor, as they happen: events, and grown logs of the newest attempts, of the jobs with these ids, or of all jobs that the actor may read. Without a cursor it begins now, with one change `jobs`. Does not end."""
         return self._events('GET', '/v1/changes', query={'cursor': cursor, 'jobs': jobs})
 
     def tpus(
@@ -5382,7 +5382,7 @@ class Operations(Connection):
         zone: Optional[str] = None,
         all: Optional[bool] = None,
     ) -> TpuList:
-        """The TPUs in the projects of the settings, the jobs and the query. An error without a project."""
+        """The TPUs in the projects that the settings, the jobs and the query name. Returns an error without a project."""
         return self._json('GET', '/v1/tpus', query={'project': project, 'zone': zone, 'all': all})
 
     def forget_project(
@@ -5391,7 +5391,7 @@ class Operations(Connection):
         *,
         confirmed: Optional[List[str]] = None,
     ) -> ForgetAnswer:
-        """Excludes a project of finished jobs from `tpus` and `orphans`. `confirmed`: the resources there that the user gives up, although they may still exist. Status 409 if the project is in use."""
+        """Excludes a project that only finished jobs name from `tpus` and `orphans`. `confirmed`: the resources there that the user gives up, although they may still exist. Status 409 if the project is in use."""
         return self._json('POST', f'/v1/projects/{self._segment(project)}/forget', json={'confirmed': confirmed})
 
     def quota(
@@ -5401,21 +5401,21 @@ class Operations(Connection):
         zone: Optional[str] = None,
         is_kept: Optional[bool] = None,
     ) -> QuotaReport:
-        """Limits and use of the projects that `tpus` finds. An error without a project."""
+        """Limits and use of the projects that `tpus` finds. Returns an error without a project."""
         return self._json('GET', '/v1/quota', query={'project': project, 'zone': zone, 'isKept': is_kept})
 
     def known_quota(
         self,
         projects: Sequence[str],
     ) -> List[QuotaRow]:
-        """The limits that were read last, without what counts against them. Contacts nothing."""
+        """The newest known limits, without the chips in use. Sends no request to a cloud."""
         return self._json('GET', '/v1/known-quota', query={'projects': projects})
 
     def quota_warnings(
         self,
         capacity: TpuSpec,
     ) -> List[str]:
-        """A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects."""
+        """A sentence for each alternative of a capacity request that exceeds the quota. Returns soon, and never rejects."""
         return self._json('POST', '/v1/quota-warnings', json=capacity)
 
     def storage(
@@ -5424,19 +5424,19 @@ class Operations(Connection):
         *,
         project: Optional[str] = None,
     ) -> Iterator[StorageReport]:
-        """The buckets of the projects that `tpus` finds, as reports of what is read so far; the last one is complete. An error without a project."""
+        """The buckets of the projects that `tpus` finds. Each report has all results so far; the last one is complete. Returns an error without a project."""
         return self._events('GET', '/v1/storage', query={'project': project, 'exact': exact})
 
     def checkpoints(
         self,
     ) -> Iterator[CheckpointReport]:
-        """The checkpoint folders of the jobs that the actor may read, as `storage`."""
+        """The checkpoint folders of the jobs that the actor may read, in reports as from `storage`."""
         return self._events('GET', '/v1/checkpoints')
 
     def orphans(
         self,
     ) -> OrphanReport:
-        """Checks all locations of the settings, the jobs and the recorded orphans."""
+        """Finds orphans in all locations that the settings, the jobs and the recorded orphans name."""
         return self._json('GET', '/v1/orphans')
 
     def observe_orphans(
@@ -5450,14 +5450,14 @@ class Operations(Connection):
         self,
         orphan: Orphan,
     ) -> OutcomeResult:
-        """`done`: the cloud accepted the request, or nothing of ours exists. Safe to repeat."""
+        """Releases an orphan. `done`: the cloud accepted the request, or no resource of this installation exists. Safe to repeat."""
         return self._json('POST', '/v1/orphans/release', json=orphan)
 
     def forget_orphan(
         self,
         orphan: Orphan,
     ) -> None:
-        """Takes a deleted orphan off the record."""
+        """Removes a deleted orphan from the recorded orphans."""
         return self._json('POST', '/v1/orphans/forget', json=orphan)
 
     def billing(
@@ -5466,14 +5466,14 @@ class Operations(Connection):
         until: Instant,
         by: Sequence[BillingGrouping],
     ) -> BillingAnswer:
-        """The billed costs of the export that the settings name, with the estimates; without an export, these alone."""
+        """The billed costs from the export that the settings name, next to the estimates; without an export, only the estimates."""
         return self._json('GET', '/v1/billing', query={'since': since, 'until': until, 'by': by})
 
     def images(
         self,
         refresh: bool,
     ) -> ImagesAnswer_value:
-        """All images of the project in the settings, else of all visible projects. An error without a registry."""
+        """The images of the registry project in the settings, else of all visible projects. Returns an error without a registry."""
         return self._json('GET', '/v1/images', query={'refresh': refresh})
 
     def image(
@@ -5481,14 +5481,14 @@ class Operations(Connection):
         name: str,
         refresh: bool,
     ) -> ImageAnswer_value:
-        """`trainer`, `trainer:3.1`, `lab/nested/trainer@sha256:…`; the registry's own address may precede it."""
+        """One image. `name`: `trainer`, `trainer:3.1` or `lab/nested/trainer@sha256:…`, also with the address of the registry before it."""
         return self._json('GET', f'/v1/images/{self._segment(name)}', query={'refresh': refresh})
 
     def check_login(
         self,
         project: str,
     ) -> None:
-        """Status 503 without a login to the cloud of the project."""
+        """Checks the credentials for the cloud of a project. Status 503 if they are missing or invalid."""
         return self._json('POST', f'/v1/projects/{self._segment(project)}/check-login')
 
     def bucket_statuses(
@@ -5497,13 +5497,13 @@ class Operations(Connection):
         buckets: List[str],
         pending_spec: Union[JobSpec, None],
     ) -> BucketAnswer:
-        """In the order of the names. Answers within seconds. `pendingSpec`: a new job, for which the TPU emulator is started."""
+        """The status of each bucket, in the order of the names, within seconds. `pendingSpec`: a new job, for which the TPU emulator starts."""
         return self._json('POST', '/v1/bucket-statuses', json={'project': project, 'buckets': buckets, 'pendingSpec': pending_spec})
 
     def is_controller_running(
         self,
     ) -> bool:
-        """A controller works for the database. An error if a damaged lock hides it."""
+        """True if a controller runs for the database. Returns an error if a damaged lock hides it."""
         return self._json('GET', '/v1/controller')
 
     def archived_jobs(
@@ -5516,14 +5516,14 @@ class Operations(Connection):
         server: Optional[str] = None,
         active: Optional[Literal[True]] = None,
     ) -> Rows[ArchivedJob]:
-        """The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy answer for such a job as they do without a copy."""
+        """The archived jobs of clusters, newest first. Leaves out jobs that the actor may not read; the methods for one archived job return the same for such a job as for an absent one."""
         return self._rows('GET', '/v1/archive', query={'limit': limit, 'cursor': cursor, 'name': name, 'namespace': namespace, 'server': server, 'active': active})
 
     def archived_job(
         self,
         uid: str,
     ) -> Union[ArchivedJob, None]:
-        """Null without a copy."""
+        """One archived job; null if there is none."""
         return self._json('GET', f'/v1/archive/{self._segment(uid)}')
 
     def remove_archived_job(
@@ -5532,7 +5532,7 @@ class Operations(Connection):
         *,
         on_behalf_of: Optional[UserName] = None,
     ) -> None:
-        """Removes the logs and history. Status 409 for a job that may still run."""
+        """Removes the archived logs and history of a job. Status 409 for a job that may still run."""
         return self._json('DELETE', f'/v1/archive/{self._segment(uid)}', query={'onBehalfOf': on_behalf_of})
 
     def archived_events(
@@ -5542,14 +5542,14 @@ class Operations(Connection):
         limit: Optional[float] = None,
         cursor: Optional[str] = None,
     ) -> Rows[ClusterJobEvent]:
-        """Oldest first."""
+        """The events of an archived job, oldest first."""
         return self._rows('GET', f'/v1/archive/{self._segment(uid)}/events', query={'limit': limit, 'cursor': cursor})
 
     def archived_logs(
         self,
         uid: str,
     ) -> List[ArchivedLog]:
-        """The logs of which a copy exists."""
+        """The archived logs of a job."""
         return self._json('GET', f'/v1/archive/{self._segment(uid)}/logs')
 
     def last_archived_lines(
@@ -5557,7 +5557,7 @@ class Operations(Connection):
         uid: str,
         pods: Sequence[str],
     ) -> List[ArchivedLine]:
-        """The newest lines of these pods."""
+        """The newest archived line of each log of these pods."""
         return self._json('GET', f'/v1/archive/{self._segment(uid)}/last-lines', query={'pods': pods})
 
     def read_archived_log(
@@ -5570,14 +5570,14 @@ class Operations(Connection):
         since: Optional[Instant] = None,
         timestamps: Optional[Literal[True]] = None,
     ) -> Iterator[bytes]:
-        """Whole lines, byte for byte as printed, or with the timestamps of the cluster. Status 404 without a log."""
+        """Whole lines of an archived log, byte for byte as printed, or with the timestamps of the cluster. Status 404 without a log."""
         return self._chunks('GET', f'/v1/archive/{self._segment(uid)}/log', query={'pod': pod, 'container': container, 'tail': tail, 'since': since, 'timestamps': timestamps})
 
     def record_cluster_deletion(
         self,
         uid: str,
     ) -> None:
-        """Adds to the history that the actor has deleted the job in its cluster, which has permitted it. Safe to repeat."""
+        """Records in the history that the actor has deleted the job in its cluster. Safe to repeat."""
         return self._json('POST', f'/v1/archive/{self._segment(uid)}/deletion')
 
     def hide_archived_job(
@@ -5586,20 +5586,20 @@ class Operations(Connection):
         *,
         options: Optional[OnBehalf] = None,
     ) -> None:
-        """Takes an archived job off the list. Its logs and history remain available by its name until it is removed. `onBehalfOf` is the owner that the copy names."""
+        """Removes an archived job from the list. Its logs and history remain available by its name. `onBehalfOf`: the owner that the archived job names."""
         return self._json('POST', f'/v1/archive/{self._segment(uid)}/hide', json=options)
 
     def users(
         self,
     ) -> List[UserView]:
-        """All users for an admin; the own entry for another actor. By name."""
+        """All users for an admin, for another actor only their own entry; by name."""
         return self._json('GET', '/v1/users')
 
     def add_user(
         self,
         user: NewUser,
     ) -> UserView:
-        """Status 400 for an invalid name or login, 409 if the name, a similar one or a login is taken."""
+        """Adds a user. Status 400 for an invalid name or login, 409 if the name, a similar one or a login is taken."""
         return self._json('POST', '/v1/users', json=user)
 
     def change_user(
@@ -5607,7 +5607,7 @@ class Operations(Connection):
         name: UserName,
         change: AccessChange,
     ) -> ChangedUser:
-        """Counts from the next request on. Status 404 without the user, 409 for the last admin."""
+        """Changes a user from the next request on. Status 404 without the user, 409 for the last admin."""
         return self._json('PATCH', f'/v1/users/{self._segment(name)}', json=change)
 
     def tokens(
@@ -5616,14 +5616,14 @@ class Operations(Connection):
         limit: Optional[float] = None,
         cursor: Optional[str] = None,
     ) -> Rows[TokenView]:
-        """All tokens for an admin; the own ones for another actor. Never their values."""
+        """All tokens for an admin, for another actor only their own; never the values."""
         return self._rows('GET', '/v1/tokens', query={'limit': limit, 'cursor': cursor})
 
     def create_token(
         self,
         request: TokenRequest,
     ) -> CreatedToken:
-        """The only answer that contains the token. Its role is never higher than the user's. Status 400 for an invalid request, 404 without the user, 409 if the user has a token of this name."""
+        """Creates a token, and returns it: no other response contains it. Its role is never higher than the user's. Status 400 for an invalid request, 404 without the user, 409 if the user has a token of this name."""
         return self._json('POST', '/v1/tokens', json=request)
 
     def revoke_token(
@@ -5632,7 +5632,7 @@ class Operations(Connection):
         *,
         user: Optional[UserName] = None,
     ) -> RevokedToken:
-        """`ref`: an id, or a name among the tokens of the user, by default the actor. Safe to repeat. Status 404."""
+        """Revokes a token. `ref`: an id, or a name among the tokens of `user`, by default the actor. Safe to repeat. Status 404."""
         return self._json('DELETE', f'/v1/tokens/{self._segment(ref)}', query={'user': user})
 
     def audit(
@@ -5646,20 +5646,20 @@ class Operations(Connection):
         denied: Optional[bool] = None,
         before: Optional[float] = None,
     ) -> Rows[AuditRow]:
-        """Changes and refused requests, newest first: all for an admin, the own ones for another actor."""
+        """The audit log, newest row first: all rows for an admin, for another actor only their own."""
         return self._rows('GET', '/v1/audit', query={'limit': limit, 'cursor': cursor, 'user': user, 'since': since, 'job': job, 'denied': denied, 'before': before})
 
     def check_lab_command(
         self,
         command: str,
     ) -> None:
-        """Refuses a command of `tpu`, such as `book`, that the actor may not use."""
+        """Refuses a command of `tpu`, such as `book`, if the actor may not use it."""
         return self._json('POST', f'/v1/lab/commands/{self._segment(command)}/check')
 
     def wake(
         self,
     ) -> Union[str, None]:
-        """Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null."""
+        """Wakes the controller, and starts one if none runs. Returns a message for the user, or null."""
         return self._json('POST', '/v1/controller/wake')
 
     def lab_site(
@@ -5671,12 +5671,14 @@ class Operations(Connection):
     def lab_users(
         self,
     ) -> List[LabUser]:
+        """The registered users of the lab."""
         return self._json('GET', '/v1/lab/users')
 
     def lab_add_user(
         self,
         user: NewLabUser,
     ) -> LabUser:
+        """Adds a user to the lab."""
         return self._json('POST', '/v1/lab/users', json=user)
 
     def lab_change_user(
@@ -5684,6 +5686,7 @@ class Operations(Connection):
         name: str,
         change: UserChange,
     ) -> LabChangeUserAnswer_value:
+        """Changes a user of the lab."""
         return self._json('PATCH', f'/v1/lab/users/{self._segment(name)}', json=change)
 
     def lab_remove_user(
@@ -5697,7 +5700,7 @@ class Operations(Connection):
         self,
         path: str,
     ) -> LabCheckFolderAnswer_value:
-        """A folder of the machine of the server. Status 404 without it."""
+        """Checks a folder on the machine of the server. Status 404 if it does not exist."""
         return self._json('POST', '/v1/lab/folders/check', json={'path': path})
 
     def lab_directory(
@@ -5705,18 +5708,19 @@ class Operations(Connection):
         user: str,
         number: float,
     ) -> DirectoryFacts:
-        """A working directory of a user."""
+        """The facts about a working directory of a user."""
         return self._json('GET', f'/v1/lab/users/{self._segment(user)}/directories/{self._segment(number)}')
 
     def lab_tpus(
         self,
     ) -> List[LabTpu]:
+        """The TPUs that the lab shares."""
         return self._json('GET', '/v1/lab/tpus')
 
     def lab_tpu_aliases(
         self,
     ) -> Dict[str, str]:
-        """Full names by alias."""
+        """The full names of TPUs by alias."""
         return self._json('GET', '/v1/lab/tpu-aliases')
 
     def lab_change_tpu(
@@ -5726,13 +5730,14 @@ class Operations(Connection):
         *,
         alias: Optional[str] = None,
     ) -> Union[LabTpu, None]:
-        """`alias` becomes a name of the TPU too."""
+        """Adds or changes a TPU of the lab. `alias` becomes a name of the TPU too."""
         return self._json('PATCH', f'/v1/lab/tpus/{self._segment(name)}', json={'change': change, 'alias': alias})
 
     def lab_remove_tpu(
         self,
         name: str,
     ) -> None:
+        """Removes a TPU from the lab. The TPU itself stays."""
         return self._json('DELETE', f'/v1/lab/tpus/{self._segment(name)}')
 
     def lab_set_tpu_alias(
@@ -5740,7 +5745,7 @@ class Operations(Connection):
         alias: str,
         name: Union[str, None],
     ) -> None:
-        """Null removes the alias."""
+        """Sets an alias of a TPU; null removes the alias."""
         return self._json('PUT', f'/v1/lab/tpu-aliases/{self._segment(alias)}', json={'name': name})
 
     def lab_describe_tpu(
@@ -5755,14 +5760,14 @@ class Operations(Connection):
         name: str,
         script: WorkerScript,
     ) -> Iterator[WorkerAnswer]:
-        """Leaving the iteration ends the script."""
+        """Runs a script on the workers of a TPU. Leaving the stream ends the script."""
         return self._events('POST', f'/v1/lab/tpus/{self._segment(name)}/scripts', json=script)
 
     def lab_holders(
         self,
         name: str,
     ) -> HolderScan:
-        """Programs that hold the chips of a TPU."""
+        """The programs that hold the chips of a TPU."""
         return self._json('GET', f'/v1/lab/tpus/{self._segment(name)}/holders')
 
     def lab_end_programs(
@@ -5770,6 +5775,7 @@ class Operations(Connection):
         name: str,
         programs: EndRequest,
     ) -> EndResult:
+        """Ends programs on the workers of a TPU."""
         return self._json('POST', f'/v1/lab/tpus/{self._segment(name)}/ends', json=programs)
 
     def lab_jobs(
@@ -5779,7 +5785,7 @@ class Operations(Connection):
         limit: Optional[float] = None,
         cursor: Optional[str] = None,
     ) -> Rows[LabJob]:
-        """Of one user, or all."""
+        """The jobs of `tpu run`, of one user or of all."""
         return self._rows('GET', '/v1/lab/jobs', query={'user': user, 'limit': limit, 'cursor': cursor})
 
     def lab_tag_job(
@@ -5787,6 +5793,7 @@ class Operations(Connection):
         job: str,
         tag: str,
     ) -> None:
+        """Sets the tag of a job."""
         return self._json('PUT', f'/v1/lab/jobs/{self._segment(job)}/tag', json={'tag': tag})
 
     def lab_windows(
@@ -5796,6 +5803,7 @@ class Operations(Connection):
         limit: Optional[float] = None,
         cursor: Optional[str] = None,
     ) -> Rows[WindowWithJob]:
+        """The windows that the query selects."""
         return self._rows('POST', '/v1/lab/windows/search', query={'limit': limit, 'cursor': cursor}, json=query)
 
     def lab_open_window(
@@ -5803,20 +5811,21 @@ class Operations(Connection):
         job: str,
         attempt: float,
     ) -> LabOpenWindowAnswer_value:
-        """The attempt's window, or a new one with the user's next number."""
+        """The window of an attempt, or a new one with the user's next number."""
         return self._json('PUT', f'/v1/lab/jobs/{self._segment(job)}/windows/{self._segment(attempt)}')
 
     def lab_clear_windows(
         self,
         windows: List[LabClearWindowsAnswer_windows_item],
     ) -> None:
+        """Removes windows from the list of `tpu check`."""
         return self._json('POST', '/v1/lab/windows/clear', json={'windows': windows})
 
     def lab_tmux_windows(
         self,
         session: str,
     ) -> Union[List[float], None]:
-        """Numbers of the windows of jobs in the tmux session; null if the session does not exist."""
+        """The numbers of the windows of jobs in a tmux session; null if the session does not exist."""
         return self._json('GET', f'/v1/lab/sessions/{self._segment(session)}/windows')
 
     def lab_close_tmux_window(
@@ -5824,7 +5833,7 @@ class Operations(Connection):
         session: str,
         window: float,
     ) -> bool:
-        """False if the window does not exist or is not one of a job."""
+        """Closes a tmux window of a job. False if the window does not exist or is not one of a job."""
         return self._json('DELETE', f'/v1/lab/sessions/{self._segment(session)}/windows/{self._segment(window)}')
 
     def lab_check_rows(
@@ -5849,7 +5858,7 @@ class Operations(Connection):
         self,
         jobs: List[str],
     ) -> Union[str, None]:
-        """Lets the controller check the jobs now. Returns a message for the user, or null."""
+        """Makes the controller check these jobs now. Returns a message for the user, or null."""
         return self._json('POST', '/v1/lab/checks', json={'jobs': jobs})
 
     def lab_usage(
@@ -5861,7 +5870,7 @@ class Operations(Connection):
     def lab_bookings(
         self,
     ) -> SheetContents:
-        """Of the booking sheet."""
+        """The contents of the booking sheet."""
         return self._json('GET', '/v1/lab/bookings')
 
     def lab_change_booking(
@@ -5869,7 +5878,7 @@ class Operations(Connection):
         tpu: str,
         command: Union[LabChangeBookingAnswer_command_1, LabChangeBookingAnswer_command_2],
     ) -> Union[ChangedBooking, None]:
-        """Null: the sheet has no row for the TPU. Status 409 for a release while a job uses the TPU."""
+        """Books or releases a TPU. Null: the sheet has no row for the TPU. Status 409 for a release while a job uses it."""
         return self._json('PUT', f'/v1/lab/bookings/{self._segment(tpu)}', json=command)
 
     def lab_observe_booking(
@@ -5877,18 +5886,19 @@ class Operations(Connection):
         tpu: str,
         exists: bool,
     ) -> Delivery:
-        """Records whether the TPU exists."""
+        """Records in the booking sheet whether the TPU exists."""
         return self._json('PUT', f'/v1/lab/bookings/{self._segment(tpu)}/existence', json={'exists': exists})
 
     def lab_deliver_bookings(
         self,
     ) -> Delivery:
-        """Writes the stored changes of a spreadsheet that are due."""
+        """Writes stored changes that are due to the spreadsheet."""
         return self._json('POST', '/v1/lab/bookings/deliveries')
 
     def cluster_site(
         self,
     ) -> ClusterSite:
+        """The use of clusters by the server."""
         return self._json('GET', '/v1/clusters')
 
     def cluster_settings(
@@ -5903,7 +5913,7 @@ class Operations(Connection):
         context: Optional[str] = None,
         namespace: Optional[str] = None,
     ) -> ClusterContext:
-        """The cluster and namespace of that choice. Sends no request to the cluster."""
+        """The context and namespace that a choice selects. Sends no request to the cluster."""
         return self._json('GET', '/v1/cluster-context', query={'context': context, 'namespace': namespace})
 
     def cluster_jobs(
@@ -5916,7 +5926,7 @@ class Operations(Connection):
         name: Optional[str] = None,
         fields: Optional[str] = None,
     ) -> Iterator[List[ClusterJob]]:
-        """In pages. Every role may read what a list shows."""
+        """The Jobs of a namespace, in pages. Every role may read what a list shows."""
         return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
 
     def cluster_submit(
@@ -5925,7 +5935,7 @@ class Operations(Connection):
         namespace: str,
         submission: JobSubmission,
     ) -> KubernetesObject:
-        """Creates a Job of the actor, and archives it. Returns it as the cluster completed it."""
+        """Creates a Job that belongs to the actor, and archives it. Returns the Job with the defaults of the cluster."""
         return self._json('POST', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs', json=submission)
 
     def cluster_job(
@@ -5934,6 +5944,7 @@ class Operations(Connection):
         namespace: str,
         name: str,
     ) -> Union[ClusterJob, None]:
+        """One Job, with the fields that jobman uses; null if it does not exist."""
         return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs/{self._segment(name)}')
 
     def cluster_raw_job(
@@ -5942,7 +5953,7 @@ class Operations(Connection):
         namespace: str,
         name: str,
     ) -> Union[KubernetesObject, None]:
-        """The whole Job."""
+        """The complete Job object."""
         return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs/{self._segment(name)}/object')
 
     def cluster_pods(
@@ -5956,6 +5967,7 @@ class Operations(Connection):
         fields: Optional[str] = None,
         job: Optional[str] = None,
     ) -> Iterator[List[ClusterPod]]:
+        """The pods of a namespace, in pages."""
         return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/pods', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields, 'job': job})
 
     def cluster_pod_usage(
@@ -5963,6 +5975,7 @@ class Operations(Connection):
         context: str,
         namespace: str,
     ) -> Union[List[PodUsage], None]:
+        """The CPU and memory usage of the pods; null without the metrics API."""
         return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/pod-usage')
 
     def cluster_unscheduled_pods(
@@ -5975,6 +5988,7 @@ class Operations(Connection):
         name: Optional[str] = None,
         fields: Optional[str] = None,
     ) -> Iterator[List[ClusterUnscheduledPodsAnswer_value_item]]:
+        """The pods of Jobs that have no node yet, in pages."""
         return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/unscheduled-pods', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
 
     def cluster_nodes(
@@ -5982,6 +5996,7 @@ class Operations(Connection):
         context: str,
         namespace: str,
     ) -> Union[List[ClusterNode], None]:
+        """The nodes of the cluster; null without the right to list them."""
         return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/nodes')
 
     def cluster_priority_classes(
@@ -5989,6 +6004,7 @@ class Operations(Connection):
         context: str,
         namespace: str,
     ) -> Union[List[PriorityClass], None]:
+        """The PriorityClasses of the cluster; null without the right to list them."""
         return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/priority-classes')
 
     def cluster_queue_priority_classes(
@@ -5996,6 +6012,7 @@ class Operations(Connection):
         context: str,
         namespace: str,
     ) -> Union[List[PriorityClass], None]:
+        """The WorkloadPriorityClasses of Kueue; null without Kueue, or without the right to list them."""
         return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/queue-priority-classes')
 
     def cluster_events(
@@ -6004,7 +6021,7 @@ class Operations(Connection):
         namespace: str,
         names: List[str],
     ) -> Union[List[ClusterEvent], None]:
-        """Events of the objects with these names."""
+        """The events of the objects with these names; null without the right to list them."""
         return self._json('POST', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/events/search', json={'names': names})
 
     def cluster_quotas(
@@ -6012,6 +6029,7 @@ class Operations(Connection):
         context: str,
         namespace: str,
     ) -> Union[List[ClusterQuota], None]:
+        """The ResourceQuotas of a namespace; null without the right to list them."""
         return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/quotas')
 
     def cluster_config_map(
@@ -6020,7 +6038,7 @@ class Operations(Connection):
         namespace: str,
         name: str,
     ) -> Union[Dict[str, str], None]:
-        """A ConfigMap that the settings name."""
+        """The data of a ConfigMap that the settings name; null if it does not exist."""
         return self._json('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/config-maps/{self._segment(name)}')
 
     def cluster_watch_jobs(
@@ -6033,6 +6051,7 @@ class Operations(Connection):
         name: Optional[str] = None,
         fields: Optional[str] = None,
     ) -> Iterator[Union[ClusterWatchJobsAnswer_value_1, ClusterWatchJobsAnswer_value_2, ClusterWatchJobsAnswer_value_3, ClusterWatchJobsAnswer_value_4]]:
+        """Reports changes of the Jobs of a namespace, as they happen."""
         return self._events('GET', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/job-changes', query={'allNamespaces': all_namespaces, 'labels': labels, 'name': name, 'fields': fields})
 
     def cluster_logs(
@@ -6043,7 +6062,7 @@ class Operations(Connection):
         container: str,
         query: PodLogQuery,
     ) -> Iterator[bytes]:
-        """Of a container of a job's pod."""
+        """The log of a container of a job's pod."""
         return self._chunks('POST', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/pods/{self._segment(pod)}/containers/{self._segment(container)}/log', json=query)
 
     def cluster_perform(
@@ -6056,5 +6075,5 @@ class Operations(Connection):
         *,
         options: Optional[ClusterCommandOptions] = None,
     ) -> Iterator[CommandStep]:
-        """Gives a command to the Job with that uid, in the cluster or in the archive. The last step is the result."""
+        """Gives a command to the Job with this uid, in the cluster or in the archive. The last step is the result."""
         return self._events('POST', f'/v1/clusters/{self._segment(context)}/namespaces/{self._segment(namespace)}/jobs/{self._segment(name)}/commands/{self._segment(command)}', json={'uid': uid, 'options': options})

@@ -1,14 +1,14 @@
 // Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 
 export interface ServerEvent {
-  /** `message` if the stream names none. */
+  /** `message` if the event has no name. */
   readonly kind: string;
   readonly data: string;
-  /** Of this event or an earlier one; undefined without any. */
+  /** The id of this event, else the newest earlier id; undefined without any. */
   readonly id: string | undefined;
 }
 
-/** The events of a body, without comments. An event without its end is left out, as the standard says. */
+/** The events of a body, without comments. Ignores an incomplete event at the end, as the standard says. */
 export async function* parseEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent, void> {
   const decoder = new TextDecoder();
   let id: string | undefined;

@@ -1,4 +1,4 @@
-// Problem documents (RFC 9457): a JobmanError as the body of an answer. The server writes them: src/server/problem.ts.
+// Problem documents (RFC 9457): a JobmanError as the body of a response. The server writes them: src/server/problem.ts.
 
 import { JobmanError, type ErrorCode, type ManifestProblem } from '../app/errors.ts';
 
@@ -6,10 +6,10 @@ export const problemType = 'application/problem+json';
 
 export interface Problem {
   readonly type: 'about:blank';
-  /** The phrase of the status. */
+  /** The reason phrase of the status. */
   readonly title: string;
   readonly status: number;
-  /** The message of the error. The members below are its other parts. */
+  /** The message of the error. The members below are its other fields. */
   readonly detail: string;
   readonly code: ErrorCode;
   readonly exitCode: number;
@@ -17,7 +17,7 @@ export interface Problem {
   readonly problems: readonly ManifestProblem[];
   readonly reasons: readonly string[];
   readonly refusedFor: string | null;
-  /** In seconds, if a part that is needed does not answer now: the same request may succeed then. */
+  /** After this number of seconds the same request may succeed. Set if the server, a database or a cloud was not available. */
   readonly retryAfter: number | null;
 }
 

@@ -11,7 +11,7 @@ export type Values = readonly unknown[];
 /** Parameters that replace those of the values. */
 export type More = Readonly<Record<string, string>>;
 
-/** `path` has the parameters. The body is undefined without an argument for it. */
+/** `path` includes the query. `body` is undefined if no argument is in the body. */
 export function encodeArguments(route: Route, values: Values, more: More) {
   let { path } = route;
   const query = new URLSearchParams();
@@ -37,7 +37,7 @@ export function encodeArguments(route: Route, values: Values, more: More) {
   return { path: query.size === 0 ? path : `${path}?${query.toString()}`, query, body, type };
 }
 
-/** All rows, or as many as the limit says, page by page. With a limit or a cursor, the last page leads to the next. */
+/** Reads all rows, or as many as the limit allows, page by page. The result has the cursor of the next page, if there is one. */
 export async function readRows(
   readPage: (more: More) => Promise<unknown>,
   route: Route,

@@ -37,13 +37,13 @@ export interface Route {
   /** `{name}` is an argument. */
   readonly path: string;
   readonly answer: AnswerKind;
-  /** True if it changes something for people: they see on which server, and the audit log has its failures. */
+  /** True for a change: a terminal first prints the server, and the audit log records failures. */
   readonly changes: boolean;
   /** In the order of the parameters of the method. */
   readonly arguments: readonly (readonly [carrier: string, name: string])[];
 }
 
-/** Every request but a GET says whether it changes something. */
+/** Each target except a GET says whether the operation changes something. */
 type Target = `GET /v1/${string}` | `${'read' | 'change'} ${Exclude<Route['method'], 'GET'>} /v1/${string}`;
 
 const answering =
@@ -162,7 +162,7 @@ export const routes: { readonly [Method in Operation]: Route } = {
   removeArchivedJob: json('change DELETE /v1/archive/{uid}', 'path uid', 'fields options'),
 };
 
-/** The lab, whose operations the document and the schemas call `lab.users` and so on. */
+/** The operations of a lab. The OpenAPI document names them `lab.users` and so on. */
 const labRoutes: { readonly [Method in keyof LabClient]: Route } = {
   site: json('GET /v1/lab'),
   users: json('GET /v1/lab/users'),

@@ -8,17 +8,17 @@ import type { Digest } from '../catalogue/digest.ts';
 /** The header with the id of a stream that changes something. `DELETE /v1/streams/{id}` ends it and waits for its end. */
 export const streamHeader = 'jobman-stream';
 
-/** The version of the program that sent the request or the answer. */
+/** The version of the program that sent the request or the response. */
 export const versionHeader = 'jobman-version';
 
-/** Limit of one body with blobs, which the client does not exceed unless one blob is larger. */
+/** Limit of one body with several blobs. A larger blob has a body of its own. */
 export const blobsPerBody = 32 * 1024 * 1024;
 
 // ------------------------------------------------------------------------------------------ paths
 
 /**
- * A value as a segment of a path. Programs on the way remove an empty segment, `.` and `..`, so these begin with `~`, and
- * so does a value that begins with `~`.
+ * Encodes a value as a segment of a path. Proxies remove an empty segment, `.` and `..`, so a `~` precedes these values, and
+ * also any value that begins with `~`.
  */
 export function encodeSegment(value: string): string {
   return encodeURIComponent(/^(?:\.{0,2}$|~)/.test(value) ? `~${value}` : value.toWellFormed());
@@ -103,7 +103,7 @@ export function decodeLogPart(headers: Readonly<Record<string, unknown>>, bytes:
 
 // ------------------------------------------------------------------------------------------ events
 
-/** A server-sent event that ends a stream: all values have come, or the error is a problem document. */
+/** A server-sent event that ends a stream: `end` after all values, `problem` with a problem document. */
 export type StreamEnd = 'end' | 'problem';
 
 /** One server-sent event. Its id is the cursor of a change. Bytes in a value are Base64. */
@@ -120,7 +120,7 @@ export function decodeEvent(data: string): unknown {
   return typeof bytes === 'string' ? { ...(value as object), bytes: bytesOf(bytes) } : value;
 }
 
-/** A callback for each byte would be a third of the work of a page that follows 64 logs. */
+/** A loop: a callback for each byte would cost a page that follows 64 logs a third of its processor time. */
 function bytesOf(base64: string): Uint8Array {
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);

@@ -1,6 +1,6 @@
 // Worker stream: one program on a worker, or one connection to a port of a worker, over a WebSocket. Each message is a kind
-// and bytes. The side that has the worker decides nothing: a user's side that leaves ends the program, and a side of the
-// worker that ends terminates the stream. Data waits in both directions for its receiver.
+// and bytes. If the user's side leaves, the program ends; if the worker's side ends, the stream ends. Both directions have
+// flow control.
 
 import type { WebSocket } from 'ws';
 import type { Session, SessionEnd, SessionRequest, TerminalSize } from '../app/worker-access.ts';
@@ -8,7 +8,7 @@ import type { Duration } from '../core/model/time.ts';
 
 /** The user's side sends `open` first, once; then data, `end`, `resize` and `stop`. The others come from the worker's side. */
 const kinds = {
-  /** Answered by `accepted`, before which no more is sent, so that a `stop` is never stuck behind data. */
+  /** The sender waits for `accepted` before it sends more, so that a `stop` never waits behind data. */
   data: 1,
   end: 2,
   stop: 3,
@@ -29,10 +29,10 @@ const kinds = {
 
 type Kind = keyof typeof kinds;
 
-/** Of one message. */
+/** The data of one message. */
 export const maxDataBytes = 1 << 20;
 
-/** A user's side that sends so much without an answer ignores the protocol. */
+/** A user's side that sends more than this without waiting for `accepted` violates the protocol. */
 const maxWaitingBytes = 2 * maxDataBytes;
 
 /** A program, as the user's side requests it. */
@@ -92,16 +92,16 @@ export function serveStream(
   return (reason) => {
     finish({ kind: 'unreachable', reason, mayHaveRun: true });
     session?.stop();
-    // Its user may read nothing.
+    // The user's side may not read the last message.
     setTimeout(() => socket.terminate(), leaveMs).unref();
   };
 }
 
 const leaveMs: Duration = 1_000;
-/** Longer than a program has that is asked to end, and then killed. */
+/** Longer than the time between the signal to end a program and its kill. */
 const stopMs: Duration = 8_000;
 
-/** Two numbers of 16 bits, which is all that a terminal can have. */
+/** Two numbers of 16 bits, which is the limit of a terminal's size. */
 function encodeSize({ columns, rows }: TerminalSize): Uint8Array {
   return Buffer.from(Uint16Array.of(columns, rows).buffer);
 }
@@ -128,7 +128,7 @@ export function openStream(socket: WebSocket, opening: object, output: StreamOut
     socket.on('close', () => {
       if (!isOver) finish({ kind: 'unreachable', reason: lost, mayHaveRun: true });
     });
-    /** Nothing is read while a chunk waits for its receiver, so that a slow reader here slows the program there. */
+    /** Pauses the socket while a chunk waits for its receiver, so that a slow reader slows down the program. */
     const inOrder = (take: () => void | Promise<void>): void => {
       waiting += 1;
       socket.pause();
@@ -163,7 +163,7 @@ export function openStream(socket: WebSocket, opening: object, output: StreamOut
     resize: (size) => sendLater('resize', encodeSize(size)),
     stop() {
       sendLater('stop');
-      // The other side may hang. When it notices the end of the connection, it ends the program.
+      // The worker's side may hang. Once it notices the end of the connection, it ends the program.
       if (!isOver) stopTimer ??= setTimeout(() => socket.terminate(), stopMs);
     },
     ended,

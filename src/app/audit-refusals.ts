@@ -1,5 +1,5 @@
-// Audit refusals: the rows of requests that were not done. A refused read counts; a read that fails for another reason
-// does not, and neither does a question that the user may answer: with a confirmation, or by acting for the owner.
+// Audit refusals: the rows of refused and failed requests. A refused read has a row. A read that fails for another reason
+// has none, and neither has a request that the user can still confirm.
 
 import { ownNames, type Actor } from '../core/model/user.ts';
 import { auditEntry, type AuditEntry, type AuditObject } from './audit.ts';
@@ -21,7 +21,7 @@ export async function recordRefusal(
   await recordRequestEnd(parts, whoAmI, { route: method, operation: operationOf(method, args), object }, end);
 }
 
-/** Never rejects because of the database: the request is refused all the more. */
+/** Ignores errors of the database, because the request is refused anyway. */
 export async function recordRequestEnd(
   parts: Omit<Parts, 'store'>,
   whoAmI: WhoAmI,
@@ -50,7 +50,7 @@ type Refusal = Pick<AuditEntry, 'outcome' | 'detail'>;
 function refusalOf(error: unknown, isChange: boolean): Refusal | null {
   if (!(error instanceof JobmanError) || error instanceof StoreError) return null;
   if (error.errorCode === 'forbidden') return { outcome: 'denied', detail: {} };
-  // A wrong argument is no request about an object.
+  // A request with an invalid argument names no object.
   if (!isChange || error.code === exitCode.usage || error.code === exitCode.notFound) return null;
   return { outcome: 'failed', detail: { code: error.errorCode } };
 }
@@ -74,7 +74,7 @@ function operationOf(method: keyof Client, args: readonly unknown[]): string {
   return names[method] ?? method.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Their first argument is no job. */
+/** The first argument of these methods is not a job. */
 const withoutObject: ReadonlySet<keyof Client> = new Set<keyof Client>([
   'resolveName',
   'checkLabCommand',
@@ -119,7 +119,7 @@ async function objectOf(
   }
   if (id === null || withoutObject.has(method)) return null;
   if (clusterMethods.has(method)) return { kind: 'cluster_job', id };
-  // The name of a job may change its meaning, so the row has the id.
+  // Another job may get the name later, so the row has the id.
   const found = await resolve(store, id, ownNames(actor), now(), 'read').catch(() => null);
   return found === null ? null : { kind: 'job', id: found.job.id };
 }

@@ -11,7 +11,7 @@ import { normalizeName } from './user-names.ts';
 
 export interface AuditObject {
   readonly kind: 'job' | 'cluster_job' | 'user' | 'token' | 'secret' | 'project' | 'tpu' | 'recipient';
-  /** The id or the name; of a TPU the resource name. */
+  /** The id or the name; for a TPU the resource name. */
   readonly id: string;
 }
 
@@ -28,7 +28,7 @@ export interface AuditEntry {
   readonly login: string | null;
   /** The token; null for a login. */
   readonly token: {
-    /** Its id. */
+    /** The id of the token. */
     readonly id: string;
     readonly name: string;
   } | null;
@@ -36,14 +36,14 @@ export interface AuditEntry {
   readonly operation: string;
   /** The object of the request; null without one. */
   readonly object: AuditObject | null;
-  /** `failed`: it was permitted, and could not be done. */
+  /** `denied`: refused by role, owner or limit. `failed`: permitted, but the operation failed. */
   readonly outcome: 'allowed' | 'denied' | 'failed';
   /** More about the request, such as the new role of a user. */
   readonly detail: Readonly<Record<string, AuditValue>>;
 }
 
 export interface AuditRow extends AuditEntry {
-  /** From 1, in the order of the requests. */
+  /** The number of the row, from 1, in the order of the requests. */
   readonly seq: number;
 }
 

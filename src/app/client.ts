@@ -67,7 +67,7 @@ import type { ZoneQuery, ZoneRow } from './zones.ts';
 export type Ref = string;
 
 export interface ListQuery {
-  /** Only these jobs, also finished ones. */
+  /** Only the jobs with these ids, also finished ones. */
   readonly ids?: readonly string[];
   /** The jobs of this owner. */
   readonly user?: UserName;
@@ -77,22 +77,22 @@ export interface ListQuery {
   readonly tag?: string;
   /** A name, or a pattern such as `vit-*`. */
   readonly name?: string;
-  /** The zone of the row. */
+  /** A zone; for a job in a cluster `context/namespace`. */
   readonly zone?: string;
   /** An accelerator type, a generation such as `v4`, or a flavor. */
   readonly accelerator?: string;
   readonly createdSince?: Instant;
-  /** All finished jobs. Without it, the 50 that finished last; a page has all without it. */
+  /** Include all finished jobs, not only the 50 that finished last. Has no effect on pages, which include all. */
   readonly all?: boolean;
-  /** Asks for a page: so many rows at most, by id, newest first. 1,000 at most; 100 with a cursor alone. */
+  /** Requests a page with at most this many rows, newest id first; 1,000 at most. A cursor without a limit returns 100. */
   readonly limit?: number;
-  /** Continues after a page: its `next`. The filters are the same. */
+  /** The `next` of the page before, with the same filters. */
   readonly cursor?: string;
 }
 
 /**
  * `failed`: it has failed. `silent`: a worker does not answer. `unchecked`: the cloud has not answered for 5 minutes.
- * `budget`: its budget or its owner's is nearly used. `long_wait`: it has waited for capacity for longer than 9 of 10 similar
+ * `budget`: its budget or its owner's is nearly used up. `long_wait`: it has waited for capacity for longer than 9 of 10 similar
  * jobs, and for at least 10 minutes.
  */
 export type Attention = 'failed' | 'silent' | 'unchecked' | 'budget' | 'long_wait';
@@ -151,7 +151,7 @@ export interface JobList {
   readonly notes: readonly string[];
   /** The error of a job source that did not answer; absent if all did. */
   readonly failure?: SourceFailure;
-  /** Unfinished jobs that were submitted from here to namespaces that the list does not show. */
+  /** The numbers of unfinished jobs that were submitted through jobman to namespaces outside of the list. */
   readonly elsewhere?: readonly { readonly context: string; readonly namespace: string; readonly jobs: number }[];
 }
 
@@ -185,7 +185,7 @@ export interface AttemptView {
   readonly allocation: number;
   readonly workers: readonly WorkerId[];
   readonly createdAt: Instant;
-  /** End of the pause after a failure: neither a request nor a start happens before it. */
+  /** End of the backoff: neither a request nor a start happens before it. */
   readonly notBeforeAt: Instant;
   readonly startedAt: Instant | null;
   /** Time at which jobman decided to end the attempt or observed its end. The time from here to `endedAt` is lost. */
@@ -242,7 +242,7 @@ export interface ResumedFromView {
   readonly savedAt: Instant | null;
 }
 
-/** A path for people: only a program on that machine can open it. */
+/** A path to show to people: only a program on that machine can open it. */
 export interface HostPath {
   /** The name of the machine. */
   readonly host: string;
@@ -250,7 +250,7 @@ export interface HostPath {
   readonly path: string;
 }
 
-/** The newest checkpoint visible from this machine. An attempt that resumed now would receive it. */
+/** The newest checkpoint that the machine of jobman can see. An attempt that resumed now would get it. */
 export interface CheckpointView {
   readonly name: string;
   readonly folder: HostPath;
@@ -371,9 +371,9 @@ export interface CommandResult {
   /** Says what happened to which job and what to do next, with the capacity still held and its cost per hour. */
   readonly message: string;
   readonly exitCode: number;
-  /** The owner, if the command is refused because of the actor and not because of the state of the job. */
+  /** The owner, if jobman refuses the command because of the actor, not because of the state of the job. */
   readonly refusedFor?: UserName;
-  /** With `refusedFor`: the same command with `onBehalfOf`, that owner, is allowed, after a question to the user. */
+  /** With `refusedFor`: after a confirmation by the user, the same command with `onBehalfOf` that owner is allowed. */
   readonly mayActForOwner?: true;
   /** The command needs a confirmation. */
   readonly confirmation?: ConfirmationNeeded;
@@ -392,7 +392,7 @@ export interface LogQuery extends Page {
 export interface LogRef {
   /** The id of the job. */
   readonly job: string;
-  /** Names the log within its job, such as `attempt_2/command_worker_0`. */
+  /** Identifies the log within its job, such as `attempt_2/command_worker_0`. */
   readonly id: string;
   readonly worker: WorkerId | null;
   readonly attempt: number | null;
@@ -409,7 +409,7 @@ export interface LogRef {
 export interface LogPart {
   /** Empty at the end of the log. May be fewer than requested although more follow. */
   readonly bytes: Uint8Array;
-  /** The offset of the first of them. */
+  /** The offset of the first byte. */
   readonly from: number;
   /** The size of the log at the time of the read. */
   readonly end: number;
@@ -426,7 +426,7 @@ export interface LogPartRequest {
 
 /** A search over several logs of a job, as if their lines were one list in the order of their times. */
 export interface LogSearch {
-  /** A line contains it, without regard to case. Not a pattern. */
+  /** Plain text, not a pattern. A line with it in upper or lower case matches. */
   readonly text: string;
   /** `next`: the first line at or after the offsets. `previous`: the last line before them. */
   readonly direction: 'next' | 'previous';
@@ -857,56 +857,56 @@ interface BucketAnswer {
  * an absent job, 4 for a name that matches two jobs, and 4 (`forbidden`) for what the actor may not do.
  */
 export interface Client {
-  /** The user of the request. Throws StoreError for a database that cannot be read. */
+  /** The user, the role and the token of the request. Throws StoreError if the database cannot be read. */
   whoAmI(): Promise<Actor>;
-  /** Names the installation in the labels of its jobs outside; null before the first write. */
+  /** The installation id, which labels the resources of its jobs in clouds; null before the first write. */
   installationId(): Promise<string | null>;
-  /** The commands that the actor may give now, and the reasons against the others. */
+  /** For each command of a job, whether the actor may give it now, and the reason if not. */
   actions(ref: Ref): Promise<JobActions>;
-  /** Creates a job. The guards are checked in the transaction that stores the job, so a confirmed reason cannot have changed. */
+  /** Creates a job. Checks limits and confirmations in the transaction that stores the job, so no fact can have changed. */
   create(request: CreateRequest): Promise<CreateAnswer>;
   /**
-   * The spec of a manifest, for a client without the parser; also stores the contents of the files that it names. Throws
-   * JobmanError (2) with all problems.
+   * Parses a manifest, for a client without the parser: returns its spec, and stores the contents of the files that it names.
+   * Throws JobmanError (2) with all problems.
    */
   readManifest(request: ManifestRequest): Promise<ManifestAnswer>;
-  /** The job that `create` would make, and the reasons against it. `workdir`: the folder of `job.workdir`, for people. */
+  /** The plan of a new job, and the reasons for a confirmation or a refusal. `workdir`: the folder of `job.workdir`, for people. */
   plan(spec: JobSpec, workdir?: string): Promise<Plan>;
-  /** The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4). */
+  /** The id of the job with this name, even if the name looks like an id. Throws JobmanError (3, 4). */
   resolveName(name: string, purpose: RefPurpose): Promise<string>;
   /**
-   * With a limit or a cursor one page, whose order does not change: no job comes twice, and none is left out that exists
-   * all the time.
+   * Lists jobs. With a limit or a cursor it returns one page: no job appears twice in the pages, and a job that exists
+   * throughout is never missing.
    */
   list(query: ListQuery): Promise<JobList>;
-  /** This machine is the first. */
+  /** The hosts of the settings; the machine of the controller is first. */
   hosts(): Promise<readonly NamedHost[]>;
-  /** The settings in force on the machine of the controller. Only for admins. */
+  /** The effective settings on the machine of the controller. Only for admins. */
   settings(): Promise<readonly SettingRow[]>;
   /** The setting `prices`. */
   ownPrices(): Promise<readonly OwnPrice[]>;
-  /** This machine is the first. A job in a long backoff waits; one in a short backoff holds its slots. */
+  /** The queue of each host; the machine of the controller is first. A job holds its slots in a short backoff, and waits in a long one. */
   hostQueues(): Promise<readonly PoolQueue[]>;
   /** The jobs that wait, with the reason of each, in the order in which jobman starts them. */
   queue(): Promise<QueueList>;
-  /** The zones in which jobs have got capacity, with the newest answers of the cloud. */
+  /** The zones that jobs have requested or name, with the newest answers of the cloud. */
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   /**
-   * The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers; without
-   * the jobs that the actor may not read.
+   * The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers. Leaves out
+   * jobs that the actor may not read.
    */
   activity(): Promise<readonly JobActivity[]>;
-  /** One job. `isKept`: its sentences name times instead of ages, because they are read later. */
+  /** One job. `isKept`: its sentences contain times instead of ages, for a copy that people read later. */
   show(ref: Ref, options?: { readonly isKept: boolean }): Promise<JobView>;
-  /** The ledger's rows that overlap the period, including those of jobs that have left the list. */
+  /** The rows of the usage ledger that overlap the period, including those of deleted jobs. */
   usage(query: UsageQuery): Promise<Rows<UsageRow>>;
-  /** From the usage ledger, including jobs that have left the list. A job without usage adds nothing. */
+  /** The cost in a period, from the usage ledger, including deleted jobs. */
   cost(request: CostRequest): Promise<CostReport>;
-  /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
+  /** The facts about a job that `diff` compares, by default of its newest attempt. Throws JobmanError (3) for an absent attempt. */
   diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
   /** The reason for the phase of a job, and what happens next. */
   why(ref: Ref): Promise<Why>;
-  /** The history after the event with that number, oldest first: all of it, or at most `limit` events. */
+  /** The history after the event with the number `after` (0: all), oldest first. */
   events(
     ref: Ref,
     after: number,
@@ -915,52 +915,52 @@ export interface Client {
   ): Promise<Rows<{ readonly seq: number; readonly event: Event }>>;
   /** The recorded passes of the controller over the job, oldest first. Throws JobmanError (3) for an absent attempt. */
   passes(ref: Ref, query: PassQuery): Promise<PassList>;
-  /** As written, with its comments. */
+  /** The manifest as written, with its comments; null if it is not stored. */
   manifest(ref: Ref): Promise<string | null>;
-  /** The uncommitted changes in a copy of the working directory, as a unified diff; null without them. */
+  /** The uncommitted changes in a copy of the working directory, as a unified diff; null without any. */
   workdirChanges(ref: Ref, copy: number): Promise<string | null>;
   /**
-   * A file of a copy of the working directory, or the target of a link after an arrow. Throws JobmanError (3) without
+   * A file of a copy of the working directory; for a link, an arrow and the target. Throws JobmanError (3) without
    * such a file.
    */
   readWorkdirFile(ref: Ref, copy: number, path: string): Promise<Uint8Array>;
-  /** A file that a setup step puts on the workers, by its path there. Throws JobmanError (3) without such a file. */
+  /** A file that a setup step copies to the workers, by its path there. Throws JobmanError (3) without such a file. */
   readStepFile(ref: Ref, to: string): Promise<Uint8Array>;
-  /** Stores contents that a new job names by digest. Safe to repeat. Refuses a content with another digest. */
+  /** Stores blobs that a new job names by digest. Safe to repeat. Refuses a blob whose content has another digest. */
   putBlobs(blobs: readonly Blob[]): Promise<void>;
-  /** The stored ones, which stay for at least a day. `sizes`: without those that have another size, because they are damaged. */
+  /** The stored blobs among these, which stay for at least a day. `sizes`: leaves out damaged blobs, which have another size. */
   hasBlobs(digests: readonly Digest[], sizes?: readonly number[]): Promise<readonly Digest[]>;
-  /** An answer without `ok` says why the command was not accepted. Throws JobmanError (4) for a revision that has passed. */
+  /** Gives a command to a job. If `ok` is false, `message` says why. Throws JobmanError (4) if the revision has changed. */
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
-  /** Leads a program to the workers of a job, to which it connects by itself. Throws JobmanError if it has none now. */
+  /** The logins and addresses with which a program connects to the workers of a job. Throws JobmanError if it has none now. */
   workerTicket(ref: Ref, options?: TicketOptions): Promise<WorkerTicket>;
-  /** Measures a worker and the program on it. An answer takes ten seconds at most. */
+  /** Measures a worker and the program on it, which takes ten seconds at most. */
   workerFigures(ref: Ref, target: FiguresTarget): Promise<FiguresAnswer>;
   /**
-   * Runs that setup step again on the workers that the job holds, and records it. Throws JobmanError with the obstacle if
-   * the actor may not run it now. Leaving the iteration does not stop the step.
+   * Runs a setup step again on the workers that the job holds, and records it. Throws JobmanError with the reason if
+   * the actor may not run it now. Leaving the stream does not stop the step.
    */
   runStep(ref: Ref, step: string, options?: StepRunOptions): AsyncIterable<StepProgress>;
-  /** In the order of workers; without a number, those of the newest attempt that has started. */
+  /** The logs of one attempt in the order of workers; by default of the newest attempt that has started. */
   logs(ref: Ref, query: LogQuery): Promise<Rows<LogRef>>;
   /**
-   * The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB. Empty after its end. Throws JobmanError
+   * The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB; none after its end. Throws JobmanError
    * (3) for an unknown log or one whose file was removed.
    */
   readLog(ref: Ref, id: string, from: number, maxBytes: number): Promise<LogPart>;
-  /** Parts of several logs, in the order of the requests: the logs of many workers need one request. As `readLog` for each. */
+  /** Reads parts of several logs, such as those of many workers, with one request. Each part is as from `readLog`. */
   readLogs(ref: Ref, parts: readonly LogPartRequest[]): AsyncIterable<LogPart>;
   /**
-   * Finds the nearest line with a text. Reads whole logs, with a step at least every quarter of a second; leaving the
-   * iteration ends it. The result comes last. Throws JobmanError: 2 for a text without or with more than 200 characters,
-   * and as `readLog` for each log.
+   * Finds the nearest line with a text. Reads the logs as far as needed, and reports progress at least four times a second;
+   * leaving the stream ends the search. The result comes last. Throws JobmanError: 2 for a text without or with more than 200
+   * characters, and as `readLog` for each log.
    */
   searchLogs(ref: Ref, search: LogSearch): AsyncIterable<LogSearchStep>;
-  /** The metrics of the program, reduced to a number of points. */
+  /** The metrics of the program, reduced to about `maxPoints` points each. */
   metrics(ref: Ref, query: MetricsQuery): AsyncIterable<MetricsStep>;
   /** Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored. */
   metricPoints(ref: Ref, query: MetricsQuery): AsyncIterable<MetricPointView>;
-  /** Removes the files of a finished job. */
+  /** Removes the files of a finished job, such as logs, copies of the working directory, and the job's own secrets. */
   clean(ref: Ref, options?: OnBehalf): Promise<CommandResult>;
   /** The actor's own jobs whose files `clean` would remove, newest first. */
   listCleanable(page?: Page): Promise<Rows<JobRow>>;
@@ -976,117 +976,117 @@ export interface Client {
    * has no such secret of its own.
    */
   replaceJobSecret(ref: Ref, name: SecretName, value: Uint8Array): Promise<void>;
-  /** Throws JobmanError: 3 without that secret, 4 while an unfinished job needs it. */
+  /** Deletes a secret of the actor. Throws JobmanError: 3 without that secret, 4 while an unfinished job needs it. */
   deleteSecret(name: SecretName): Promise<void>;
   /**
-   * The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages,
-   * another actor those about own jobs.
+   * The messages about events, newest first, including those that are not delivered yet. An admin gets all messages,
+   * another actor those about their own jobs.
    */
   messages(limit: number, cursor?: string): Promise<Rows<MessageView>>;
-  /** The events that wait for their message. As in `messages`. */
+  /** The events that no message contains yet: all for an admin, for another actor those of their own jobs. */
   heldEvents(): Promise<readonly HeldEvents[]>;
   /** The recipients of notifications in the settings. */
   recipients(): Promise<readonly RecipientView[]>;
-  /** Sends a test message, at once and once. A recipient that the settings lack is a failure. */
+  /** Sends a test message now, without retries. An unknown recipient is a failure. */
   testRecipient(recipient: string): Promise<TestAnswer>;
-  /** The files with secrets of the channels that other users may read. */
+  /** The files with secrets of channels that other users of the machine can read. */
   openSecrets(): Promise<readonly HostPath[]>;
-  /** Without the jobs that the actor may not read. */
+  /** The recipients of unfinished jobs and undelivered events. Leaves out jobs that the actor may not read. */
   recipientsInUse(): Promise<readonly RecipientInUse[]>;
   /**
-   * Gives up the events that are not delivered to a recipient yet, and returns their number. Only an admin may give up
-   * those about the jobs of others.
+   * Gives up the undelivered events for a recipient, and returns their number. Only an admin may give up
+   * events about the jobs of others.
    */
   dropEvents(recipient: string): Promise<number>;
   /**
-   * The changes after the cursor as they happen, of the jobs with these ids, or of all that the actor may read: their
-   * events, and the logs of their newest attempts. Without a cursor it begins now, with one `jobs`. Endless.
+   * Reports the changes after the cursor, as they happen: events, and grown logs of the newest attempts, of the jobs with these
+   * ids, or of all jobs that the actor may read. Without a cursor it begins now, with one change `jobs`. Does not end.
    */
   changesSince(cursor: Cursor | null, jobs?: readonly string[]): AsyncIterable<Change>;
-  /** The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project. */
+  /** The TPUs in the projects that the settings, the jobs and the query name. Throws JobmanError without a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
   /**
-   * Excludes a project of finished jobs from `tpus` and `orphans`. `confirmed`: the resources there that the user gives up,
-   * although they may still exist. Throws JobmanError (4) if the project is in use.
+   * Excludes a project that only finished jobs name from `tpus` and `orphans`. `confirmed`: the resources there that the user
+   * gives up, although they may still exist. Throws JobmanError (4) if the project is in use.
    */
   forgetProject(project: string, confirmed?: readonly string[]): Promise<ForgetAnswer>;
   /** Limits and use of the projects that `tpus` finds. Throws JobmanError without a project. */
   quota(query: QuotaQuery): Promise<QuotaReport>;
-  /** The limits that were read last, without what counts against them. Contacts nothing. */
+  /** The newest known limits, without the chips in use. Sends no request to a cloud. */
   knownQuota(projects: readonly string[]): Promise<readonly QuotaRow[]>;
-  /** A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects. */
+  /** A sentence for each alternative of a capacity request that exceeds the quota. Returns soon, and never rejects. */
   quotaWarnings(capacity: TpuSpec): Promise<readonly string[]>;
   /**
-   * The buckets of the projects that `tpus` finds, as reports of what is read so far; the last one is complete. Throws
+   * The buckets of the projects that `tpus` finds. Each report has all results so far; the last one is complete. Throws
    * JobmanError without a project.
    */
   storage(query: StorageQuery): AsyncIterable<StorageReport>;
-  /** The checkpoint folders of the jobs that the actor may read, as `storage`. */
+  /** The checkpoint folders of the jobs that the actor may read, in reports as from `storage`. */
   checkpoints(): AsyncIterable<CheckpointReport>;
-  /** Checks all locations of the settings, the jobs and the recorded orphans. */
+  /** Finds orphans in all locations that the settings, the jobs and the recorded orphans name. */
   orphans(): Promise<OrphanReport>;
   /** Checks these orphans now. */
   observeOrphans(orphans: readonly Orphan[]): Promise<readonly OrphanView[]>;
-  /** `done`: the cloud accepted the request, or nothing of ours exists. Safe to repeat. */
+  /** Releases an orphan. `done`: the cloud accepted the request, or no resource of this installation exists. Safe to repeat. */
   releaseOrphan(orphan: Orphan): Promise<OutcomeResult>;
-  /** Takes a deleted orphan off the record. */
+  /** Removes a deleted orphan from the recorded orphans. */
   forgetOrphan(orphan: Orphan): Promise<void>;
-  /** The billed costs of the export that the settings name, with the estimates; without an export, these alone. */
+  /** The billed costs from the export that the settings name, next to the estimates; without an export, only the estimates. */
   billing(request: BillingRequest): Promise<BillingAnswer>;
-  /** All images of the project in the settings, else of all visible projects. Throws JobmanError without a registry. */
+  /** The images of the registry project in the settings, else of all visible projects. Throws JobmanError without a registry. */
   images(query: ImageQuery): Promise<RegistryAnswer<readonly ImageRow[]>>;
-  /** `trainer`, `trainer:3.1`, `lab/nested/trainer@sha256:…`; the registry's own address may precede it. */
+  /** One image. `name`: `trainer`, `trainer:3.1` or `lab/nested/trainer@sha256:…`, also with the address of the registry before it. */
   image(name: string, query: ImageQuery): Promise<RegistryAnswer<ImageDetails>>;
-  /** Throws JobmanError (5) without a login to the cloud of the project. */
+  /** Checks the credentials for the cloud of a project. Throws JobmanError (5) if they are missing or invalid. */
   checkLogin(project: string): Promise<void>;
-  /** In the order of the names. Answers within seconds. `pendingSpec`: a new job, for which the TPU emulator is started. */
+  /** The status of each bucket, in the order of the names, within seconds. `pendingSpec`: a new job, for which the TPU emulator starts. */
   bucketStatuses(project: string, buckets: readonly string[], pendingSpec: JobSpec | null): Promise<BucketAnswer>;
-  /** A controller works for the database. Throws StoreError if a damaged lock hides it. */
+  /** True if a controller runs for the database. Throws StoreError if a damaged lock hides it. */
   isControllerRunning(): Promise<boolean>;
   /**
-   * The archived jobs of clusters, newest first, without those that the actor may not read. The methods about one copy
-   * answer for such a job as they do without a copy.
+   * The archived jobs of clusters, newest first. Leaves out jobs that the actor may not read; the methods for one archived
+   * job return the same for such a job as for an absent one.
    */
   archivedJobs(query: ArchiveQuery & Page): Promise<Rows<ArchivedJob>>;
-  /** Null without a copy. */
+  /** One archived job; null if there is none. */
   archivedJob(uid: string): Promise<ArchivedJob | null>;
-  /** Oldest first. */
+  /** The events of an archived job, oldest first. */
   archivedEvents(uid: string, page?: Page): Promise<Rows<ClusterJobEvent>>;
-  /** The logs of which a copy exists. */
+  /** The archived logs of a job. */
   archivedLogs(uid: string): Promise<readonly ArchivedLog[]>;
-  /** The newest lines of these pods. */
+  /** The newest archived line of each log of these pods. */
   lastArchivedLines(uid: string, pods: readonly string[]): Promise<readonly ArchivedLine[]>;
-  /** Whole lines, byte for byte as printed, or with the timestamps of the cluster. Throws JobmanError (3) without a log. */
+  /** Whole lines of an archived log, byte for byte as printed, or with the timestamps of the cluster. Throws JobmanError (3) without a log. */
   readArchivedLog(uid: string, log: ArchivedLogName, query: ArchivedLogQuery): AsyncIterable<Uint8Array>;
-  /** Adds to the history that the actor has deleted the job in its cluster, which has permitted it. Safe to repeat. */
+  /** Records in the history that the actor has deleted the job in its cluster. Safe to repeat. */
   recordClusterDeletion(uid: string): Promise<void>;
   /**
-   * Takes an archived job off the list. Its logs and history remain available by its name until it is removed. `onBehalfOf` is
-   * the owner that the copy names.
+   * Removes an archived job from the list. Its logs and history remain available by its name. `onBehalfOf`: the owner that
+   * the archived job names.
    */
   hideArchivedJob(uid: string, options?: OnBehalf): Promise<void>;
-  /** Removes the logs and history. Throws JobmanError (4) for a job that may still run. */
+  /** Removes the archived logs and history of a job. Throws JobmanError (4) for a job that may still run. */
   removeArchivedJob(uid: string, options?: OnBehalf): Promise<void>;
-  /** All users for an admin; the own entry for another actor. By name. */
+  /** All users for an admin, for another actor only their own entry; by name. */
   users(): Promise<readonly UserView[]>;
-  /** Throws JobmanError: 2 for an invalid name or login, 4 if the name, a similar one or a login is taken. */
+  /** Adds a user. Throws JobmanError: 2 for an invalid name or login, 4 if the name, a similar one or a login is taken. */
   addUser(user: NewUser): Promise<UserView>;
-  /** Counts from the next request on. Throws JobmanError: 3 without the user, 4 for the last admin. */
+  /** Changes a user from the next request on. Throws JobmanError: 3 without the user, 4 for the last admin. */
   changeUser(name: UserName, change: AccessChange): Promise<ChangedUser>;
-  /** All tokens for an admin; the own ones for another actor. Never their values. */
+  /** All tokens for an admin, for another actor only their own; never the values. */
   tokens(page?: Page): Promise<Rows<TokenView>>;
   /**
-   * The only answer that contains the token. Its role is never higher than the user's. Throws JobmanError: 2 for an invalid
-   * request, 3 without the user, 4 if the user has a token of this name.
+   * Creates a token, and returns it: no other response contains it. Its role is never higher than the user's. Throws
+   * JobmanError: 2 for an invalid request, 3 without the user, 4 if the user has a token of this name.
    */
   createToken(request: TokenRequest): Promise<CreatedToken>;
-  /** `ref`: an id, or a name among the tokens of the user, by default the actor. Safe to repeat. Throws JobmanError (3). */
+  /** Revokes a token. `ref`: an id, or a name among the tokens of `user`, by default the actor. Safe to repeat. Throws JobmanError (3). */
   revokeToken(ref: string, user?: UserName): Promise<RevokedToken>;
-  /** Changes and refused requests, newest first: all for an admin, the own ones for another actor. */
+  /** The audit log, newest row first: all rows for an admin, for another actor only their own. */
   audit(query: AuditQuery): Promise<Rows<AuditRow>>;
-  /** Refuses a command of `tpu`, such as `book`, that the actor may not use. */
+  /** Refuses a command of `tpu`, such as `book`, if the actor may not use it. */
   checkLabCommand(command: string): Promise<void>;
-  /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
+  /** Wakes the controller, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   /** Frees the connections. Safe to repeat; a later call opens them again. */
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-// Logins by OpenID Connect, as the server sees them. Between the steps of a login everything is in the database, so the
+// Logins by OpenID Connect, on the side of the server. Between the steps of a login its state is in the database, so the
 // steps may reach different servers. See docs/decisions/oidc.md.
 
 import { createHash, randomBytes } from 'node:crypto';
@@ -25,18 +25,18 @@ import { createAuthenticate, createToken, revokeToken, type TokenView } from './
 
 /** A login in a browser: for `jobman login`, or for the dashboard in this browser. */
 type BrowserLogin = (CliTarget | PageTarget) & {
-  /** The secret of the browser, which no other page can read. */
+  /** The secret of the browser, which the pages of other sites cannot read. */
   readonly browser: string;
-  /** Of this server: where the provider sends the browser. */
+  /** The address of this server to which the provider sends the browser. */
   readonly redirectUri: string;
   /** The token of the browser's session, which the login replaces. */
   readonly session?: string;
 };
 
 export interface CliTarget {
-  /** At which the CLI listens on its own machine. */
+  /** The port at which the CLI listens on its own machine. */
   readonly port: number;
-  /** Of the CLI, which gets it back. */
+  /** The state of the CLI, which gets it back (RFC 6749). */
   readonly state: string;
   /** SHA-256 of a secret of the CLI (RFC 7636). */
   readonly challenge: string;
@@ -48,7 +48,7 @@ interface PageTarget {
 }
 
 type FinishedLogin =
-  /** The address of the CLI, which gets a one-time code also after a failure. */
+  /** The address of the CLI, with a one-time code, even after a failure. */
   { readonly kind: 'cli'; readonly url: string } | ({ readonly kind: 'page'; readonly token: string } & PageTarget);
 
 interface IssuedToken {
@@ -59,10 +59,10 @@ interface IssuedToken {
 /** Each method throws JobmanError with a sentence for the person who logs in. */
 export interface Logins {
   readonly issuer: string;
-  /** The address at the provider; after a failure that of the CLI, as from `finish`. */
+  /** Returns the address at the provider; after a failure, the address of the CLI, as from `finish`. */
   start(login: BrowserLogin): Promise<string>;
   finish(callback: URLSearchParams, browser: string): Promise<FinishedLogin>;
-  /** The code counts once, also if the verifier is wrong. */
+  /** The code works once, and a wrong verifier uses it up. */
   redeem(code: string, verifier: string, tokenName: string): Promise<IssuedToken>;
   startDevice(): Promise<DeviceLogin>;
   redeemDevice(deviceCode: string, tokenName: string): Promise<IssuedToken | DevicePending>;
@@ -70,7 +70,7 @@ export interface Logins {
 
 /** The same, as `jobman login` has it over HTTP. */
 export interface ServerLogin extends Pick<Logins, 'redeem' | 'startDevice' | 'redeemDevice'> {
-  /** Null if the server has no login for people. */
+  /** Null if the server has no identity provider. */
   methods(): Promise<LoginMethods>;
   close(): void;
 }
@@ -90,7 +90,7 @@ export interface LoginParts {
 
 /** A step of a login that waits for the next one. */
 export interface PendingLogin {
-  /** A hash, so that a reader of the database cannot take the step. */
+  /** A hash, so that a reader of the database cannot continue the login. */
   readonly id: string;
   /** `callback`: the person is at the provider; `code`: the CLI may redeem it. */
   readonly kind: 'callback' | 'code';
@@ -111,23 +111,23 @@ interface AwaitedCode {
   readonly failure: Pick<JobmanError, 'message' | 'code' | 'lines' | 'errorCode'> | null;
 }
 
-/** For the login at the provider, perhaps with a second factor. */
+/** Time for the login at the provider, perhaps with a second factor. */
 export const loginTime = 10 * minute;
-/** The CLI redeems it at once. */
+/** Validity of a code, which the CLI redeems at once. */
 const codeTime = minute;
-/** Every visitor can begin logins, so the oldest ones make room for new ones. */
+/** Every visitor can begin logins, so new ones replace the oldest. */
 const maxPending = 2000;
 const defaultTokenDays = 30;
 const browserTokenName = 'browser';
 
-/** True for a token that only a session of the dashboard has, because a login in a browser has created it. */
+/** True for a token that a login in a browser has created, which only a session of the dashboard has. */
 export function isBrowserToken(name: string): boolean {
   return new RegExp(`^${browserTokenName}(?:-\\d+)?$`).test(name);
 }
 
 export function createLogins({ provider, ...parts }: LoginParts): Logins {
   const { access, settings, now, warn } = parts;
-  /** A failure for the CLI and for the log. Rethrows a bug. */
+  /** Logs a failure, and returns it for the CLI. Throws any error that is not a JobmanError. */
   function failureOf(error: unknown): NonNullable<AwaitedCode['failure']> {
     if (!(error instanceof JobmanError)) throw error;
     const { message, code, lines, errorCode } = error;
@@ -274,7 +274,7 @@ async function userOf(
   return refuse(refusalOf(answer.kind, account, user), user, role, { account });
 }
 
-/** In the audit log, for a person who is no user. No user can have this name. */
+/** In the audit log, for a person who is not a user. No user can have this name. */
 const noUser = '-';
 
 function actorOf(user: UserName, role: Role): Actor {

@@ -17,7 +17,7 @@ import { normalizeAccount } from './user-names.ts';
 
 const text = textWhere('text', isNonEmpty);
 
-/** In clear text only on this machine, because codes and tokens travel there. */
+/** HTTPS, or HTTP on this machine, because the address receives codes and tokens. */
 function isSecureUrl(given: string): boolean {
   const url = URL.parse(given);
   if (url === null || url.search !== '' || url.hash !== '' || url.username !== '') return false;
@@ -32,7 +32,7 @@ const groupsClaim = 'groups';
 
 const secretFile = textWhere('the path of a file', isNonEmpty);
 
-/** Names as the standard has them, because administrators copy them from the page of their provider. */
+/** The names of the standard, because administrators copy them from the documentation of their provider. */
 export const oidcKind = refined(
   objectOf(
     '{ "issuer": "https://login.example", "client_id": "jobman" }',
@@ -71,40 +71,40 @@ export const oidcKind = refined(
 
 export type OidcSettings = ValueOf<typeof oidcKind>;
 
-/** Of a person who has logged in at the provider: those of the ID token, and of the user info if that has too few. */
+/** The claims of the ID token, and those of the user info endpoint if the ID token lacks some. */
 export interface Claims {
   readonly iss: string;
   readonly sub: string;
   readonly [claim: string]: unknown;
 }
 
-/** Of one login in a browser. Each is random. */
+/** The random values of one login in a browser. */
 export interface LoginSecrets {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
 }
 
-/** As RFC 8628 has it. */
+/** A device login (RFC 8628). */
 export interface DeviceLogin {
   readonly deviceCode: string;
-  /** The person types it at `verificationUri`. */
+  /** The person enters it at `verificationUri`. */
   readonly userCode: string;
   readonly verificationUri: string;
-  /** With the code in it; null if the provider has none. */
+  /** `verificationUri` with the code in it; null if the provider has none. */
   readonly verificationUriComplete: string | null;
   readonly expiresInSeconds: number;
-  /** Between two requests of the CLI. */
+  /** Time between two polls of the CLI. */
   readonly intervalSeconds: number;
 }
 
 export type DevicePending = 'pending' | 'slow_down';
 
-/** Each method throws JobmanError: 5 if the provider does not answer, 4 if it refuses or its answer is wrong. */
+/** Each method throws JobmanError: 5 if the provider does not answer, 4 if it refuses or its response is invalid. */
 export interface IdentityProvider {
   /** The address at which the person logs in. */
   loginUrl(secrets: LoginSecrets, redirectUri: string): Promise<string>;
-  /** `callback`: the parameters of the address that the provider has sent the browser to. */
+  /** `callback`: the parameters of the callback address. */
   redeem(callback: URLSearchParams, secrets: LoginSecrets, redirectUri: string): Promise<Claims>;
   startDevice(): Promise<DeviceLogin>;
   redeemDevice(deviceCode: string): Promise<Claims | DevicePending>;
@@ -115,7 +115,7 @@ export interface Identity {
   readonly issuer: string;
   /** Never given to another person by the same issuer. */
   readonly subject: string;
-  /** The text by which an admin links a user. A provider may give it to another person later. */
+  /** The name by which an admin links a user. A provider may give it to another person later. */
   readonly account: string;
 }
 
@@ -134,7 +134,7 @@ export interface GroupRole {
   readonly otherwise: Role;
 }
 
-/** Null if the settings give no roles to groups. A provider may send one group as a text. */
+/** Null if the settings give no roles to groups. A provider may send a single group as a string. */
 export function groupRoleOf(settings: OidcSettings, claims: Claims): GroupRole | null {
   const { roles: roleOf, groups_claim: claim = groupsClaim, new_users: newUsers = 'none' } = settings;
   if (roleOf === undefined) return null;
@@ -151,7 +151,7 @@ export function identityOf(settings: OidcSettings, claims: Claims): Identity {
   const { user_claim: claim = emailClaim } = settings;
   const account = claim === emailClaim ? verifiedEmail(claims) : claims[claim];
   if (typeof account !== 'string' || account.trim() === '')
-    throw loginRefused(`The identity provider reports no ${claim}, by which jobman knows users.`, [
+    throw loginRefused(`The identity provider sent no claim ${claim}, by which jobman identifies users.`, [
       'An admin checks user_claim and scopes in the setting server.oidc',
     ]);
   return { issuer: claims.iss, subject: claims.sub, account: normalizeAccount(account) };
@@ -160,7 +160,7 @@ export function identityOf(settings: OidcSettings, claims: Claims): Identity {
 function verifiedEmail(claims: Claims): unknown {
   const { email, email_verified: verified } = claims;
   if (typeof email !== 'string' || email === '') return undefined;
-  // Amazon Cognito sends a text.
+  // Amazon Cognito sends a string.
   if (verified === true || verified === 'true') return normalizeAccount(email);
   throw loginRefused(`The identity provider has not verified the e-mail address ${shown(email)}.`, [
     'Verify it there, or ask an admin for a token',
@@ -186,7 +186,7 @@ export function loginRefused(message: string, lines: readonly string[] = []): Jo
 
 const maxShown = 200;
 
-/** A text of the provider, for a message. It may be anything. */
+/** Text from the provider, made safe for a message. */
 export function shown(given: unknown): string {
   return String(given)
     .replaceAll(/[\p{C}\s]+/gu, ' ')

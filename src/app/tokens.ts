@@ -20,26 +20,26 @@ import { requireRole } from './users.ts';
 export interface TokenView {
   /** Begins with `tok_`. */
   readonly id: string;
-  /** Unique among the user's tokens that count. */
+  /** Unique among the user's valid tokens. */
   readonly name: string;
   readonly user: UserName;
-  /** A call gets the lower one of this role and the user's. */
+  /** A call has the lower of this role and the user's role. */
   readonly role: Role;
   readonly createdAt: Instant;
   /** The user who created it. */
   readonly createdBy: UserName;
-  /** From then on it does not count. */
+  /** The token is not valid from then on. */
   readonly expiresAt: Instant;
   /** At most a minute old while the token is in use; null before the first use. */
   readonly lastUsedAt: Instant | null;
-  /** From then on it does not count; null for a token that is not revoked. */
+  /** The token is not valid from then on; null for a token that is not revoked. */
   readonly revokedAt: Instant | null;
 }
 
 export interface TokenRequest {
   /** Default: its id. */
   readonly name?: string;
-  /** Default: the highest that is allowed. */
+  /** Default: the highest allowed role. */
   readonly role?: Role;
   /** Default: 90 days. */
   readonly validForMs?: Duration;
@@ -48,16 +48,16 @@ export interface TokenRequest {
 }
 
 export interface CreatedToken {
-  /** The value, which is stored nowhere. */
+  /** The value, which the server does not store. */
   readonly token: string;
   readonly view: TokenView;
-  /** True if the token has registered its user, who is the first admin. */
+  /** True if this call has registered the user as the first admin. */
   readonly registered: boolean;
 }
 
 export interface RevokedToken {
   readonly view: TokenView;
-  /** False if it was revoked already. */
+  /** False if it was already revoked. */
   readonly changed: boolean;
 }
 
@@ -135,7 +135,7 @@ export async function listTokens({ access }: TokenParts, actor: Actor, span?: Sp
   return access.tokens(permittedOwners(actor, 'tokens') === null ? null : actor.user, span);
 }
 
-/** `ref`: an id or a name. A name is that of the user's token that counts, else of the newest. */
+/** `ref`: an id or a name. A name selects the user's valid token, else the newest one with this name. */
 export async function revokeToken(
   { access, now }: TokenParts,
   actor: Actor,
@@ -159,7 +159,7 @@ export async function revokeToken(
       exitCode.notFound,
     );
   }
-  // A stolen token must not take the user's better ones away. A role that the user has lost makes no token better.
+  // A stolen token must not revoke tokens with a higher role. The user's current role limits the role of each token.
   if (actor.via === 'token') {
     const registered = (await access.users()).find((one) => one.name === view.user);
     const role = lowerRole(view.role, registered?.role ?? view.role);
@@ -173,10 +173,10 @@ export async function revokeToken(
   return { view: changed ? { ...view, revokedAt: at } : view, changed };
 }
 
-/** The actor of a call with that token; null if it does not count: unknown, expired, revoked, or of a disabled user. */
+/** The actor of a call with that token; null for an invalid token: unknown, expired, revoked, or of a disabled user. */
 export type Authenticate = (token: string) => Promise<Actor | null>;
 
-/** Asks the database each time, so that a change counts at the next call. Throws StoreError. */
+/** Reads the database each time, so that a change takes effect with the next call. Throws StoreError. */
 export function createAuthenticate({ access, now }: TokenParts): Authenticate {
   return async (token) => {
     if (!isToken(token)) return null;
@@ -214,14 +214,14 @@ export function createAuthenticate({ access, now }: TokenParts): Authenticate {
   };
 }
 
-/** A database that cannot be written still says who may read it. */
+/** While the database cannot be written, tokens still authenticate reads. */
 function ignoreStoreError(error: unknown): void {
   if (!(error instanceof StoreError)) throw error;
 }
 
 // ------------------------------------------------------------------------------------------ the form of a token
 
-/** Scanners for secrets search for it. */
+/** Secret scanners search for it. */
 const prefix = 'jobman_';
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** 190 bits. */

@@ -1,4 +1,4 @@
-// Users: the registered users with their roles, logins and limits. An admin changes them; a user sees the own entry.
+// Users: the registered users with their roles, logins and limits. An admin changes them; another user sees only their own entry.
 
 import type { Instant } from '../core/model/time.ts';
 import { roles, type Actor, type Role, type UserName } from '../core/model/user.ts';
@@ -13,16 +13,16 @@ import { nameRefusal, normalizeAccount, normalizeName, userNameProblem } from '.
 /** A registered user. */
 export interface UserView {
   readonly name: UserName;
-  /** A role may do all that a lower one may. */
+  /** Each role has all permissions of the lower ones. */
   readonly role: Role;
   /** Logins of machines that belong to this user alone. */
   readonly logins: readonly string[];
-  /** At the identity provider: an e-mail address, or the value of server.oidc.user_claim; null without one. */
+  /** The account at the identity provider: an e-mail address, or the value of server.oidc.user_claim; null without one. */
   readonly account: string | null;
-  /** The first login with that account; null before it. */
+  /** Time of the first login with that account, which bound it to a person; null before. */
   readonly accountBoundAt: Instant | null;
   readonly createdAt: Instant;
-  /** Null for a user who may use jobman. */
+  /** Null for a user who is not disabled. */
   readonly disabledAt: Instant | null;
   /** Set by an admin. */
   readonly limits: UserLimits;
@@ -36,7 +36,7 @@ export interface NewUser {
   readonly account?: string;
 }
 
-/** `limits`: an absent limit stays. */
+/** `limits`: an absent limit does not change. */
 export type AccessChange =
   | { readonly kind: 'role'; readonly role: Role }
   | { readonly kind: 'logins'; readonly logins: readonly string[] }
@@ -45,7 +45,7 @@ export type AccessChange =
   | { readonly kind: 'disable' | 'enable' }
   | { readonly kind: 'limits'; readonly limits: Partial<UserLimits> };
 
-/** `changed` is false if the user was so already. */
+/** `changed` is false if the user already was as requested. */
 export interface ChangedUser {
   readonly user: UserView;
   readonly changed: boolean;

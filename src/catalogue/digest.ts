@@ -1,8 +1,8 @@
-// Digest: the name of a content, which means the same on every machine.
+// Digest: the name of a blob, which is the same on every machine.
 
 import { createHash } from 'node:crypto';
 
-/** The SHA-256 of a content, in 64 hexadecimal digits. */
+/** `sha256:` and the SHA-256 of a content in 64 hexadecimal digits. */
 export type Digest = `sha256:${string}`;
 
 export function digestOf(content: Uint8Array): Digest {

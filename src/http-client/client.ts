@@ -33,13 +33,13 @@ export interface HttpClientParts {
   /** The address of the server; its path is the prefix of the routes. */
   readonly server: string;
   readonly token: string;
-  /** The version of this program, which errors about unknown requests name. */
+  /** The version of this program. An error about an unknown parameter or field names it. */
   readonly version?: string;
   /** Certificates in PEM of authorities that may sign the server's, in addition to those that the machine trusts. */
   readonly ca?: string | null;
   /** May name proxies. */
   readonly env: Environment;
-  /** Called before each request that changes something for people. */
+  /** Called before each request that changes something. */
   readonly beforeChange?: () => void;
   /** Ends the wait for a server that restarts. */
   readonly onSignal?: OnSignal;
@@ -50,8 +50,8 @@ export interface HttpClientParts {
 }
 
 /**
- * Reads are repeated after a broken connection, and every request that came too soon after others. Another answer is one,
- * even if a cloud behind the server does not answer.
+ * Repeats reads after a broken connection, and every request after status 429. Any other response is final, even if it says
+ * that a cloud does not answer.
  */
 const retry = {
   maxTries: 1,
@@ -60,9 +60,9 @@ const retry = {
   initialDelay: 300,
   maxDelay: 2 * second,
 } as const;
-/** Some answers come from clouds. */
+/** Long, because the server may wait for a cloud. */
 const limits = { answer: 3 * minute, total: 10 * minute, bytes: 256 * 1024 * 1024 } as const;
-/** After a signal. Most commands end a read by themselves as soon as it is answered. */
+/** The time after a signal in which a response may still arrive. Most commands end by themselves after it. */
 const leaveMs: Duration = second;
 const silenceNotedAfter: Duration = 5 * second;
 /** Without a server at its address, or with one that ends. */
@@ -71,14 +71,14 @@ const downErrors: readonly string[] = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
 type Resumption = 'cursor' | 'count' | 'start';
 
 /**
- * The way a stream continues: after the newest cursor, after the count of values or bytes that have arrived, or from its start,
- * because it reports progress. Null: it fails.
+ * The resumption of a stream after a lost connection: after the newest cursor, after the number of values or bytes that have
+ * arrived, or from its start, because it reports progress. Null: it fails.
  */
 function resumptionOf(operation: ApiOperation, values: Values): Resumption | null {
   if (operation === 'changesSince') return 'cursor';
   if (operation === 'metrics' || operation === 'storage' || operation === 'checkpoints') return 'start';
   if (operation === 'metricPoints') return 'count';
-  // The last lines of a log that grows begin elsewhere later.
+  // The last lines of a growing log begin at another offset later.
   const isWhole = operation === 'readArchivedLog' && (values[2] as ArchivedLogQuery).tail === undefined;
   return isWhole ? 'count' : null;
 }
@@ -110,7 +110,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     };
   }
 
-  /** `mayRepeat`: done twice, it has the effect of once. */
+  /** `mayRepeat`: a repeated request has no further effect. */
   async function call(route: Route, values: Values, mayRepeat = !route.changes, more: More = {}): Promise<unknown> {
     const reply = await send(requestFor(route, values, more), mayRepeat);
     if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, parts);
@@ -139,7 +139,7 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     await http.request({ url: server, path: `/v1/streams/${encodeSegment(id)}`, method: 'DELETE', headers });
   }
 
-  /** The values of one answer. Rejects if its connection breaks, also between two values. */
+  /** The values of one response. Rejects if the connection breaks, even between two values. */
   async function* readOnce(route: Route, values: Values, after: string | undefined, over: Leaving): ReadValues {
     const { headers: own, ...request } = requestFor(route, values);
     const resumed = after === undefined ? {} : { 'last-event-id': after };
@@ -200,9 +200,9 @@ function withKey(values: Values, position: number): Values {
 }
 
 /**
- * Every request waits while the server answers that its database does not: the server has done nothing. One that may be
- * repeated also waits for a server that has worked before, because it may restart while a command follows a job or uploads
- * files. A signal ends the wait, after a short time in which the server may still answer.
+ * Waits and repeats a request if the server reports that its database does not answer: the server has then done nothing. A
+ * request that may be repeated also waits for a server that has responded before, because the server may restart while a
+ * command follows a job or uploads files. A signal ends the wait, after a short time in which a response may still arrive.
  */
 function waitingForRestarts(
   http: HttpClient,
@@ -239,7 +239,7 @@ function waitingForRestarts(
       for (let failures = 0; ; failures += 1) {
         const reply = await http.request({ ...request, signal: over.signal });
         const failure = reply instanceof NoReply || reply.status >= 300 ? failureOf(reply, server, parts) : null;
-        // Only the server itself knows that it has done nothing: another program on the way may have passed the request on.
+        // Only jobman's own response means that it has done nothing: a proxy may have passed the request on.
         const isUnavailable =
           !(reply instanceof NoReply) &&
           reply.status === 503 &&
@@ -350,7 +350,7 @@ function valueOf({ kind, data }: ServerEvent, server: string): unknown {
 
 // ------------------------------------------------------------------------------------------ failures
 
-/** Of a page of a program on the way. */
+/** Limit of the text that a message quotes from a proxy's response. */
 const maxForeignBytes = 64 * 1024;
 
 function isOfType({ headers }: Reply | StreamReply, { answer }: Route): boolean {
@@ -396,7 +396,7 @@ function noAnswer(reply: NoReply, server: string, hasCa: boolean): JobmanError {
   );
 }
 
-/** Such as that of a proxy that cannot reach the server, or of another program. */
+/** For a response of another program, such as a proxy that cannot reach the server. */
 export function foreignAnswer({ status, bytes }: Reply, server: string): JobmanError {
   const text = summarizeBody(bytes.toString());
   const answer = text === '' ? `status ${status}` : `status ${status}, ${text}`;
@@ -418,7 +418,7 @@ function isBroken(error: unknown): boolean {
   return !(error instanceof JobmanError) || error.cause instanceof NoReply || error.retryAfter !== null;
 }
 
-/** Node's error of a stream, such as "aborted", says nothing to people. */
+/** Replaces an error of Node, such as "aborted", which does not help a person. */
 function asFailure(error: unknown, server: string): unknown {
   return error instanceof JobmanError || (error as Error).name === 'AbortError' ? error : brokenStream(server, error);
 }

@@ -1,4 +1,4 @@
-// The login of a person at a server, before there is a token.
+// The HTTP client of `jobman login` with an account, which has no token yet.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { ServerLogin } from '../app/oidc-logins.ts';
@@ -9,7 +9,7 @@ import { failureOf, foreignAnswer, type HttpClientParts } from './client.ts';
 
 type LoginParts = Pick<HttpClientParts, 'server' | 'ca' | 'env'>;
 
-/** Only after 429: a step of a login counts once. */
+/** Retries only after status 429, because each step of a login works once. */
 const retry = { maxTries: 4, maxTriesIfBroken: 1, initialDelay: second, maxDelay: 10 * second } as const;
 
 /** Connects with the first call. */

@@ -53,62 +53,71 @@ interface ServerSite extends Site {
 export interface LabClient {
   /** The settings of the lab. Of a file of the server only its presence is shown. */
   site(): Promise<ServerSite>;
+  /** The registered users of the lab. */
   users(): Promise<readonly LabUser[]>;
+  /** Adds a user to the lab. */
   addUser(user: NewLabUser): Promise<LabUser>;
+  /** Changes a user of the lab. */
   changeUser(name: string, change: UserChange): Promise<{ readonly before: LabUser; readonly after: LabUser }>;
   /** Removes the user from the registry; jobs and windows stay. */
   removeUser(name: string): Promise<void>;
-  /** A folder of the machine of the server. Throws JobmanError (3) without it. */
+  /** Checks a folder on the machine of the server. Throws JobmanError (3) if it does not exist. */
   checkFolder(path: string): Promise<{ readonly hasScript: boolean }>;
-  /** A working directory of a user. */
+  /** The facts about a working directory of a user. */
   directory(user: string, number: number): Promise<DirectoryFacts>;
 
+  /** The TPUs that the lab shares. */
   tpus(): Promise<readonly LabTpu[]>;
-  /** Full names by alias. */
+  /** The full names of TPUs by alias. */
   tpuAliases(): Promise<Readonly<Record<string, string>>>;
-  /** `alias` becomes a name of the TPU too. */
+  /** Adds or changes a TPU of the lab. `alias` becomes a name of the TPU too. */
   changeTpu(name: string, change: TpuChange, alias?: string): Promise<LabTpu | null>;
+  /** Removes a TPU from the lab. The TPU itself stays. */
   removeTpu(name: string): Promise<void>;
-  /** Null removes the alias. */
+  /** Sets an alias of a TPU; null removes the alias. */
   setTpuAlias(alias: string, name: string | null): Promise<void>;
   /** The state of a TPU of the lab in the cloud. */
   describeTpu(name: string): Promise<TpuState>;
-  /** Leaving the iteration ends the script. */
+  /** Runs a script on the workers of a TPU. Leaving the stream ends the script. */
   runOnWorkers(name: string, script: WorkerScript): AsyncIterable<WorkerAnswer>;
-  /** Programs that hold the chips of a TPU. */
+  /** The programs that hold the chips of a TPU. */
   holders(name: string): Promise<HolderScan>;
+  /** Ends programs on the workers of a TPU. */
   endPrograms(name: string, programs: EndRequest): Promise<EndResult>;
 
-  /** Of one user, or all. */
+  /** The jobs of `tpu run`, of one user or of all. */
   jobs(user?: string, page?: Page): Promise<Rows<LabJob>>;
+  /** Sets the tag of a job. */
   tagJob(job: string, tag: string): Promise<void>;
+  /** The windows that the query selects. */
   windows(query: WindowQuery, page?: Page): Promise<Rows<WindowWithJob>>;
-  /** The attempt's window, or a new one with the user's next number. */
+  /** The window of an attempt, or a new one with the user's next number. */
   openWindow(job: string, attempt: number): Promise<WindowWithJob & { readonly session: string }>;
+  /** Removes windows from the list of `tpu check`. */
   clearWindows(windows: readonly { readonly job: string; readonly attempt: number }[]): Promise<void>;
-  /** Numbers of the windows of jobs in the tmux session; null if the session does not exist. */
+  /** The numbers of the windows of jobs in a tmux session; null if the session does not exist. */
   tmuxWindows(session: string): Promise<readonly number[] | null>;
-  /** False if the window does not exist or is not one of a job. */
+  /** Closes a tmux window of a job. False if the window does not exist or is not one of a job. */
   closeTmuxWindow(session: string, window: number): Promise<boolean>;
   /** The rows of `tpu check`. */
   checkRows(user: string): Promise<readonly CheckRow[]>;
   /** Events of the user's jobs after the given number (0: all), oldest first. */
   news(user: string, after: number, page?: Page): Promise<Rows<NewsEvent>>;
-  /** Lets the controller check the jobs now. Returns a message for the user, or null. */
+  /** Makes the controller check these jobs now. Returns a message for the user, or null. */
   checkNow(jobs: readonly string[]): Promise<string | null>;
 
   /** The bookings and the jobs of each TPU. If the sheet does not answer, the bookings are those of its newest copy. */
   usage(): Promise<LabUsage>;
-  /** Of the booking sheet. */
+  /** The contents of the booking sheet. */
   bookings(): Promise<SheetContents>;
-  /** Null: the sheet has no row for the TPU. Throws JobmanError (4) for a release while a job uses the TPU. */
+  /** Books or releases a TPU. Null: the sheet has no row for the TPU. Throws JobmanError (4) for a release while a job uses it. */
   changeBooking(
     tpu: string,
     command: Extract<BookingCommand, { readonly kind: 'book' | 'release' }>,
   ): Promise<ChangedBooking | null>;
-  /** Records whether the TPU exists. */
+  /** Records in the booking sheet whether the TPU exists. */
   observeBooking(tpu: string, exists: boolean): Promise<Delivery>;
-  /** Writes the stored changes of a spreadsheet that are due. */
+  /** Writes stored changes that are due to the spreadsheet. */
   deliverBookings(): Promise<Delivery>;
 }
 
@@ -148,7 +157,7 @@ type Gates = ReturnType<typeof createGates>;
 /** The checks of the actor before a call. Each throws JobmanError (4, `forbidden`). */
 function createGates(client: Calls, lab: Lab) {
   const { store } = lab;
-  /** Before each change. */
+  /** Called before each change. */
   async function member(what = 'change the lab'): Promise<Actor> {
     const actor = await client.whoAmI();
     requireGeneral(actor, 'lab', what);
@@ -162,7 +171,7 @@ function createGates(client: Calls, lab: Lab) {
       throw forbiddenError(`your role is ${actor.role}, and through a server only an admin may ${what}`);
     return actor;
   }
-  /** A viewer sees the output of their own jobs only. */
+  /** A viewer sees only the output of their own jobs. */
   async function reader(user: string): Promise<LabUser> {
     const problem = checkRowsProblem(await client.whoAmI(), user);
     if (problem !== null) throw forbiddenError(problem);

@@ -17,7 +17,7 @@ import { hour, minute, second, type Instant } from '../core/model/time.ts';
 import { createHttpClient, type Environment } from '../http/client.ts';
 import { NoReply } from '../http/reply.ts';
 
-/** Null without one. `device`: for logins with a code. */
+/** The secret of the client; null without one. `device`: of the client for logins with a code. */
 export interface ClientSecrets {
   readonly browser: string | null;
   readonly device: string | null;
@@ -36,7 +36,7 @@ type Flow = 'browser' | 'device';
 const deviceGrant = 'urn:ietf:params:oauth:grant-type:device_code';
 const discoveryAge = hour;
 const limits = { answer: 10 * second, total: 15 * second, bytes: 1024 * 1024 } as const;
-/** Of the clocks of this machine and the provider. */
+/** Accepted difference between the clocks of this machine and the provider. */
 const clockTolerance = minute / second;
 const defaultScopes = ['openid', 'email', 'profile'];
 /** RFC 8628, section 3.2. */
@@ -58,7 +58,7 @@ function createConfigurations({ settings, clientSecrets, env, now }: ProviderPar
     return new Response(bytes.length === 0 ? null : new Uint8Array(bytes), { status, headers: received });
   };
 
-  /** Of the two ways to send a secret, the one that the standard makes the default comes first. */
+  /** Prefers `client_secret_basic`, the default of the standard, to `client_secret_post`. */
   const authentication =
     (clientSecret: string | null): oidc.ClientAuth =>
     (server, ...request) => {
@@ -236,7 +236,7 @@ interface Details {
   readonly body?: Readonly<Record<string, unknown>>;
 }
 
-/** The library puts what it compared into the innermost cause. */
+/** The innermost cause of the library's error has the compared values. */
 function findDetails(error: unknown): Details {
   let inner: unknown = error;
   while (inner instanceof Error && inner.cause !== undefined) inner = inner.cause;

@@ -30,26 +30,26 @@ import { addLoginRoutes, type LoginRoutes } from './login.ts';
 import { addPageRoutes, sessionToken, type PageRoutes } from './pages.ts';
 
 export interface AppParts {
-  /** The user of a token; null for one that is unknown, expired or revoked. Asked for each request. */
+  /** The user of a token; null for an invalid token. Called for each request. */
   authenticate(token: string): Promise<Actor | null>;
-  /** Cheap: it is called for each request. */
+  /** The client of an actor. Must be cheap, because the server calls it for each request. */
   clientOf(actor: Actor): Client | Promise<Client>;
-  /** As well. */
+  /** The lab of an actor; must be cheap too. */
   labOf(actor: Actor): LabClient | Promise<LabClient>;
-  /** As well. */
+  /** The clusters of an actor; must be cheap too. */
   clustersOf(actor: Actor): ClusterAccess | Promise<ClusterAccess>;
-  /** Addresses and networks. If there are any, requests come through these proxies only. */
+  /** Addresses and networks. If there are any, the server accepts requests only from these proxies. */
   readonly trustedProxies?: readonly string[];
   readonly limits?: ServerLimits;
   /** A clock that never goes back. */
   readonly monotonicNow?: () => Duration;
-  /** To a worker of a job that its user may use. Rejects with JobmanError if it cannot be reached. */
+  /** Connects to a worker. The caller has checked the permission. Rejects with JobmanError if the worker cannot be reached. */
   connectWorker(job: string, worker: number): Promise<WorkerConnection>;
   /** Rejects if the database does not answer. */
   ready(): Promise<void>;
   readonly login: LoginRoutes;
   readonly pages: PageRoutes;
-  /** One line about a bug, with its stack. */
+  /** Logs one line about a bug, with its stack trace. */
   reportBug(line: string): void;
   /** One line about a database that cannot be used, at most once in 10 seconds. */
   reportOutage(line: string): void;
@@ -179,9 +179,9 @@ export function createApp(parts: AppParts): Hono<Env> {
       leave().catch(() => undefined);
     });
     context.header('content-type', answerTypes[route.answer]);
-    // Otherwise nginx would collect the events.
+    // Otherwise nginx would buffer the events.
     context.header('x-accel-buffering', 'no');
-    // The reader of a stream that only reads need not wait for its end.
+    // A GET changes nothing, so its client need not wait for the end of the stream.
     if (route.method !== 'GET') context.header(streamHeader, id);
     return context.body(body);
   }
@@ -204,18 +204,18 @@ function createAuthentication(parts: AppParts, limits: ReturnType<typeof createL
     const { actor, token } = await actorOf(sent ?? sessionToken(context), context.get('sender'));
     context.set('actor', actor);
     context.set('token', token);
-    // Only for valid tokens: the version shows which known faults the server may have.
+    // Only for valid tokens, because the version shows which known vulnerabilities the server may have.
     context.header(versionHeader, parts.metrics.version);
     return next();
   };
   return { actorOf, authenticate };
 }
 
-/** Each stream ends when its token no longer counts, and when the server stops. */
+/** The open streams. Each ends when its token becomes invalid or loses rights, and when the server stops. */
 function createStreams(parts: AppParts) {
   const streams = new Map<string, Stream>();
   parts.stopping.addEventListener('abort', () => {
-    // A reader of changes continues at the next server. An operation that changes something continues.
+    // A reader of changes resumes on the next server. An operation that changes something continues.
     for (const { leave } of streams.values()) leave('the server stops').catch(() => undefined);
   });
   return {
@@ -224,7 +224,7 @@ function createStreams(parts: AppParts) {
       const id = randomUUID();
       const begun = context.get('actor');
       streams.set(id, { user: begun.user, route, leave });
-      // A database that does not answer ends no stream.
+      // Streams continue while the database does not answer.
       const check = setInterval(() => {
         parts.authenticate(context.get('token')).then(
           (actor) => {
@@ -256,7 +256,7 @@ function hasSameRights(one: Actor, other: Actor): boolean {
   return rightsOf(one) === rightsOf(other);
 }
 
-/** Also if it is closed already, because the reader has left while the first value was awaited: nothing reads the body. */
+/** Calls back at once if the connection is already closed: the client may leave while the first value is awaited. */
 function onClosed(outgoing: HttpBindings['outgoing'], call: () => void): void {
   if (outgoing.destroyed) call();
   else outgoing.once('close', call);
@@ -278,7 +278,7 @@ function measureRequests({ meter }: MetricsParts): MiddlewareHandler<Env> {
   };
 }
 
-/** As in the table of routes, because the path of a request may have any text. */
+/** The route as in the table of routes: the path of a request could add any text to the metrics. */
 function routeOf(context: Context): string {
   const path = routePath(context, -1);
   return path.endsWith('*') ? 'none' : path.replaceAll(/:(\w+)/g, '{$1}');
@@ -286,7 +286,7 @@ function routeOf(context: Context): string {
 
 /** For probes, from any address and without a token. */
 function addHealthRoutes(app: Hono<Env>, parts: AppParts): void {
-  /** One for all probes that come while the database does not answer. */
+  /** All probes share one check, because the database may answer slowly. */
   let check: Promise<void> | undefined;
   app.get('/healthz', (context) => context.text('ok\n'));
   app.get('/readyz', async (context) => {
@@ -297,7 +297,7 @@ function addHealthRoutes(app: Hono<Env>, parts: AppParts): void {
   });
 }
 
-/** Before probes give up, so that they get the reason. */
+/** Shorter than the usual timeout of probes, so that they get the reason. */
 const readyTimeoutMs: Duration = 3 * second;
 
 function notInTime(): never {
@@ -333,13 +333,13 @@ function keyedRequest(operation: ApiOperation, values: readonly unknown[]): Keye
   return position === undefined ? null : (values[position] as KeyedRequest);
 }
 
-/** The operation may have done a part of its work, so a client must not repeat it by itself. */
+/** The operation may have done part of its work, so a client must not retry it automatically. */
 function withoutRetry(error: unknown): unknown {
   if (!(error instanceof StoreError)) return error;
   return new JobmanError(error.message, error.code, error.lines, { cause: error });
 }
 
-/** An unexpected error is a bug: the log has its stack, and the answer only the id of that entry. */
+/** An unexpected error is a bug: the log has its stack trace, and the response only the id of the log entry. */
 function expectedError(error: unknown, { reportBug }: Pick<AppParts, 'reportBug'>): JobmanError {
   if (error instanceof JobmanError) return error;
   const incident = randomUUID();
@@ -367,7 +367,7 @@ function createOutages(parts: AppParts) {
   };
 }
 
-/** An error is a problem document. */
+/** Responds to each error with a problem document. */
 function addErrors(app: Hono<Env>, parts: AppParts, withoutDatabase: ReturnType<typeof createOutages>): void {
   const { version } = parts.metrics;
   app.onError((error, context) => {
@@ -384,12 +384,12 @@ function addErrors(app: Hono<Env>, parts: AppParts, withoutDatabase: ReturnType<
   });
 }
 
-/** A request that this version does not know may be right for the version of its client. Only a valid token learns the version. */
+/** Another version of jobman may know the parameters that this one refuses. Names the version only to valid tokens. */
 function withVersions(error: JobmanError, context: Context<Env>, own: string): JobmanError {
   const [theirs, actor] = [context.req.header(versionHeader), context.get('actor') as Actor | undefined];
   if (actor === undefined || theirs === undefined || theirs === own || !/^[\w.+-]{1,40}$/.test(theirs)) return error;
   const { message, code, lines, errorCode, problems, reasons } = error;
-  const line = `The client is jobman ${theirs}, and the server jobman ${own}: the other version may not know this.`;
+  const line = `The client is jobman ${theirs}, and the server is jobman ${own}: their APIs may differ.`;
   return new JobmanError(message, code, [...lines, line], { errorCode, problems, reasons });
 }
 
@@ -417,7 +417,7 @@ function answerValue(given: unknown, route: Route, context: Context<Env>): Respo
     return context.body(JSON.stringify(value), 200, { 'content-type': answerTypes[route.answer] });
   const { text, etag } = encodeAnswer(value);
   context.header('etag', etag);
-  // A proxy that compresses answers makes tags weak.
+  // A proxy that compresses responses makes ETags weak.
   if (
     context.req
       .header('if-none-match')
@@ -428,7 +428,7 @@ function answerValue(given: unknown, route: Route, context: Context<Env>): Respo
   return context.body(text, 200, { 'content-type': answerTypes[route.answer] });
 }
 
-/** Requests at the same time share a list. */
+/** Simultaneous requests share the encoding of a list. */
 const encodedAnswers = new WeakMap<object, { readonly text: string; readonly etag: string }>();
 
 function encodeAnswer(value: unknown): { readonly text: string; readonly etag: string } {
@@ -440,7 +440,7 @@ function encodeAnswer(value: unknown): { readonly text: string; readonly etag: s
   return encoded;
 }
 
-/** The tag of `show` begins with the revision, which a command may require with If-Match. */
+/** The ETag of `show` begins with the revision, which a command may require with If-Match. */
 function etagOf(value: unknown, text: string): string {
   const { revision } = (value ?? {}) as Partial<JobView>;
   const digest = createHash('sha256').update(text).digest('base64url');
@@ -456,7 +456,7 @@ function addRevision(operation: ApiOperation, [, , options]: readonly unknown[],
   Object.assign(options as object, { ifRevision: Number(revision) });
 }
 
-/** The header of a draft of the IETF, whose value is a quoted string, is the same as the field of the request. */
+/** The header of the IETF draft, whose value is a quoted string, sets the same field as the body. */
 function addKey(request: KeyedRequest, header: string): void {
   const idempotencyKey = header.replace(/^"(.*)"$/, '$1');
   const { idempotencyKey: own = idempotencyKey } = request;
@@ -464,7 +464,7 @@ function addKey(request: KeyedRequest, header: string): void {
   Object.assign(request, { idempotencyKey });
 }
 
-/** A reader that reconnects names its last event in a header, as the standard says. */
+/** A reader that reconnects names its last event in the header Last-Event-ID (server-sent events). */
 function parametersOf(route: Route, context: Context<Env>): URLSearchParams {
   const parameters = new URL(context.req.url).searchParams;
   const last = context.req.header('last-event-id');

@@ -28,11 +28,11 @@ export interface RawRequest {
   segment(name: string): string;
   /** The parameters of the query, in order. */
   readonly parameters: URLSearchParams;
-  /** Reads the whole body, which is empty without one. */
+  /** Reads the whole body; empty for a request without one. */
   body(): Promise<Buffer>;
 }
 
-/** Reads the arguments in the order of the method's parameters. Throws JobmanError (2) for what the types forbid. */
+/** Reads the arguments in the order of the method's parameters. Throws JobmanError (2) for values that the types do not allow. */
 export async function readArguments(
   operation: ApiOperation,
   route: Route,
@@ -71,7 +71,7 @@ function readParameters(query: URLSearchParams) {
   const left = new Set(query.keys());
   return {
     has: (name: string) => query.has(name),
-    /** An absent one that must be there is null if it may be null: null travels as nothing. */
+    /** A query cannot contain null, so an absent required parameter that may be null is null. */
     take(name: string, schema: Schema, isRequired: boolean): unknown {
       left.delete(name);
       const texts = query.getAll(name);
@@ -81,7 +81,7 @@ function readParameters(query: URLSearchParams) {
       if (texts.length > 1) throw usageError(`The parameter ${name} is given more than once.`);
       return readText(texts[0] ?? '', schema);
     },
-    /** A parameter that nothing has taken. */
+    /** The name of a parameter that no argument has. */
     rest: (): string | undefined => [...left][0],
   };
 }
@@ -93,7 +93,7 @@ function readFields(parameters: Parameters, { properties = {}, required = [] }: 
   return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
 }
 
-/** A text stays one where a text may be, except a number where the type has numbers and some texts. */
+/** Parses a parameter as JSON, unless its type allows strings. If it allows strings and numbers, only a number is parsed. */
 function readText(text: string, schema: Schema): unknown {
   const kinds = kindsOf(schema);
   if (kinds.has('string') && !kinds.has('number')) return text;
@@ -140,7 +140,7 @@ function membersOf(body: unknown): Readonly<Record<string, unknown>> {
 
 // ------------------------------------------------------------------------------------------ validation
 
-// Only the first mistake: with all of them, a body could be made whose check takes very long.
+// Only the first mistake, because a client could send a body whose complete check takes very long.
 const ajv = new Ajv2020({ strict: false, validateSchema: false, validateFormats: false });
 const validators = new Map<ApiOperation, ValidateFunction>();
 
@@ -154,7 +154,7 @@ function check(operation: ApiOperation, route: Route, values: Readonly<Record<st
 function compile(operation: ApiOperation, route: Route): ValidateFunction {
   const { properties = {}, ...schema } = operations[operation];
   const bytes = route.arguments.flatMap(([carrier, name]) => (/^(?:bytes|blobs)$/.test(carrier) ? [name] : []));
-  // Bytes were read as such, and are no JSON.
+  // Bytes are not JSON, so there is nothing to validate.
   const inJson = Object.fromEntries(
     Object.entries(properties).map(([name, one]) => [name, bytes.includes(name) ? {} : one]),
   );

@@ -6,12 +6,12 @@ import { blobsPerBody } from '../api/wire.ts';
 
 const mebibyte = 1024 * 1024;
 
-/** JSON has the copy of a working directory as a list of its files, and secrets. Blobs are larger than one batch of them. */
+/** A JSON body may contain the list of files of a working directory, and secrets. A body with blobs may contain one batch. */
 export const bodyLimits = { json: 16 * mebibyte, bytes: 2 * mebibyte, blobs: 8 * blobsPerBody } as const;
-/** Of a request with some short texts. */
+/** For a request with a few short strings. */
 const maxTexts = 16 * 1024;
 
-/** A body above the limit. */
+/** The body of a request exceeds its limit. */
 export class BodyTooLarge extends JobmanError {
   constructor(limit: number) {
     super(`The body is larger than ${limit / mebibyte} MiB.`, exitCode.usage);
@@ -19,7 +19,7 @@ export class BodyTooLarge extends JobmanError {
   }
 }
 
-/** `onPart` is called with the length of each part, and may throw. Throws BodyTooLarge, before more is read. */
+/** Reads the body. `onPart` gets the length of each part, and may throw. Throws BodyTooLarge without reading the rest. */
 export function readBody(incoming: IncomingMessage, limit: number, onPart: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
@@ -48,7 +48,7 @@ export function readBody(incoming: IncomingMessage, limit: number, onPart: (byte
   });
 }
 
-/** The texts of these names in an object of JSON. Throws JobmanError (2). */
+/** Reads these string fields of a JSON object. Throws JobmanError (2). */
 export async function readTexts<const Names extends readonly string[]>(
   incoming: IncomingMessage,
   names: Names,

@@ -1,4 +1,4 @@
-// Streams: the values of an operation as server-sent events, or its bytes, as fast as the reader takes them.
+// Streams: the values of an operation as server-sent events, or its bytes, no faster than the client reads.
 
 import { toProblem } from './problem.ts';
 import { encodeEvent } from '../api/wire.ts';
@@ -7,17 +7,17 @@ import type { Duration } from '../core/model/time.ts';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 
 export interface StreamOptions {
-  /** A comment is sent after so long without a value, so that no program on the way closes the connection. */
+  /** After this time without a value, the server sends a comment, so that no proxy closes the connection. */
   readonly heartbeatMs: Duration;
-  /** The error as one for people; it reports a bug. */
+  /** Turns a bug into an error with the id of an incident. */
   readonly expected: (error: unknown) => JobmanError;
 }
 
-/** The iterator, and its first result if that comes soon. Rejects if the operation is refused soon. */
+/** Starts an operation, and waits shortly for its first result. Rejects if the operation fails in this time. */
 export async function startReading<T>(values: AsyncIterable<T>): Promise<Reading<T>> {
   const iterator = values[Symbol.asyncIterator]();
   const first = iterator.next();
-  // Its failure is an answer with a status, if it comes before the answer begins; else it is an event.
+  // An early failure becomes a response with an error status; a later one becomes an event.
   const [soon, stop] = [new AbortController(), () => soon.abort()];
   await Promise.race([
     first.finally(stop),
@@ -35,7 +35,7 @@ export interface Reading<T> {
 
 const encoder = new TextEncoder();
 
-/** Changes, which all streams share: each is encoded once. */
+/** The encodings of changes. All streams share a change, so it is encoded once. */
 const encodedChanges = new WeakMap<object, Uint8Array>();
 
 function encode(value: unknown): Uint8Array {
@@ -49,9 +49,8 @@ function encode(value: unknown): Uint8Array {
 const partBytes = 64 * 1024;
 
 /**
- * One event for each value; those that are ready are one part. Without a reader only one value is read ahead: the next ones
- * are asked for when the reader has taken the last part. Ends with the event `end`, or `problem` with the error; without
- * either, the connection broke, or the server stops.
+ * Sends one event for each value, and sends values that are ready together. Reads at most one value ahead of the client. The
+ * last event is `end`, or `problem` with the error; without either, the connection broke, or the server stopped.
  */
 export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs, expected }: StreamOptions) {
   let pending: Promise<IteratorResult<unknown>> | undefined = first;
@@ -62,7 +61,7 @@ export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs
     interrupt?.();
     await iterator.return?.();
   };
-  /** Null if nothing comes for the time of a heartbeat, or once the reader has left. */
+  /** The next result; null if there is none within a heartbeat interval, or once the client has left. */
   function nextOrNull(): Promise<IteratorResult<unknown> | null> {
     pending ??= iterator.next();
     const next = pending;
@@ -75,7 +74,7 @@ export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs
       void next.then(resolve, reject).finally(() => clearTimeout(timer));
     });
   }
-  /** Adds the value and those that are ready. True at the end. */
+  /** Adds the value, and further values that are ready. Returns true at the end of the stream. */
   async function take(result: IteratorResult<unknown>, parts: Uint8Array[]): Promise<boolean> {
     const turn = setImmediate().then(() => null);
     let size = 0;
@@ -87,7 +86,7 @@ export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs
       if (next.done === true) return true;
       if (size >= partBytes || hasLeft) return false;
       pending = iterator.next();
-      // Its failure is reported with the next part.
+      // The next part reports its failure.
       pending.catch(() => undefined);
       next = await Promise.race([pending, turn]);
     }
@@ -116,7 +115,7 @@ export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs
   return { body, leave };
 }
 
-/** The bytes of the values. A failure after the first of them closes the connection, because the status is sent. */
+/** Sends the bytes of the values. A failure closes the connection, because the status is already sent. */
 export function byteStream(
   { iterator, first }: Reading<Uint8Array>,
   { broken, expected }: Pick<StreamOptions, 'expected'> & { readonly broken: () => void },
@@ -148,6 +147,6 @@ export function byteStream(
   );
 }
 
-/** The error for a stream that another request has to end. */
+/** The error of `DELETE /v1/streams/{id}` for an unknown id. */
 export const noSuchStream = (): JobmanError =>
   new JobmanError('There is no such stream on this server.', exitCode.notFound);

@@ -1,8 +1,8 @@
-// Headers of every answer. Answers are data for programs: no browser may show, keep, frame or reuse one.
+// Security headers of every response. Responses are data for programs: no browser may show, cache or frame one.
 
 import type { OutgoingHttpHeaders } from 'node:http';
 
-/** `isSecure`: users reach the server over TLS only. Without headers of CORS, no page of another origin reads an answer. */
+/** `isSecure`: clients reach the server only over TLS. Without CORS headers, no page of another origin can read a response. */
 export function securityHeaders(isSecure: boolean): OutgoingHttpHeaders {
   return {
     'cache-control': 'no-store',

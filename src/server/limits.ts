@@ -1,4 +1,4 @@
-// Limits: what one sender, one token, one user and all of them together may ask of the server.
+// Limits of one address, one token, one user, and of all clients together.
 
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
@@ -7,19 +7,19 @@ import { minute, second, type Duration } from '../core/model/time.ts';
 
 export interface ServerLimits {
   readonly headerBytes: number;
-  /** A client that sends its TLS handshake or its headers more slowly is disconnected. */
+  /** The server disconnects a client that takes longer to complete its TLS handshake or its headers. */
   readonly headersTimeout: Duration;
-  /** The same for a whole request. */
+  /** The same for a complete request. */
   readonly requestTimeout: Duration;
-  /** Longer than clients keep idle connections, so that none sends a request into a closed one. */
+  /** Longer than clients keep idle connections, so that no client sends a request over a closed connection. */
   readonly keepAliveTimeout: Duration;
   readonly connections: number;
-  /** Without trusted proxies, whose connections have one address. */
+  /** Has no effect with trusted proxies, because all their connections have one address. */
   readonly connectionsOfAddress: number;
-  /** Of one token, on average; 0: no limit. An address may send ten times as many. */
+  /** Average of one token; 0: no limit. The limit of an address is ten times as high. */
   readonly requestsPerSecond: number;
   readonly wrongTokensPerMinute: number;
-  /** Of logins of people, from one address: each asks the identity provider. */
+  /** Login requests of one address, each of which sends requests to the identity provider. */
   readonly loginStepsPerMinute: number;
   readonly streams: number;
   readonly streamsOfUser: number;
@@ -44,7 +44,7 @@ export const defaultLimits: ServerLimits = {
 
 /** The server refuses a request that it may accept later. */
 export class Overload extends JobmanError {
-  /** 429: the sender asks too much; 503: all senders together do. */
+  /** 429: a limit of this client; 503: a limit of all clients together. */
   readonly status: 429 | 503;
 
   constructor(message: string, status: 429 | 503, retryAfter: Duration) {
@@ -89,8 +89,8 @@ export function createLimits(limits: ServerLimits, now: () => Duration) {
     },
 
     /**
-     * The actor of the token, or null. A token that has never counted takes one of the few tries of its address, which
-     * it gets back if it counts: no program can guess tokens, and the tokens in use work meanwhile. Throws Overload.
+     * The actor of the token, or null. A token that is not known to be valid uses one of the few tries of its address, and
+     * returns it if it is valid. So no program can guess tokens, and tokens in use still work. Throws Overload.
      */
     async authenticate<T>(
       token: string,
@@ -118,7 +118,7 @@ export function createLimits(limits: ServerLimits, now: () => Duration) {
       return found;
     },
 
-    /** Returns the function that ends the stream. Throws Overload. */
+    /** Counts a stream until the returned function is called. Throws Overload. */
     openStream(user: string): () => void {
       const own = streamsOfUser.get(user) ?? 0;
       if (own >= limits.streamsOfUser)
@@ -137,7 +137,7 @@ export function createLimits(limits: ServerLimits, now: () => Duration) {
       });
     },
 
-    /** The memory for the body of one request: `grow` throws Overload if all bodies together have none left. */
+    /** Counts the memory of one request's body. `grow` throws Overload if all bodies together exceed the limit. */
     holdBody() {
       let held = 0;
       return {
@@ -155,7 +155,7 @@ export function createLimits(limits: ServerLimits, now: () => Duration) {
   };
 }
 
-/** The connections of each address. `open` is false for one too many. */
+/** Counts the connections of each address. `open` returns false if the address exceeds the maximum. */
 export function createConnectionCounter(maximum: number) {
   const counts = new Map<string, number>();
   return {
@@ -173,7 +173,7 @@ export function createConnectionCounter(maximum: number) {
   };
 }
 
-/** A user of IPv6 has a whole network of 64 bits. */
+/** The /64 network of an IPv6 address, because one client may use all addresses of such a network. */
 function networkOf(address: string): string {
   if (!isIPv6(address)) return address;
   const [head = '', tail] = address.split('::');
@@ -197,7 +197,7 @@ function once(call: () => void): () => void {
 function createCounter(maximum: number) {
   let count = 0;
   return {
-    /** False if it would exceed the maximum; the count then stays. */
+    /** Returns false, without a change, if the count would exceed the maximum. */
     add(more: number): boolean {
       if (more > 0 && count + more > maximum) return false;
       count += more;
@@ -210,7 +210,7 @@ function createCounter(maximum: number) {
 
 type Buckets = ReturnType<typeof createBuckets>;
 
-/** Senders with many addresses must not fill the memory. */
+/** Clients with many addresses must not fill the memory. */
 const maxBuckets = 20_000;
 
 /** One token bucket for each key: `size` at once, then `perSecond`. */
@@ -222,7 +222,7 @@ function createBuckets(
   const buckets = new Map<string, { left: number; at: Duration }>();
   return {
     has: (key: string): boolean => buckets.has(key),
-    /** 0, or the time until the next one if there is none. */
+    /** Takes one. Returns 0, or the time until one is available. */
     take(key: string): Duration {
       const at = now();
       const found = buckets.get(key) ?? { left: size, at };

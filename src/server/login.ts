@@ -1,4 +1,4 @@
-// Logins of people: the routes that need no token. The pages are for a browser, the others for `jobman login`.
+// Logins with an account: routes that need no token. The pages are for a browser, the other routes for `jobman login`.
 
 import { createHash } from 'node:crypto';
 import type { Context, Hono } from 'hono';
@@ -18,7 +18,7 @@ import type { Sender } from './sender.ts';
 export interface LoginRoutes {
   /** Null if the settings name no identity provider. Throws JobmanError. */
   readonly logins: () => Promise<Logins | null>;
-  /** The address of this server for browsers; null for that of the request. */
+  /** The address of this server for browsers; null: use the address of the request. */
   readonly url: () => Promise<string | null>;
 }
 
@@ -29,9 +29,9 @@ const callbackPath = '/login/callback';
 const cookieName = 'jobman-login';
 
 interface LoginRules {
-  /** For a step that asks the identity provider. Throws Overload. */
+  /** Called for each step that sends requests to the identity provider. Throws Overload. */
   readonly admit: (sender: Sender) => void;
-  /** Turns a bug into an error with the number of an incident. */
+  /** Turns a bug into an error with the id of an incident. */
   readonly expected: (error: unknown) => JobmanError;
 }
 
@@ -98,7 +98,7 @@ async function requireLogins({ logins }: LoginRoutes): Promise<Logins> {
 
 // ------------------------------------------------------------------------------------------ pages
 
-/** An error is a page too. */
+/** Responds with a page or a redirect; an error becomes a page too. */
 async function answerPage(
   context: Context,
   answer: () => Promise<LoginPage | URL>,
@@ -109,7 +109,7 @@ async function answerPage(
   try {
     const result = await answer();
     if (result instanceof URL) {
-      // The address of this page has secrets.
+      // The address of this page contains secrets.
       context.header('referrer-policy', 'no-referrer');
       return context.redirect(result.href, 303);
     }
@@ -122,7 +122,7 @@ async function answerPage(
   return context.body(renderPage(shown), status as ContentfulStatusCode, { ...pageHeaders });
 }
 
-/** Stores the secret of this browser in its cookie. All logins in one browser have the same secret. */
+/** Stores the secret of this browser in a cookie. All logins in one browser share the secret. */
 function giveSecret(context: LoginContext, own: string): string {
   const browser = browserOf(context, own) ?? randomSecret();
   setCookie(context, cookieName, browser, {
@@ -135,7 +135,7 @@ function giveSecret(context: LoginContext, own: string): string {
   return browser;
 }
 
-/** Begins the login to the dashboard. A page that sends its visitors here can only log them in as themselves. */
+/** Begins a login to the dashboard. Another site that sends its visitors here can only log them in as themselves. */
 async function startPageLogin(context: LoginContext, routes: LoginRoutes): Promise<URL> {
   const own = await ownUrl(context, routes);
   const page = context.req.query('page') ?? '/jobs';
@@ -156,7 +156,7 @@ async function startPageLogin(context: LoginContext, routes: LoginRoutes): Promi
   );
 }
 
-/** Gives the browser its secret, and begins nothing: every page can send its visitors here. */
+/** Gives the browser its secret. Does not begin the login, because any site can send its visitors here. */
 async function firstPage(context: LoginContext, routes: LoginRoutes): Promise<LoginPage> {
   const { issuer } = await requireLogins(routes);
   const { port, state, challenge } = readLogin(context);
@@ -179,7 +179,7 @@ async function startLogin(context: LoginContext, routes: LoginRoutes): Promise<U
   const login = readLogin(context);
   const own = await ownUrl(context, routes);
   const browser = browserOf(context, own);
-  // Another page could otherwise start a login for a command that its visitor has not run.
+  // Otherwise another site could start a login for a command that its visitor has not run.
   if (browser === undefined || context.req.query('proof') !== proofOf(browser, login))
     throw usageError('This page was not opened with the link Continue, or the browser refuses cookies.', [
       'Begin again: jobman login URL',
@@ -188,7 +188,7 @@ async function startLogin(context: LoginContext, routes: LoginRoutes): Promise<U
   return new URL(await logins.start({ ...login, browser, redirectUri: `${own}${callbackPath}` }));
 }
 
-/** The address of this server, as the provider and the browser know it. */
+/** The address of this server as the browser uses it, which is registered at the provider. */
 async function ownUrl(context: LoginContext, { url }: LoginRoutes): Promise<string> {
   const given = await url();
   if (given !== null) return given.replace(/\/+$/, '');

@@ -19,7 +19,7 @@ export interface MetricsParts {
 
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** `streams`: the number of open event streams by route. Rejects with StoreError if the database cannot be read. */
+/** `streams`: the number of open streams by route. Rejects with StoreError if the database cannot be read. */
 export function createMetrics({ meter, store, now, version, resourceUsage }: MetricsParts) {
   const startedAt = now();
   let stopLag: (() => void) | undefined;
@@ -42,15 +42,17 @@ export function createMetrics({ meter, store, now, version, resourceUsage }: Met
           'Unfinished jobs in the database by phase.',
           active.map((phase) => [{ phase }, of.filter((job) => job.phase === phase).length]),
         ),
-        ...gauge('jobman_queue_age_seconds', 'Time for which the first of the queued jobs has waited; 0 without one.', [
-          [{}, Math.max(0, ...queued)],
-        ]),
+        ...gauge(
+          'jobman_queue_age_seconds',
+          'Time for which the longest-waiting queued job has waited; 0 without one.',
+          [[{}, Math.max(0, ...queued)]],
+        ),
         ...gauge(
           'jobman_lease_held',
           '1 while any controller holds the lease of the database, so that jobs are managed.',
           [[{}, isHeld(lease, at) ? 1 : 0]],
         ),
-        ...gauge('jobman_database_read_seconds', 'Duration of a small read of the database, just now.', [
+        ...gauge('jobman_database_read_seconds', 'Duration of a small read of the database, made for this request.', [
           [{}, readMs / second],
         ]),
         ...gauge(
@@ -79,7 +81,7 @@ function isHeld(lease: LeaseState | undefined, now: Instant): boolean {
   return lease !== undefined && lease.expiresAt > now;
 }
 
-/** Starts at the first request, because the timer wakes a server that is otherwise at rest. */
+/** Starts with the first request for metrics, because the timer wakes an idle server every second. */
 function measureLag(meter: ReadableMeter): () => void {
   let due = performance.now() + second;
   const timer = setInterval(() => {
@@ -117,7 +119,7 @@ function formatMetric(name: string, { help, buckets }: Metric, series: Iterable<
   ];
 }
 
-/** No value needs an escape: they come from fixed lists, or are numbers. */
+/** No value needs escapes: all come from fixed lists, or are numbers. */
 function formatLabels(labels: Labels): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;

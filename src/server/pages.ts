@@ -29,7 +29,7 @@ export interface PageRoutes {
   readonly files: () => Promise<PageFiles>;
   /** The path of this server for browsers, such as `/jobman`; empty at the root. */
   readonly prefix: () => Promise<string>;
-  /** The token for a one-time code, which works once; null for any other text. */
+  /** The token for a one-time code, which works once; null for any other string. */
   readonly redeemCode: (code: string) => string | null;
 }
 
@@ -53,7 +53,7 @@ const cookieName = 'jobman-session';
 interface SessionRules {
   /** Throws JobmanError for an invalid token. */
   readonly authenticate: (token: string, sender: Sender) => Promise<void>;
-  /** Revokes the token if only a session of the dashboard uses it. Throws JobmanError. */
+  /** Revokes the token if a login in the browser has created it. Throws JobmanError. */
   readonly endSession: (token: string) => Promise<void>;
 }
 
@@ -137,10 +137,10 @@ function cookieOf(context: PageContext) {
     : { name: `${cookieName}-${context.env.incoming.socket.localPort}`, options: common };
 }
 
-/** The browser sends this header from another site only if the server allows it before (CORS), and it never does. */
+/** A browser sends this header for a page of another site only if the server allows it (CORS), which it never does. */
 function isFromOwnPage({ req }: PageContext): boolean {
   if (req.header(versionHeader) !== undefined) return true;
-  // A download.
+  // A download cannot send headers.
   return req.method === 'GET' && req.header('sec-fetch-site') === 'same-origin';
 }
 

@@ -1,4 +1,4 @@
-// The sender of a request: its address, and whether it came over TLS. Headers count only if a trusted proxy sent them.
+// The sender of a request: its address, and whether it used TLS. Only headers from a trusted proxy are used.
 
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
@@ -6,14 +6,14 @@ import type { TLSSocket } from 'node:tls';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 
 export interface Sender {
-  /** Of the user's machine, as far as trusted proxies report it. */
+  /** The address of the client's machine, as far as trusted proxies report it. */
   readonly address: string;
   readonly isSecure: boolean;
 }
 
 /**
- * `trustedProxies`: addresses and networks (`10.0.0.0/8`). If there are any, only they may send requests, and only ones
- * that they received over TLS. Throws JobmanError for a request that is refused.
+ * `trustedProxies`: addresses and networks (`10.0.0.0/8`). If there are any, only they may send requests, and only requests
+ * that they received over TLS. Throws JobmanError for any other request.
  */
 export function createSenderReader(trustedProxies: readonly string[]): (incoming: IncomingMessage) => Sender {
   const trusted = new BlockList();
@@ -28,8 +28,8 @@ export function createSenderReader(trustedProxies: readonly string[]): (incoming
   return ({ socket, headers }) => {
     const peer = withoutMapping(socket.remoteAddress ?? '');
     if (trustedProxies.length === 0) return { address: peer, isSecure: (socket as TLSSocket).encrypted };
-    if (!isTrusted(peer)) throw forbidden(`This server accepts requests from its proxy only, and not from ${peer}.`);
-    // A sender can put entries before those that the proxies append, so the last ones count.
+    if (!isTrusted(peer)) throw forbidden(`This server accepts requests only from its proxy, and not from ${peer}.`);
+    // A client can send entries before those that the proxies append, so only the last ones can be trusted.
     const scheme = entriesOf(headers['x-forwarded-proto']).at(-1);
     if (scheme?.toLowerCase() !== 'https')
       throw forbidden(
@@ -41,7 +41,7 @@ export function createSenderReader(trustedProxies: readonly string[]): (incoming
     let address = peer;
     for (const entry of entries.toReversed()) {
       if (isIP(entry) === 0)
-        throw usageError('The header X-Forwarded-For of the proxy has an entry that is no address.');
+        throw usageError('The header X-Forwarded-For of the proxy has an entry that is not an address.');
       address = entry;
       if (!isTrusted(entry)) break;
     }

@@ -1,4 +1,4 @@
-// The listener of the HTTP API, with the limits of connections, and its end.
+// The listener of the HTTP API: TLS, limits of connections, and a graceful stop.
 
 import { getRequestListener } from '@hono/node-server';
 import {
@@ -25,18 +25,18 @@ import { createConnectionCounter, defaultLimits, type ServerLimits } from './lim
 export interface ListenOptions {
   readonly host: string;
   readonly port: number;
-  /** In PEM. Asked for each connection, and cheap; the same object as long as it has not changed. Without it, HTTP. */
+  /** Certificate and key in PEM; absent: plain HTTP. Called for each connection; returns the same object until they change. */
   readonly tls?: (() => { readonly cert: Buffer; readonly key: Buffer }) | undefined;
 }
 
 export interface Listening {
   /** `http://127.0.0.1:7750`. */
   readonly url: string;
-  /** Accepts no more connections, ends streams, and waits for the requests in progress, for a limited time. */
+  /** Accepts no more connections, ends streams, and waits a limited time for the requests in progress. */
   close(): Promise<void>;
 }
 
-/** For a client that still sends a request which is already refused. */
+/** Time for a client that still sends a request that the server has already refused. */
 const lingerMs = second / 2;
 const drainMs = 10 * second;
 const idleCheckMs = 100;
@@ -64,9 +64,9 @@ export async function listen(
   server.maxConnections = limits.connections;
   if (trustedProxies.length === 0) limitConnections(server, limits.connectionsOfAddress);
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    // An answer that has begun cannot get another status.
+    // A response that has begun cannot get another status.
     if (socket.writable && answers.get(socket)?.headersSent !== true) socket.end(refusal(error, limits, headers));
-    // Closed at once, the rest of the request would make the system take back the answer.
+    // If the socket closed at once, unread data would reset the connection, and the client could lose the response.
     setTimeout(() => socket.destroy(), lingerMs);
     socket.resume();
   });
@@ -102,14 +102,14 @@ function openServer(limits: ServerLimits, tls: ListenOptions['tls'], answer: Req
     requestTimeout,
     keepAliveTimeout,
     connectionsCheckingInterval: headersTimeout / 4,
-    // A request for another protocol, such as HTTP/2, is answered as if it did not ask for it.
+    // Ignores a request to upgrade to another protocol, such as HTTP/2.
     shouldUpgradeCallback: ({ headers }: IncomingMessage) => headers.upgrade?.toLowerCase() === 'websocket',
   };
   if (tls === undefined) return createServer(options, answer);
   let inForce = tls();
   const minVersion = 'TLSv1.2';
   const server = createTlsServer({ ...options, ...inForce, minVersion, handshakeTimeout: headersTimeout }, answer);
-  // Before the listener of Node, which gives the connection the certificate that is then in force.
+  // Runs before the listener of Node, which uses the current certificate for the connection.
   server.prependListener('connection', () => {
     const newest = tls();
     if (newest === inForce) return;
@@ -128,7 +128,7 @@ function limitConnections(server: Server, maximum: number): void {
   });
 }
 
-/** The answer to a request that cannot be read. */
+/** The response to a request that cannot be parsed. */
 function refusal({ code }: NodeJS.ErrnoException, limits: ServerLimits, headers: OutgoingHttpHeaders): string {
   const [status, message] =
     code === 'HPE_HEADER_OVERFLOW'
@@ -150,7 +150,7 @@ function refusal({ code }: NodeJS.ErrnoException, limits: ServerLimits, headers:
 async function drain(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
-  // A connection that answers now is idle afterwards.
+  // A busy connection becomes idle after its response.
   const whileBusy = setInterval(() => server.closeIdleConnections(), idleCheckMs);
   const timer = setTimeout(() => server.closeAllConnections(), drainMs);
   await closed;

@@ -1,5 +1,5 @@
-// Worker streams: WebSockets to the programs and ports of workers and pods. Each connection is checked and
-// recorded like a ticket; the audit log records the worker or the pod, and the port.
+// Worker streams: WebSockets to the programs and ports of workers and pods. Each connection needs the permission of a
+// ticket, and adds a row to the audit log with the worker or the pod, and the port.
 
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context, Hono } from 'hono';
@@ -21,10 +21,10 @@ import {
 } from '../app/worker-access.ts';
 import type { AppParts, Env } from './app.ts';
 
-/** For the sender of requests that the server itself cannot answer as a WebSocket. */
+/** The sockets of requests for a WebSocket, until a route accepts them. */
 const upgrades = new WeakMap<IncomingMessage, { readonly socket: Duplex; readonly head: Buffer }>();
 
-/** A request for a WebSocket is answered as any other, until its route accepts it. */
+/** Handles a request for a WebSocket like any other request, until its route accepts the upgrade. */
 export function offerUpgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): void {
   upgrades.set(incoming, { socket, head });
 }
@@ -32,16 +32,16 @@ export function offerUpgrade(incoming: IncomingMessage, socket: Duplex, head: Bu
 const workerPath = '/v1/jobs/{ref}/workers/{worker}/stream';
 const podPath = '/v1/clusters/{context}/namespaces/{namespace}/pods/{pod}/stream';
 
-/** A worker, or a container of a pod, whose own program has an input and an output too. */
+/** A worker, or a container of a pod. `attach` connects to the main program of a container. */
 interface StreamTarget extends Pick<WorkerConnection, 'start' | 'tunnel'> {
   attach?(request: Pick<SessionRequest, 'onBytes'> & { readonly terminal: TerminalSize | null }): Session;
 }
 
-/** A script that is one argument of a command may be large. */
+/** The first message may contain a large script as an argument of a command. */
 const maxMessageBytes = 4 * maxDataBytes;
 
 interface OpenStreams {
-  /** Counts the stream until the returned function is called. Throws JobmanError for one too many. */
+  /** Counts the stream until the returned function is called. Throws JobmanError above the limit. */
   admit(context: Context<Env>): () => void;
   /** Calls `leave` with the reason when the stream must end, until the returned function is called. */
   keepOpen(context: Context<Env>, path: string, leave: (reason: string) => void): () => void;
@@ -49,7 +49,7 @@ interface OpenStreams {
 
 export function mountWorkerStreams(app: Hono<Env>, parts: AppParts, open: OpenStreams): void {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes });
-  /** `find` checks the user, before the stream is accepted. */
+  /** `find` checks the permission before the upgrade. */
   async function answer(
     context: Context<Env>,
     path: string,
@@ -115,7 +115,7 @@ interface FoundWorker {
   readonly worker: number;
 }
 
-/** Throws JobmanError if the user may not, or if there is no such worker now. */
+/** Throws JobmanError without permission, or if the job has no such worker now. */
 async function findWorker(client: Client, { req }: Context<Env>): Promise<FoundWorker> {
   const [worker, wanted] = [Number(req.param('worker')), req.query('allocation')];
   if (!Number.isSafeInteger(worker) || worker < 0)
@@ -135,7 +135,7 @@ type Opening =
   | { readonly kind: 'attach'; readonly terminal?: TerminalSize | null }
   | { readonly kind: 'port'; readonly port: number };
 
-/** A failure is the end of the session. */
+/** A failure ends the session. */
 function startStream(
   connect: (port: number | null) => Promise<StreamTarget>,
   text: string,

@@ -211,7 +211,7 @@ suite('a person', () => {
     const before = await given.access.users();
     await assert.rejects(given.logIn('eve'), refused(/^No user of this server has the account eve@example\.com\.$/));
     await assert.rejects(given.logIn('mallory'), refused(/has not verified the e-mail address ada@example\.com\.$/));
-    await assert.rejects(given.logIn('silent'), refused(/reports no email, by which jobman knows users/));
+    await assert.rejects(given.logIn('silent'), refused(/sent no claim email, by which jobman identifies users/));
     await changeUser(given.parts, root, 'ada', { kind: 'disable' });
     await assert.rejects(given.logIn('ada'), refused(/^The user ada is disabled\.$/));
     await changeUser(given.parts, root, 'ada', { kind: 'enable' });

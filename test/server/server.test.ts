@@ -101,7 +101,7 @@ suite('a request', () => {
   test('from a client of another version gets both versions in an error about what the server does not know', async (t) => {
     const { server } = await openServer(t, { client: { show, create: show } });
     const newer = { ...asAda, 'jobman-version': '9.1.0' };
-    const line = 'The client is jobman 9.1.0, and the server jobman 0: the other version may not know this.';
+    const line = 'The client is jobman 9.1.0, and the server is jobman 0: their APIs may differ.';
     for (const [path, sent] of [
       ['/v1/jobs/1?color=red', {}],
       ['/v1/jobs', { method: 'POST', body: JSON.stringify({ spec: localSpec(), manifest: '', color: 'red' }) }],

@@ -91,33 +91,43 @@ type ClusterCommandOptions = Pick<CommandOptions, 'onBehalfOf' | 'budgetUsd'>;
  * methods about one job answer only to those who may read it.
  */
 export interface ClusterClient {
+  /** The use of clusters by the server. */
   site(): Promise<ClusterSite>;
   /** The settings of Kubernetes jobs. */
   settings(): Promise<KubernetesObject>;
-  /** The cluster and namespace of that choice. Sends no request to the cluster. */
+  /** The context and namespace that a choice selects. Sends no request to the cluster. */
   context(choice: ClusterChoice): Promise<ClusterContext>;
-  /** In pages. Every role may read what a list shows. */
+  /** The Jobs of a namespace, in pages. Every role may read what a list shows. */
   jobs(context: string, namespace: string, query: ObjectQuery): AsyncIterable<readonly ClusterJob[]>;
+  /** One Job, with the fields that jobman uses; null if it does not exist. */
   job(context: string, namespace: string, name: string): Promise<ClusterJob | null>;
-  /** The whole Job. */
+  /** The complete Job object. */
   rawJob(context: string, namespace: string, name: string): Promise<KubernetesObject | null>;
+  /** The pods of a namespace, in pages. */
   pods(context: string, namespace: string, query: PodQuery): AsyncIterable<readonly ClusterPod[]>;
+  /** The CPU and memory usage of the pods; null without the metrics API. */
   podUsage(context: string, namespace: string): Promise<readonly PodUsage[] | null>;
+  /** The pods of Jobs that have no node yet, in pages. */
   unscheduledPods(
     context: string,
     namespace: string,
     query: ObjectQuery,
   ): AsyncIterable<readonly Pick<ClusterPod, 'namespace' | 'job'>[]>;
+  /** The nodes of the cluster; null without the right to list them. */
   nodes(context: string, namespace: string): Promise<readonly ClusterNode[] | null>;
+  /** The PriorityClasses of the cluster; null without the right to list them. */
   priorityClasses(context: string, namespace: string): Promise<readonly PriorityClass[] | null>;
+  /** The WorkloadPriorityClasses of Kueue; null without Kueue, or without the right to list them. */
   queuePriorityClasses(context: string, namespace: string): Promise<readonly PriorityClass[] | null>;
-  /** Events of the objects with these names. */
+  /** The events of the objects with these names; null without the right to list them. */
   events(context: string, namespace: string, names: readonly string[]): Promise<readonly ClusterEvent[] | null>;
+  /** The ResourceQuotas of a namespace; null without the right to list them. */
   quotas(context: string, namespace: string): Promise<readonly ClusterQuota[] | null>;
-  /** A ConfigMap that the settings name. */
+  /** The data of a ConfigMap that the settings name; null if it does not exist. */
   configMap(context: string, namespace: string, name: string): Promise<Readonly<Record<string, string>> | null>;
+  /** Reports changes of the Jobs of a namespace, as they happen. */
   watchJobs(context: string, namespace: string, query: ObjectQuery): AsyncIterable<ClusterChange<ClusterJob>>;
-  /** Of a container of a job's pod. */
+  /** The log of a container of a job's pod. */
   logs(
     context: string,
     namespace: string,
@@ -125,9 +135,9 @@ export interface ClusterClient {
     container: string,
     query: PodLogQuery,
   ): AsyncIterable<Uint8Array>;
-  /** Creates a Job of the actor, and archives it. Returns it as the cluster completed it. */
+  /** Creates a Job that belongs to the actor, and archives it. Returns the Job with the defaults of the cluster. */
   submit(context: string, namespace: string, submission: JobSubmission): Promise<KubernetesObject>;
-  /** Gives a command to the Job with that uid, in the cluster or in the archive. The last step is the result. */
+  /** Gives a command to the Job with this uid, in the cluster or in the archive. The last step is the result. */
   perform(
     context: string,
     namespace: string,

@@ -3,7 +3,7 @@
 /** The name of a registered user, or the login of an unregistered one. */
 export type UserName = string;
 
-/** In ascending order: a role may do all that a lower one may. */
+/** In ascending order: each role has all permissions of the lower ones. */
 export const roles = ['viewer', 'member', 'admin'] as const;
 
 export type Role = (typeof roles)[number];
@@ -27,7 +27,7 @@ export interface Actor {
   readonly user: UserName;
   readonly role: Role;
   readonly via: 'local' | 'token' | 'session';
-  /** Logins whose jobs count as the actor's own: those of the user, and the one of this process. Empty for a token. */
+  /** Logins whose jobs are the actor's own: those of the user, and the one of this process. Empty for a token. */
   readonly logins: readonly string[];
   /** The login that performs the call, unless it is known to be the user's or owns the home. */
   readonly otherLogin?: string;

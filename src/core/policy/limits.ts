@@ -8,9 +8,9 @@ import type { Instant } from '../model/time.ts';
 import type { UserName } from '../model/user.ts';
 import { ownerSpendingOf, possibleCapacity, type Grant, type HeldCapacity, type UserSpending } from './grants.ts';
 
-/** Over all jobs of one user. Null: no limit. */
+/** Limits over all jobs of one user. Null: no limit. */
 export interface UserLimits {
-  /** That the TPUs of the jobs may have at once. Persistent TPUs do not count. */
+  /** Chips that the TPUs of the jobs may have at once. Persistent TPUs do not count. */
   readonly chips: number | null;
   /** Unfinished jobs. */
   readonly jobs: number | null;
@@ -20,7 +20,7 @@ export interface UserLimits {
   readonly projects: readonly string[] | null;
   /** Contexts of the kubeconfig, and namespaces of them as `context/namespace`. */
   readonly clusters: readonly string[] | null;
-  /** Hosts of the settings; `localhost` is the machine of the controller. Null: all, but that machine only for its logins. */
+  /** Hosts of the settings; `localhost` is the machine of the controller. Null: all hosts, but through a server not `localhost`. */
   readonly hosts: readonly string[] | null;
 }
 
