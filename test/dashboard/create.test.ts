@@ -1,10 +1,18 @@
 /** The draft of a new job, its templates, and the fields of its form. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changeDraft, draft, draftOf, isChanged, removeDraft, startDraft } from '../../src/dashboard/create/draft.ts';
-import { fieldGroups } from '../../src/dashboard/create/fields.ts';
+import {
+  changeDraft,
+  draft,
+  draftOf,
+  isChanged,
+  removeDraft,
+  startDraft,
+  storedDraft,
+} from '../../src/dashboard/create/draft.ts';
+import { controlText, fieldGroups } from '../../src/dashboard/create/fields.ts';
 import { templates } from '../../src/dashboard/create/templates.ts';
-import { parseForEditing } from '../../src/manifest/edit.ts';
+import { parseForEditing, valueAt } from '../../src/manifest/edit.ts';
 import { noFiles } from '../../src/manifest/files.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 
@@ -26,6 +34,41 @@ test('a draft is for its user only, and ends with its job', () => {
   assert.equal(draftOf(null)?.text, start.text);
   removeDraft();
   assert.equal(draftOf('ada'), null);
+});
+
+test('everything else than a draft in the storage of the tab is no draft', () => {
+  startDraft('ada', start);
+  const text = JSON.stringify(draft.value);
+  assert.deepEqual(
+    storedDraft(() => text),
+    draft.value,
+  );
+  for (const garbage of [null, '', '5', 'null', '[]', '{', '{"user":"ada"}', text.replace('"local: {}\\n"', '5')])
+    assert.equal(
+      storedDraft(() => garbage),
+      null,
+      String(garbage),
+    );
+  const forbidden = (): never => {
+    throw new Error('forbidden');
+  };
+  assert.equal(storedDraft(forbidden), null);
+});
+
+test('a list that one line with commas would change is only in the text', () => {
+  const textOf = (tags: string) => {
+    const document = parseForEditing(`job: {tags: ${tags}}`);
+    assert.ok(document !== undefined);
+    return controlText(valueAt(document, ['job', 'tags']));
+  };
+  assert.deepEqual(['[a, b]', 'a', '', '["a,b", c]', '["", a]', '{a: b}'].map(textOf), [
+    'a, b',
+    'a',
+    '',
+    null,
+    null,
+    null,
+  ]);
 });
 
 test('each template is valid without any file of a machine', () => {

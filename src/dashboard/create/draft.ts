@@ -23,7 +23,7 @@ export interface DraftStart {
 const storageKey = 'jobman-draft';
 
 /** Of the last user who had one. */
-export const draft = signal<Draft | null>(storedDraft());
+export const draft = signal<Draft | null>(storedDraft(() => sessionStorage.getItem(storageKey)));
 
 /** The draft of that user; of any user while none is known, as after the end of a session. */
 export function draftOf(user: UserName | null): Draft | null {
@@ -59,9 +59,12 @@ function store(next: Draft | null): void {
   }
 }
 
-function storedDraft(): Draft | null {
+/** Null for everything else than a draft: another version of the page may have stored it. */
+export function storedDraft(read: () => string | null): Draft | null {
   try {
-    return JSON.parse(sessionStorage.getItem(storageKey) ?? 'null') as Draft | null;
+    const { user, text, start, key } = JSON.parse(read() ?? '{}') as Partial<Draft>;
+    const texts = [user, text, key, start?.name, start?.text, start?.job ?? ''];
+    return texts.every((one) => typeof one === 'string') ? ({ user, text, start, key } as Draft) : null;
   } catch {
     return null;
   }

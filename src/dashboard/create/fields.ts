@@ -1,7 +1,7 @@
 // The fields of the form: the keys that most manifests use, each with the control that fits its JSON Schema.
 
 import type { Document } from 'yaml';
-import { hasKey, valueAt } from '../../manifest/edit.ts';
+import { hasKey, valueAt, type WrittenValue } from '../../manifest/edit.ts';
 import { aliasesAt, siblingKeys } from '../../manifest/keys.ts';
 import { formatDefault, type Key, type Path, type Schema } from '../../schema/kinds.ts';
 import { formatPath } from '../../schema/problems.ts';
@@ -93,6 +93,23 @@ function controlOf({ kind }: Key<unknown>): Control {
     kind: 'text',
     examples: schemas.flatMap(({ examples }) => (Array.isArray(examples) ? examples.map(String) : [])),
   };
+}
+
+/** The items of a list in one line. */
+export function itemsOf(line: string): readonly string[] {
+  return line
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+}
+
+/** The value as the text of its control; null if the control would change it, such as an item with a comma. */
+export function controlText(value: WrittenValue): string | null {
+  if (value.kind === 'absent') return '';
+  if (value.kind === 'single') return value.text;
+  if (value.kind === 'other') return null;
+  const line = value.items.join(', ');
+  return JSON.stringify(itemsOf(line)) === JSON.stringify(value.items) ? line : null;
 }
 
 /** The alternatives of a schema. */

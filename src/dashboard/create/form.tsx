@@ -1,13 +1,15 @@
 // The form next to the text of the manifest: it has no state of its own, and changes the text.
 
 import { useSignal } from '@preact/signals';
-import { escapeLine } from '../../app/format.ts';
+import { escapeLine, formatBytes } from '../../app/format.ts';
 import type { ManifestProblem } from '../../app/errors.ts';
 import { parseForEditing, valueAt, withValue, type NewValue, type WrittenValue } from '../../manifest/edit.ts';
-import { fieldGroups, type Field } from './fields.ts';
+import { controlText, fieldGroups, itemsOf, type Field } from './fields.ts';
 
 /** In characters: a longer default does not fit in its field. */
 const maxPlaceholder = 22;
+/** In characters. The form reads the whole text after each key. */
+const maxText = 64_000;
 
 interface FormProps {
   readonly text: string;
@@ -16,11 +18,16 @@ interface FormProps {
 }
 
 export function Form({ text, problems, onChange }: FormProps) {
-  const document = parseForEditing(text);
+  const isTooLong = text.length > maxText;
+  const document = isTooLong ? undefined : parseForEditing(text);
   if (document === undefined)
     return (
       <section aria-label="Form">
-        <p class="quiet">The form appears when the text is a valid YAML map.</p>
+        <p class="quiet">
+          {isTooLong
+            ? `The text is too long for the form, which appears up to ${formatBytes(maxText)}.`
+            : 'The form appears when the text is a valid YAML map.'}
+        </p>
       </section>
     );
   return (
@@ -62,7 +69,8 @@ function FieldRow({ field, value, problems, onChange }: FieldRowProps) {
   const typed = useSignal<string | null>(null);
   const cannot = useSignal(false);
   const id = `field-${name}`;
-  const written = value.kind === 'single' ? value.text : value.kind === 'list' ? value.items.join(', ') : '';
+  const text = controlText(value);
+  const written = text ?? '';
   const change = (next: string): void => {
     typed.value = next;
     cannot.value = !onChange(newValueOf(control.kind, next));
@@ -85,8 +93,8 @@ function FieldRow({ field, value, problems, onChange }: FieldRowProps) {
         <code>{name}</code>
         {isRequired && <span class="quiet">required</span>}
       </label>
-      {value.kind === 'other' ? (
-        <p class="quiet">Its value is a map or has parts, so edit it in the text.</p>
+      {text === null ? (
+        <p class="quiet">The form cannot show its value, so edit it in the text.</p>
       ) : control.kind === 'choice' ? (
         <select {...shared} onChange={(event) => change(event.currentTarget.value)}>
           <option value="">{placeholder}</option>
@@ -141,10 +149,6 @@ function withCode(text: string) {
 /** Null for an empty field. */
 function newValueOf(control: Field['control']['kind'], typed: string): NewValue | null {
   if (typed.trim() === '') return null;
-  if (control === 'list')
-    return typed
-      .split(',')
-      .map((item) => item.trim())
-      .filter((item) => item !== '');
+  if (control === 'list') return itemsOf(typed);
   return control === 'script' && typed.includes('\n') && !typed.endsWith('\n') ? `${typed}\n` : typed;
 }

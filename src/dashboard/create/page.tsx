@@ -12,6 +12,7 @@ import { address, changeQuery, goTo, pageHref } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/messages.tsx';
+import { save } from '../parts/save.ts';
 import { actorOf, client, errorLines, session } from '../session.ts';
 import { manifestFile, useCheck, type Check } from './check.ts';
 import { changeDraft, draftOf, isChanged, removeDraft, startDraft, type Draft } from './draft.ts';
@@ -156,9 +157,15 @@ function Content({ current, check, again, onCreated }: CreateProps & { readonly 
   );
 }
 
+/** To find more changes would take longer than a person waits for a key. */
+const maxChangedLines = 1000;
+
 /** The changes to the manifest of the job that the draft began with. */
 function Changes({ current: { text, start } }: { readonly current: Draft }) {
-  const patch = createTwoFilesPatch(start.name, manifestFile, start.text, text, undefined, undefined, { context: 2 });
+  const options = { context: 2, maxEditLength: maxChangedLines };
+  const patch =
+    createTwoFilesPatch(start.name, manifestFile, start.text, text, undefined, undefined, options) ??
+    `\nMore than ${maxChangedLines} lines differ.`;
   return (
     <section aria-label={`Changes to ${start.name}`}>
       <h2>Changes to {start.name}</h2>
@@ -227,9 +234,9 @@ function CreateButton({ current, check, onCreated }: CreateProps) {
       >
         Create the job
       </button>
-      <a class="save" href={fileHref(current.text)} download={manifestFile}>
+      <button onClick={() => save(new Blob([current.text], { type: 'text/yaml' }), manifestFile)}>
         Save {manifestFile}
-      </a>
+      </button>
       <span class="quiet" role="status">
         {obstacle}
       </span>
@@ -255,10 +262,6 @@ function CreateButton({ current, check, onCreated }: CreateProps) {
 /** A terminal only asks about the price. */
 function isUsual({ reasons }: ConfirmationNeeded): boolean {
   return reasons.every(({ mayProceed }) => mayProceed);
-}
-
-function fileHref(text: string): string {
-  return `data:text/yaml;charset=utf-8,${encodeURIComponent(text)}`;
 }
 
 /** The warnings about a job that exists. */

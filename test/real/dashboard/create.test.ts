@@ -10,7 +10,11 @@ test('a person writes a manifest as text and in a form, loses it neither by a re
   const world = openJobWorld(t);
   // It runs until the end of the test.
   const server = world.start(['server', '--listen', '127.0.0.1:0'], { withinMs: 900_000 });
-  world.atEnd(() => void server.child.kill('SIGTERM'));
+  world.atEnd(async () => {
+    server.child.kill('SIGTERM');
+    // Its controller would start the emulator again.
+    await server.result;
+  });
   const open = await openBrowser(t, world);
   if (open === undefined) return;
   await server.waitForOutput(/runs at \S+\. /);
@@ -60,6 +64,15 @@ test('a person writes a manifest as text and in a form, loses it neither by a re
   await text.fill((await text.inputValue()).replace('tagz:', 'tags:'));
   await page.getByLabel('job.checkpoint_dir', { exact: true }).fill('~/bucket/${job.name}');
   await page.getByText('No problems').waitFor();
+
+  // Half of a character, as some programs copy it, is a text too.
+  const whole = await text.inputValue();
+  await text.evaluate((field) => {
+    Object.assign(field, { value: `${(field as HTMLTextAreaElement).value}# \ud83d\n` });
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+  });
+  await page.getByText('No problems').waitFor();
+  await text.fill(whole);
 
   await page.reload();
   await page.getByText('No problems').waitFor();
