@@ -57,8 +57,8 @@ export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): Ap
   async function call(route: Route, values: Values, more?: More): Promise<unknown> {
     const response = await send(route, values, more);
     if (response.status === 204) return undefined;
-    if (route.answer === 'json' || route.answer === 'rows') return response.json();
-    const bytes = new Uint8Array(await response.arrayBuffer());
+    if (route.answer === 'json' || route.answer === 'rows') return jsonOf(response);
+    const bytes = await bytesOf(response);
     return route.answer === 'bytes' ? bytes : decodeLogPart(Object.fromEntries(response.headers), bytes);
   }
 
@@ -132,7 +132,26 @@ function noAnswer(cause?: unknown): JobmanError {
 /** The error of an answer that is not a success. */
 export async function failureOf(response: Response): Promise<JobmanError> {
   if (response.headers.get('content-type')?.startsWith(problemType) !== true) return foreignAnswer(response);
-  return fromProblem(await response.json()) ?? foreignAnswer(response);
+  return fromProblem(await jsonOf(response)) ?? foreignAnswer(response);
+}
+
+/** Throws JobmanError. */
+async function jsonOf(response: Response): Promise<unknown> {
+  const text = new TextDecoder().decode(await bytesOf(response));
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw foreignAnswer(response);
+  }
+}
+
+/** The whole body. Throws JobmanError. */
+async function bytesOf(response: Response): Promise<Uint8Array> {
+  try {
+    return new Uint8Array(await response.arrayBuffer());
+  } catch {
+    throw brokenStream();
+  }
 }
 
 /** Such as that of a proxy that cannot reach the server. */

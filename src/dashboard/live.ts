@@ -31,6 +31,8 @@ const silentAfter: Duration = 20 * second;
 const deadAfter: Duration = 40 * second;
 const firstDelay: Duration = second / 2;
 const maxDelay: Duration = 15 * second;
+/** A stream that ends sooner is a failure. */
+const minStreamTime: Duration = 5 * second;
 /** A page that is hidden for so long has no stream. */
 const hiddenAfter: Duration = 10 * second;
 /** After so long without a stream, reading everything again is less work than all changes. */
@@ -90,14 +92,16 @@ export function serverNow(): number {
 
 async function run(over: AbortSignal): Promise<void> {
   for (let failures = 0; !over.aborted; failures += 1) {
+    const began = performance.now();
     try {
-      await read(over, () => (failures = 0));
+      await read(over);
     } catch (error) {
       if (over.aborted) return;
       // Such as a cursor of a database that was restored.
       if (error instanceof JobmanError && error.code === exitCode.usage) restart();
     }
-    // Also after an end without an error, which a program on the way may give to every request.
+    // A program on the way may end every stream at once.
+    if (performance.now() - began > minStreamTime) failures = 0;
     if (!over.aborted) await pauseAfter(failures, over);
   }
 }
@@ -112,7 +116,7 @@ async function pauseAfter(failures: number, over: AbortSignal): Promise<void> {
   await wait(pause, AbortSignal.any([over, early.signal]));
 }
 
-async function read(over: AbortSignal, onBegin: () => void): Promise<void> {
+async function read(over: AbortSignal): Promise<void> {
   const own = new AbortController();
   const leave = (): void => own.abort();
   over.addEventListener('abort', leave);
@@ -125,7 +129,6 @@ async function read(over: AbortSignal, onBegin: () => void): Promise<void> {
     // The header has whole seconds.
     const offset = (serverTime ?? Date.now()) - Date.now();
     clockOffset = Math.abs(offset) < 2 * second ? 0 : offset;
-    onBegin();
     const isFirst = cursor === null;
     sign();
     // The first change brings the first cursor. The stream has no earlier changes, so the page reads everything now.
