@@ -12,7 +12,7 @@ export interface Page {
   /** The page of one object: `/jobs/000042`. */
   readonly loadOne?: Load;
   /** The pages of a part of one object: `/jobs/000042/logs`. */
-  readonly parts?: Readonly<Record<string, Load>>;
+  readonly parts?: ReadonlyMap<string, Load>;
 }
 
 type Load = () => Promise<ComponentType>;
@@ -25,10 +25,10 @@ export const pages: readonly Page[] = [
     key: 'j',
     load: async () => (await import('./jobs/page.tsx')).JobsPage,
     loadOne: async () => (await import('./job/page.tsx')).JobPage,
-    parts: {
-      logs: async () => (await import('./logs/page.tsx')).LogsPage,
-      cluster: async () => (await import('./clusters/page.tsx')).ClusterJobPage,
-    },
+    parts: new Map<string, Load>([
+      ['logs', async () => (await import('./logs/page.tsx')).LogsPage],
+      ['cluster', async () => (await import('./clusters/page.tsx')).ClusterJobPage],
+    ]),
   },
   { path: 'queue', title: 'Queue', key: 'q', load: async () => (await import('./queue/page.tsx')).QueuePage },
   { path: 'tpus', title: 'TPUs', key: 't', load: async () => (await import('./tpus/page.tsx')).TpusPage },

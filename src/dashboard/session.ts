@@ -8,12 +8,12 @@ import { version } from '../version.ts';
 import { createPageClient, failureOf, fetchOf } from './client.ts';
 
 /**
- * `starting`: not known yet. `none`: the page asks for a login; what it showed stays below, so that nothing typed is lost.
- * `failed`: the server did not answer.
+ * `starting`: not known yet. `none`: the page asks for a login; what it showed to the former user stays below, so that nothing
+ * typed is lost. `failed`: the server did not answer.
  */
 export type Session =
   | { readonly kind: 'starting' }
-  | { readonly kind: 'none'; readonly hadOne: boolean }
+  | { readonly kind: 'none'; readonly former: Actor | null }
   | { readonly kind: 'open'; readonly actor: Actor }
   | { readonly kind: 'failed'; readonly message: string };
 
@@ -25,14 +25,14 @@ let user: UserName | null = null;
 export const client = createPageClient({
   isLoggedOut: () => session.peek().kind === 'none',
   onLoggedOut() {
-    const { kind } = session.peek();
-    if (kind !== 'none') session.value = { kind: 'none', hadOne: kind === 'open' };
+    const current = session.peek();
+    if (current.kind !== 'none') session.value = { kind: 'none', former: actorOf(current) };
   },
 });
 
-/** The user; null without a session. */
+/** The user, also the former one below a login; null before the first session and after a log-out. */
 export function actorOf(current: Session): Actor | null {
-  return current.kind === 'open' ? current.actor : null;
+  return current.kind === 'open' ? current.actor : current.kind === 'none' ? current.former : null;
 }
 
 /** Asks the server for the user. Never rejects. */
@@ -43,6 +43,7 @@ export async function startSession(): Promise<void> {
     if (user !== null && user !== actor.user) return location.reload();
     user = actor.user;
     session.value = { kind: 'open', actor };
+    otherTabs.postMessage(user);
   } catch (error) {
     if (session.peek().kind !== 'none') session.value = { kind: 'failed', message: messageOf(error) };
   }
@@ -71,20 +72,25 @@ export async function loginIssuer(): Promise<string | null> {
   }
 }
 
-/** Other tabs must not show what this user could see, either. */
-const logOuts = new BroadcastChannel('log-out');
-logOuts.onmessage = endSession;
+/** All tabs of a browser have one session. Gets the user of a new session, or null after a log-out. */
+const otherTabs = new BroadcastChannel('session');
+otherTabs.onmessage = ({ data }: MessageEvent<UserName | null>) => {
+  const { kind } = session.peek();
+  if (data === null) endSession();
+  // Shows nothing more of the former user, or continues without a login of its own.
+  else if (kind === 'none' || (kind === 'open' && data !== user)) void startSession();
+};
 
 /** In all tabs. Throws JobmanError. */
 export async function logOut(): Promise<void> {
   const response = await fetchOf('/session', { method: 'DELETE', headers: { [versionHeader]: version } });
   if (!response.ok) throw await failureOf(response);
-  logOuts.postMessage(null);
+  otherTabs.postMessage(null);
   endSession();
 }
 
 function endSession(): void {
-  session.value = { kind: 'none', hadOne: false };
+  session.value = { kind: 'none', former: null };
 }
 
 /** The message of an error with its hints. */

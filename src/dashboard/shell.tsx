@@ -37,7 +37,6 @@ export function Shell() {
     ],
     [],
   );
-  const { kind } = session.value;
   return (
     <>
       <a class="skip" href="#content">
@@ -58,14 +57,12 @@ export function Shell() {
         <Account onKeys={() => (showsKeys.value = true)} />
       </header>
       <main id="content" tabIndex={-1}>
-        {kind === 'failed' && session.value.kind === 'failed' && (
+        {session.value.kind === 'failed' && (
           <Failure lines={[session.value.message]} retry={() => void startSession()} />
         )}
-        {(kind === 'open' || (kind === 'none' && session.value.kind === 'none' && session.value.hadOne)) && (
-          <Content page={current} />
-        )}
+        {actorOf(session.value) !== null && <Content page={current} />}
       </main>
-      {session.value.kind === 'none' && <Login hadOne={session.value.hadOne} />}
+      {session.value.kind === 'none' && <Login hadOne={session.value.former !== null} />}
       {showsKeys.value && <Keys onClose={() => (showsKeys.value = false)} />}
     </>
   );
@@ -77,7 +74,7 @@ function Content({ page }: { readonly page: Page | undefined }) {
   const loaded = useSignal<{ readonly load: unknown; readonly Component: ComponentType } | null>(null);
   const failure = useSignal<readonly string[] | null>(null);
   const load =
-    one === undefined ? page?.load : ((part === undefined ? undefined : page?.parts?.[part]) ?? page?.loadOne);
+    one === undefined ? page?.load : ((part === undefined ? undefined : page?.parts?.get(part)) ?? page?.loadOne);
   const newest = useRef(load);
   newest.current = load;
   const start = (): void => {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { JobRow } from '../../src/app/client.ts';
 import { parseTerms } from '../../src/app/filter-terms.ts';
 import { day, hour, minute } from '../../src/core/model/time.ts';
-import { holdRows, selectRows, type RowChoice } from '../../src/dashboard/jobs/select-rows.ts';
+import { holdRows, lastVisit, selectRows, type RowChoice } from '../../src/dashboard/jobs/select-rows.ts';
 import { jobView } from '../cli/support/harness.ts';
 
 const now = Date.UTC(2026, 10, 20);
@@ -35,6 +35,12 @@ test('own jobs come first unfinished, then finished of the last day, and the oth
   assert.deepEqual([ofOthers, older, attention], [1, 1, 2]);
   assert.deepEqual(Object.fromEntries(counts), { succeeded: 1, running: 1, failed: 1, recovering: 1 });
   assert.deepEqual(select({ owners: null, all: true }).ids, ['5', '4', '2', '6', '3', '1']);
+});
+
+test('a stored time of the last visit that no visit has hides no failure', () => {
+  for (const at of [now - hour, now + 10 * minute]) assert.equal(lastVisit(String(at), now), at);
+  for (const stored of [null, 'x', 'NaN', String(now + 2 * day)])
+    assert.equal(lastVisit(stored, now), now - day, stored ?? '');
 });
 
 test('a phase filters the rows and not the counts', () => {

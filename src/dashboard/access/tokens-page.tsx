@@ -106,9 +106,12 @@ function NewToken({ onCreated }: { readonly onCreated: () => void }) {
   const wanted = useSignal<Role>(role);
   const days = useSignal(String(defaultDays));
   const created = useSignal<CreatedToken | null>(null);
+  const isBusy = useSignal(false);
   const failure = useSignal<readonly string[] | null>(null);
   const create = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (isBusy.value) return;
+    isBusy.value = true;
     failure.value = null;
     try {
       created.value = await client.createToken({
@@ -121,6 +124,7 @@ function NewToken({ onCreated }: { readonly onCreated: () => void }) {
     } catch (error) {
       failure.value = errorLines(error);
     }
+    isBusy.value = false;
   };
   return (
     <>

@@ -70,7 +70,7 @@ export function UsersPage() {
   const limited = useSignal<UserView | null>(null);
   const isAdmin = actorOf(session.value)?.role === 'admin';
   const change = async (name: string, wanted: AccessChange): Promise<void> => {
-    disabled.value = limited.value = failure.value = null;
+    disabled.value = failure.value = null;
     await client.changeUser(name, wanted).catch((error: unknown) => (failure.value = errorLines(error)));
     users.again();
   };
@@ -115,13 +115,7 @@ export function UsersPage() {
           onClose={() => (disabled.value = null)}
         />
       )}
-      {toLimit !== null && (
-        <Limits
-          user={toLimit}
-          onSave={(limits) => void change(toLimit.name, { kind: 'limits', limits })}
-          onClose={() => (limited.value = null)}
-        />
-      )}
+      {toLimit !== null && <Limits user={toLimit} onSaved={users.again} onClose={() => (limited.value = null)} />}
     </section>
   );
 }
@@ -175,31 +169,41 @@ function NewUser({ onAdded }: { readonly onAdded: () => void }) {
 
 interface LimitsProps {
   readonly user: UserView;
-  readonly onSave: (limits: UserLimits) => void;
+  readonly onSaved: () => void;
   readonly onClose: () => void;
 }
 
-function Limits({ user: { name, limits }, onSave, onClose }: LimitsProps) {
+/** Stays open after a failure, so that nothing typed is lost. */
+function Limits({ user: { name, limits }, onSaved, onClose }: LimitsProps) {
   const [chips, jobs, usd] = [useSignal(limits.chips), useSignal(limits.jobs), useSignal(limits.usdPerDay)];
   const [projects, clusters, hosts] = [
     useSignal(formatNames(limits.projects)),
     useSignal(formatNames(limits.clusters)),
     useSignal(formatNames(limits.hosts)),
   ];
-  const save = (event: Event): void => {
+  const failure = useSignal<readonly string[] | null>(null);
+  const save = async (event: Event): Promise<void> => {
     event.preventDefault();
-    onSave({
+    failure.value = null;
+    const wanted: UserLimits = {
       chips: chips.value,
       jobs: jobs.value,
       usdPerDay: usd.value,
       projects: parseNames(projects.value),
       clusters: parseNames(clusters.value),
       hosts: parseNames(hosts.value),
-    });
+    };
+    try {
+      await client.changeUser(name, { kind: 'limits', limits: wanted });
+      onSaved();
+      onClose();
+    } catch (error) {
+      failure.value = errorLines(error);
+    }
   };
   return (
     <Dialog title={`Limits of ${name}`} onClose={onClose}>
-      <form onSubmit={save}>
+      <form onSubmit={(event) => void save(event)}>
         <p class="quiet">An empty field sets no limit. In a list, “none” allows nothing.</p>
         <Amount value={chips}>Chips at once</Amount>
         <Amount value={jobs}>Unfinished jobs</Amount>
@@ -207,6 +211,7 @@ function Limits({ user: { name, limits }, onSave, onClose }: LimitsProps) {
         <Names value={projects}>Google Cloud projects</Names>
         <Names value={clusters}>Clusters, as context or context/namespace</Names>
         <Names value={hosts}>Hosts</Names>
+        {failure.value !== null && <Failure lines={failure.value} retry={null} />}
         <footer>
           <button type="button" onClick={onClose}>
             Cancel

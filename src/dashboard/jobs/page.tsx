@@ -24,10 +24,10 @@ import { clusterRows, followClusterRows } from './cluster-rows.ts';
 import { FilterBox } from './filter-box.tsx';
 import { jobHref, keyOfJob } from './job-key.ts';
 import { followRows, jobRows } from './rows.ts';
-import { holdRows, selectRows, type RowChoice, type ShownRows } from './select-rows.ts';
+import { holdRows, lastVisit, selectRows, type RowChoice, type ShownRows } from './select-rows.ts';
 
 /** When this browser last showed the list before this page was loaded. */
-const seenAt = Number(readChoice('jobs-seen') ?? serverNow() - day);
+const seenAt = lastVisit(readChoice('jobs-seen'), serverNow());
 const selected = signal<ReadonlySet<string>>(new Set());
 
 export function JobsPage() {

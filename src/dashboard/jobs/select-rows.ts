@@ -28,6 +28,12 @@ export interface ShownRows {
   readonly older: number;
 }
 
+/** The stored time of the last visit; a day ago without a possible one. `now` may be that of a clock that is a few minutes off. */
+export function lastVisit(stored: string | null, now: Instant): Instant {
+  const at = stored === null ? Number.NaN : Number(stored);
+  return at < now + day ? at : now - day;
+}
+
 export function selectRows(rows: Iterable<JobRow>, choice: RowChoice, now: Instant): ShownRows {
   const { terms, owners, all, onlyAttention, seenAt } = choice;
   const { phases: wanted, ...query } = terms.query;

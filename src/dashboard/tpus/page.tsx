@@ -86,7 +86,7 @@ export function TpusPage() {
         <Nothing known={known} choice={choice} clouds={clouds} isRead={jobs !== null} />
       )}
       <Zones zones={zones} choice={choice} onLimits={clouds.again} />
-      <Answers rows={store.zones} choice={choice} />
+      {jobs !== null && <Answers rows={store.zones} choice={choice} />}
       {shown !== undefined && actor !== null && (
         <TpuDetail
           line={lineOf(shown, aliases, tpus.at, actor)}

@@ -54,11 +54,12 @@ test('an admin adds a user, limits and disables them; a viewer sees only what is
   await bob.page.goto(`${url}/tokens`);
   await logIn(bob.page, bobs);
   await bob.page.getByLabel('Name', { exact: true }).fill('laptop');
-  await bob.page.getByRole('button', { name: 'Create a token' }).click();
+  await bob.page.getByRole('button', { name: 'Create a token' }).dblclick();
   const shown = await bob.page.locator('.notice code').textContent();
   assert.match(shown ?? '', /^jobman_\w{38}$/);
   await bob.page.getByRole('button', { name: 'I have stored it' }).click();
   assert.equal(await bob.page.getByText(shown ?? '').count(), 0);
+  assert.equal(await bob.page.getByRole('alert').count(), 0);
   await assertAccessible(bob.page);
   await bob.page.getByRole('button', { name: 'Revoke laptop' }).click();
   await bob.page.getByRole('dialog').getByRole('button', { name: 'Revoke laptop' }).click();
@@ -99,11 +100,37 @@ test('an admin adds a user, limits and disables them; a viewer sees only what is
   await next.waitForOutput(/runs at \S+\. /);
   await page.getByText('live', { exact: true }).waitFor();
 
-  // A log-out hides what all tabs of the user show.
+  // The end of the session loses nothing typed, and a login in one tab counts for all.
   const tab = await context.newPage();
   await tab.goto(`${url}/audit`);
   await tab.getByRole('cell', { name: 'revoke-token' }).waitFor();
-  await page.locator('summary', { hasText: 'root' }).click();
+  await page.goto(`${url}/users`);
+  await page.getByRole('form', { name: 'New user' }).getByLabel('Name').fill('dora');
+  await page.getByRole('button', { name: 'Limits of bob' }).click();
+  await page.getByLabel('Unfinished jobs').fill('4');
+  const [second, carols] = [
+    await world.output('token', 'create', '--name', 'second'),
+    await world.output('user', 'add', 'carol').then(() => world.output('token', 'create', '--user', 'carol')),
+  ];
+  await world.runOk(['token', 'revoke', 'root']);
+  await page.getByRole('button', { name: 'Save the limits of bob' }).click();
+  await page.getByText('Nothing that you typed is lost.').waitFor();
+  await tab.getByLabel('Only refused requests').check();
+  await logIn(tab, second.trim());
+  await page.getByRole('dialog', { name: 'Log in' }).waitFor({ state: 'hidden' });
+  await page.getByRole('button', { name: 'Save the limits of bob' }).click();
+  await page.getByRole('cell', { name: '4 jobs' }).waitFor();
+  assert.equal(await page.getByRole('form', { name: 'New user' }).getByLabel('Name').inputValue(), 'dora');
+
+  // Another user sees nothing of the former one in any tab.
+  await world.runOk(['token', 'revoke', 'second']);
+  await tab.getByLabel('Only refused requests').uncheck();
+  await logIn(tab, carols.trim());
+  await page.locator('summary', { hasText: 'carol' }).waitFor();
+  await page.getByText('Only an admin sees and changes other users.').waitFor();
+
+  // A log-out hides what all tabs of the user show.
+  await page.locator('summary', { hasText: 'carol' }).click();
   await page.getByRole('button', { name: 'Log out' }).click();
   for (const one of [page, tab]) {
     await one.getByRole('dialog', { name: 'Log in' }).waitFor();
