@@ -8,15 +8,20 @@ import { JobmanError } from '../../src/app/errors.ts';
 globalThis.BroadcastChannel = class {
   postMessage(): void {}
 } as unknown as typeof BroadcastChannel;
-const { followChanges } = await import('../../src/dashboard/live.ts');
-const { client, startSession } = await import('../../src/dashboard/session.ts');
+// These files need the types of a browser, which the tests do not have.
+const folder = '../../src/dashboard';
+const { client, startSession } = (await import(`${folder}/session.ts`)) as {
+  readonly client: { whoAmI(): Promise<unknown> };
+  readonly startSession: () => Promise<void>;
+};
+const { followChanges } = (await import(`${folder}/live.ts`)) as { readonly followChanges: () => void };
 
 const actor = { user: 'ada', role: 'member', via: 'token', logins: [] };
 
 test('an answer that ends early or is no JSON is a failure with a sentence of jobman', async (t) => {
   let answer = new Response();
   t.mock.method(globalThis, 'fetch', async () => answer);
-  const messageOf = async (body: BodyInit, status: number, type: string): Promise<string> => {
+  const messageOf = async (body: string | ReadableStream, status: number, type: string): Promise<string> => {
     answer = new Response(body, { status, headers: { 'content-type': type } });
     const error = await client.whoAmI().catch((thrown: unknown) => thrown);
     assert.ok(error instanceof JobmanError, String(error));

@@ -7,7 +7,6 @@ import type { JobRow } from '../../app/client.ts';
 import { flagsOf, parseTerms, withPhases, type FilterTerms } from '../../app/filter-terms.ts';
 import { formatAge, formatList, pluralize } from '../../app/format.ts';
 import { phases, type Phase } from '../../core/decide/phase.ts';
-import { day } from '../../core/model/time.ts';
 import { ownNames } from '../../core/model/user.ts';
 import { quote } from '../../catalogue/shell.ts';
 import { readChoice, storeChoice } from '../choices.ts';

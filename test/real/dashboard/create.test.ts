@@ -67,11 +67,13 @@ test('a person writes a manifest as text and in a form, loses it neither by a re
 
   // Half of a character, as some programs copy it, is a text too.
   const whole = await text.inputValue();
-  await text.evaluate((field) => {
-    Object.assign(field, { value: `${(field as HTMLTextAreaElement).value}# \ud83d\n` });
+  await page.evaluate(String.raw`(() => {
+    const field = document.querySelector('textarea[aria-label="Manifest in YAML"]');
+    field.value += '# \ud83d\n';
     field.dispatchEvent(new Event('input', { bubbles: true }));
-  });
+  })()`);
   await page.getByText('No problems').waitFor();
+  assert.notEqual(await text.inputValue(), whole);
   await text.fill(whole);
 
   await page.reload();
