@@ -1,4 +1,4 @@
-// Choices of the person at this browser, such as the colours. The browser stores them; without storage they last
+// Preferences of the person at this browser, such as the colours. The browser stores them; without storage they last
 // until the page is closed.
 
 const prefix = 'jobman-';

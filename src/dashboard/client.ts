@@ -12,7 +12,7 @@ import { serverPath } from './location.ts';
 
 export interface Opened {
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** The server's clock at the answer, in whole seconds; null without it. */
+  /** The time of the server at its response, in whole seconds; null without it. */
   readonly serverTime: number | null;
 }
 
@@ -22,18 +22,18 @@ interface SessionState {
   readonly onLoggedOut: () => void;
 }
 
-/** Some answers come from clouds. A connection that was lost without a sign would never answer. */
+/** Long, because the server may wait for a cloud. Without a limit, a silently lost connection would never fail. */
 const answerTime: Duration = 3 * minute;
-/** The same for a part of a stream: the server sends a sign of life every 15 seconds. */
+/** The same between two parts of a stream: the server sends a heartbeat every 15 seconds. */
 const silenceTime: Duration = 40 * second;
 
-/** Without a session, only `whoAmI` sends a request: it finds a new one. */
+/** Without a session, only `whoAmI` sends a request, to find a new session. */
 export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): ApiClient & {
   /** The body of a stream. Throws JobmanError. */
   open(route: Route, values: Values, signal: AbortSignal): Promise<Opened>;
 } {
   async function send(route: Route, values: Values, more: More = {}, signal?: AbortSignal): Promise<Response> {
-    // The server counts each request with the former session as a wrong token, and soon refuses logins.
+    // The server counts each request with the ended session as an invalid token, and soon refuses logins.
     if (isLoggedOut() && route !== routes.whoAmI)
       throw new JobmanError('The session has ended.', exitCode.conflict, [], { errorCode: 'forbidden' });
     const { path, body, type } = encodeArguments(route, values, more);
@@ -69,7 +69,7 @@ export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): Ap
     return { bytes: chunksOf(body), serverTime: Number.isNaN(time) ? null : time };
   }
 
-  /** The values of one answer. The connection is closed when the reader leaves. */
+  /** The values of one response. Closes the connection when the reader leaves. */
   async function* read(route: Route, values: Values): AsyncGenerator<unknown, void> {
     const over = new AbortController();
     const limit = (): ReturnType<typeof setTimeout> => setTimeout(() => over.abort(noAnswer()), silenceTime);
@@ -114,7 +114,7 @@ async function* valuesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<unkno
   throw brokenStream();
 }
 
-/** A request to this server, with a limit of its time or with a signal. Throws JobmanError without an answer. */
+/** Sends a request to this server, with a timeout or a signal. Throws JobmanError without a response. */
 export async function fetchOf(path: string, init: RequestInit): Promise<Response> {
   try {
     const signal = init.signal ?? AbortSignal.timeout(answerTime);
@@ -129,7 +129,7 @@ function noAnswer(cause?: unknown): JobmanError {
   return new JobmanError('The server does not answer.', exitCode.unreachable, [], { cause });
 }
 
-/** The error of an answer that is not a success. */
+/** The error of an unsuccessful response. */
 export async function failureOf(response: Response): Promise<JobmanError> {
   if (response.headers.get('content-type')?.startsWith(problemType) !== true) return foreignAnswer(response);
   return fromProblem(await jsonOf(response)) ?? foreignAnswer(response);
@@ -154,16 +154,16 @@ async function bytesOf(response: Response): Promise<Uint8Array> {
   }
 }
 
-/** Such as that of a proxy that cannot reach the server. */
+/** For a response of another program, such as a proxy that cannot reach the server. */
 function foreignAnswer({ status }: Response): JobmanError {
-  return new JobmanError(`The server does not answer like jobman: status ${status}.`, exitCode.unreachable);
+  return new JobmanError(`The response is not from jobman: status ${status}.`, exitCode.unreachable);
 }
 
 function brokenStream(): JobmanError {
   return new JobmanError('The connection to the server ended early.', exitCode.unreachable);
 }
 
-/** Safari has no iteration of streams. */
+/** Safari cannot iterate over a stream. */
 async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   const reader = body.getReader();
   try {

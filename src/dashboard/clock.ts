@@ -1,4 +1,4 @@
-// The current time, for ages on the page. It is the time of the server, because events have times of the server.
+// The current time, for ages on the page. It is the time of the server, because events have the time of the server.
 
 import { signal } from '@preact/signals';
 import { second, type Instant } from '../core/model/time.ts';

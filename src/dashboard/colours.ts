@@ -1,4 +1,4 @@
-// Light or dark: as the system says, or as chosen.
+// Light or dark: the choice of the system or of the person.
 
 import { effect, signal } from '@preact/signals';
 import { readChoice, storeChoice } from './choices.ts';

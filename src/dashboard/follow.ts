@@ -1,4 +1,4 @@
-// A state of the server that is read again after each change that may concern it.
+// State of the server, read again after each change that may concern it.
 
 import type { Change } from '../app/client.ts';
 import { pause } from '../app/concurrency.ts';
@@ -21,7 +21,7 @@ interface Source<State> {
   /** Reads at this interval too, while the page is visible. */
   readonly refreshTime?: Duration;
   readonly mayRefresh?: () => boolean;
-  /** At least so long between two reads, for a read that takes long and changes that come often. */
+  /** Minimum time between two reads, for a slow read and frequent changes. */
   readonly pauseTime?: Duration;
 }
 

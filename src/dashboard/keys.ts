@@ -1,4 +1,4 @@
-// Keys: one table of what each key does now. No key acts in a field, or with Ctrl, Alt or Meta. A switch turns them off.
+// Keys: the table of the current effect of each key. No key acts in a field, or with Ctrl, Alt or Meta. A checkbox turns them off.
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -26,7 +26,7 @@ export function enableKeys(enabled: boolean): void {
   storeChoice('keys', enabled ? 'on' : 'off');
 }
 
-/** The keys act while the component is shown. The list of keys is renewed when a dependency changes. */
+/** The keys act while the component is shown. A changed dependency replaces the list of keys. */
 export function useKeys(actions: readonly KeyAction[], dependencies: readonly unknown[]): void {
   const group = useRef<Group>({ actions });
   // At once: a key may come before the effects of this drawing.

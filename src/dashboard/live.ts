@@ -1,4 +1,4 @@
-// The stream of changes: one for a visible page, which everything that it shows shares. It continues after its cursor.
+// The stream of changes. A visible page has one, which all its parts share. It resumes after its cursor.
 
 import { effect, signal } from '@preact/signals';
 import { parseEvents } from '../api/events.ts';
@@ -31,11 +31,11 @@ const silentAfter: Duration = 20 * second;
 const deadAfter: Duration = 40 * second;
 const firstDelay: Duration = second / 2;
 const maxDelay: Duration = 15 * second;
-/** A stream that ends sooner is a failure. */
+/** A stream that ends sooner counts as a failure. */
 const minStreamTime: Duration = 5 * second;
-/** A page that is hidden for so long has no stream. */
+/** After this time a hidden page closes its stream. */
 const hiddenAfter: Duration = 10 * second;
-/** After so long without a stream, reading everything again is less work than all changes. */
+/** After this time without a stream, reading everything again is less work than reading all changes. */
 const maxGap: Duration = 10 * minute;
 
 /** Over HTTP/1.1 a browser has six connections to a server for all of its pages, and each stream takes one. */
@@ -45,7 +45,7 @@ let cursor: Cursor | null = null;
 /** The server's clock minus this browser's; 0 until it is known. */
 let clockOffset: Duration = 0;
 let lastSignAt = 0;
-/** The same by the clock that continues while the machine sleeps. */
+/** The same by the wall clock, which continues while the machine sleeps. */
 let lastSignDate = 0;
 let stream: AbortController | undefined;
 
@@ -59,7 +59,7 @@ export function onChange(listener: Listener, onRestart: () => void = () => undef
   };
 }
 
-/** Runs as long as there is a session and the page is visible. */
+/** Runs while there is a session and the page is visible. */
 export function followChanges(): void {
   effect(() => {
     if (session.value.kind !== 'open' || !isShown.value) return;
@@ -75,7 +75,7 @@ export function followChanges(): void {
   document.addEventListener('visibilitychange', () => {
     clearTimeout(hiding);
     if (document.visibilityState === 'hidden') hiding = setTimeout(() => (isShown.value = false), hiddenAfter);
-    // A tab that slept has an old connection, which may be dead.
+    // The connection of a tab that slept may be dead.
     else if (isShown.peek()) watch();
     else isShown.value = true;
   });
@@ -97,10 +97,10 @@ async function run(over: AbortSignal): Promise<void> {
       await read(over);
     } catch (error) {
       if (over.aborted) return;
-      // Such as a cursor of a database that was restored.
+      // For example after the database was restored.
       if (error instanceof JobmanError && error.code === exitCode.usage) restart();
     }
-    // A program on the way may end every stream at once.
+    // A proxy may end every stream at once.
     if (performance.now() - began > minStreamTime) failures = 0;
     if (!over.aborted) await pauseAfter(failures, over);
   }
@@ -152,7 +152,7 @@ function restart(): void {
   for (const one of restarts) one();
 }
 
-/** Any bytes prove that the connection works, also those of a heartbeat. */
+/** Any bytes prove that the connection works, even those of a heartbeat. */
 async function* noting(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   for await (const chunk of bytes) {
     sign();
@@ -169,7 +169,7 @@ function sign(): void {
 function watch(): void {
   const { kind } = live.peek();
   if (kind !== 'live' && kind !== 'silent') return;
-  // The one clock may be set back, and the other may stop while the machine sleeps.
+  // One clock may be set back, and the other may stop while the machine sleeps.
   const now = performance.now();
   const silence = Math.max(now - lastSignAt, Date.now() - lastSignDate);
   if (silence > silentAfter && kind === 'live') live.value = { kind: 'silent', since: now - silence };

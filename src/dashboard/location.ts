@@ -1,4 +1,4 @@
-// The address of the page. It holds the whole state that a link should show: the page, its object and its filters.
+// The address of the page. It contains everything that a link should show: the page, its object and its filters.
 
 import { signal } from '@preact/signals';
 

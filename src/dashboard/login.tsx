@@ -58,7 +58,7 @@ export function Login({ hadOne }: { readonly hadOne: boolean }) {
         </button>
       </form>
       {failure.value !== null && <Failure lines={failure.value} retry={null} />}
-      <p class="quiet">An admin creates a token for you, and you can create more:</p>
+      <p class="quiet">An admin creates your first token. This command creates more:</p>
       <Command text="jobman token create" />
     </Dialog>
   );

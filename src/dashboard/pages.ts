@@ -1,4 +1,4 @@
-// The pages: the first segment of their address, their name, their key, and their code, which is loaded when they are opened.
+// The pages: the first segment of their address, their name, their key, and their code, which the browser loads when a page opens.
 
 import type { ComponentType } from 'preact';
 import type { PageName } from '../api/page-names.ts';

@@ -8,8 +8,8 @@ import { version } from '../version.ts';
 import { createPageClient, failureOf, fetchOf } from './client.ts';
 
 /**
- * `starting`: not known yet. `none`: the page asks for a login; what it showed to the former user stays below, so that nothing
- * typed is lost. `failed`: the server did not answer.
+ * `starting`: not known yet. `none`: the page asks for a login; the contents for the former user stay below, so that typed text
+ * is not lost. `failed`: the server did not answer.
  */
 export type Session =
   | { readonly kind: 'starting' }
@@ -35,11 +35,11 @@ export function actorOf(current: Session): Actor | null {
   return current.kind === 'open' ? current.actor : current.kind === 'none' ? current.former : null;
 }
 
-/** Asks the server for the user. Never rejects. */
+/** Reads the user from the server. Never rejects. */
 export async function startSession(): Promise<void> {
   try {
     const actor = await client.whoAmI();
-    // The page still shows what the user before could see.
+    // The page still shows what the previous user could see.
     if (user !== null && user !== actor.user) return location.reload();
     user = actor.user;
     session.value = { kind: 'open', actor };
@@ -67,7 +67,7 @@ export async function loginIssuer(): Promise<string | null> {
     const { oidc } = (await response.json()) as { readonly oidc: { readonly issuer: string } | null };
     return oidc?.issuer ?? null;
   } catch {
-    // A login with a token is still possible.
+    // The person can still log in with a token.
     return null;
   }
 }
@@ -77,11 +77,11 @@ const otherTabs = new BroadcastChannel('session');
 otherTabs.onmessage = ({ data }: MessageEvent<UserName | null>) => {
   const { kind } = session.peek();
   if (data === null) endSession();
-  // Shows nothing more of the former user, or continues without a login of its own.
+  // Removes the data of the former user, or continues without a login in this tab.
   else if (kind === 'none' || (kind === 'open' && data !== user)) void startSession();
 };
 
-/** In all tabs. Throws JobmanError. */
+/** Logs out in all tabs. Throws JobmanError. */
 export async function logOut(): Promise<void> {
   const response = await fetchOf('/session', { method: 'DELETE', headers: { [versionHeader]: version } });
   if (!response.ok) throw await failureOf(response);

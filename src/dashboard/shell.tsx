@@ -40,7 +40,7 @@ export function Shell() {
   return (
     <>
       <a class="skip" href="#content">
-        Skip to the content
+        Skip to content
       </a>
       <header class="top">
         <a class="brand" href={pageHref(['jobs'])}>

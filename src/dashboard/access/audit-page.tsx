@@ -87,7 +87,7 @@ export function AuditPage() {
   );
 }
 
-/** Its text becomes the filter when the field is left. */
+/** The text becomes the filter when the focus leaves the field. */
 function UserField({ user }: { readonly user: string }) {
   const typed = useSignal(user);
   const applied = useRef(user);

@@ -54,7 +54,7 @@ export function TokensPage() {
       {question !== null && (
         <Confirm
           title={`Revoke the token ${question.name} of ${question.user}?`}
-          lines={['The server refuses the next request of every program and machine that uses it.']}
+          lines={['Every program and machine that uses this token loses access with its next request.']}
           action={`Revoke ${question.name}`}
           onConfirm={() => void revoke(question)}
           onClose={() => (revoked.value = null)}

@@ -109,7 +109,7 @@ export function UsersPage() {
       {toDisable !== null && (
         <Confirm
           title={`Disable ${toDisable.name}?`}
-          lines={[`The server refuses all tokens of ${toDisable.name}. The jobs continue.`]}
+          lines={[`The server refuses all tokens and logins of ${toDisable.name}. Running jobs continue.`]}
           action={`Disable ${toDisable.name}`}
           onConfirm={() => void change(toDisable.name, { kind: 'disable' })}
           onClose={() => (disabled.value = null)}
@@ -204,7 +204,7 @@ function Limits({ user: { name, limits }, onSaved, onClose }: LimitsProps) {
   return (
     <Dialog title={`Limits of ${name}`} onClose={onClose}>
       <form onSubmit={(event) => void save(event)}>
-        <p class="quiet">An empty field sets no limit. In a list, “none” allows nothing.</p>
+        <p class="quiet">An empty field means no limit. In a list of names, “none” allows no name.</p>
         <Amount value={chips}>Chips at once</Amount>
         <Amount value={jobs}>Unfinished jobs</Amount>
         <Amount value={usd}>US dollars per day</Amount>

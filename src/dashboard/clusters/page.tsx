@@ -109,7 +109,7 @@ function Head({ view, command }: { readonly view: ClusterJobView; readonly comma
     <div class="bar job-head">
       <h1>{escapeLine(view.name)}</h1>
       <PhaseLabel row={view} />
-      <span class="quiet">{escapeLine(view.owner ?? 'made by another tool')}</span>
+      <span class="quiet">{escapeLine(view.owner ?? 'created by another tool')}</span>
       <PageCommand text={command} />
     </div>
   );

@@ -39,7 +39,7 @@ export function openPodOutput({ job, id, open, onGrown, onFailure }: Source): Po
     const needed = size + chunk.length;
     if (needed > maxSize)
       throw new JobmanError(
-        'The output is longer than a page keeps. Its newest lines are read again.',
+        'The output is longer than a page can keep. The page reads its newest lines again.',
         exitCode.failed,
       );
     if (needed > buffer.length) {

@@ -1,4 +1,4 @@
-// The draft of a new job: its manifest, kept by this tab, so that neither a reload nor the end of the session loses it.
+// The draft of a new job: its manifest, which this tab keeps, so that neither a reload nor the end of the session loses it.
 
 import { signal } from '@preact/signals';
 import type { UserName } from '../../core/model/user.ts';
@@ -31,7 +31,7 @@ export function draftOf(user: UserName | null): Draft | null {
   return user === null || value?.user === user ? value : null;
 }
 
-/** Begins a new draft, which replaces the former one. */
+/** Begins a new draft, which replaces the previous one. */
 export function startDraft(user: UserName, start: DraftStart): void {
   store({ user, text: start.text, start, key: newKey() });
 }

@@ -25,8 +25,8 @@ export function Form({ text, problems, onChange }: FormProps) {
       <section aria-label="Form">
         <p class="quiet">
           {isTooLong
-            ? `The text is too long for the form, which appears up to ${formatBytes(maxText)}.`
-            : 'The form appears when the text is a valid YAML map.'}
+            ? `The text is longer than ${formatBytes(maxText)}, so the page shows no form.`
+            : 'The form appears once the text is a valid YAML mapping.'}
         </p>
       </section>
     );
@@ -94,7 +94,7 @@ function FieldRow({ field, value, problems, onChange }: FieldRowProps) {
         {isRequired && <span class="quiet">required</span>}
       </label>
       {text === null ? (
-        <p class="quiet">The form cannot show its value, so edit it in the text.</p>
+        <p class="quiet">The form cannot show this value. Edit it in the text.</p>
       ) : control.kind === 'choice' ? (
         <select {...shared} onChange={(event) => change(event.currentTarget.value)}>
           <option value="">{placeholder}</option>
@@ -126,9 +126,7 @@ function FieldRow({ field, value, problems, onChange }: FieldRowProps) {
             {escapeLine(suggestion === null ? message : `${message} (did you mean "${suggestion}"?)`)}
           </p>
         ))}
-        {cannot.value && (
-          <p class="bad">The text has this value in a way that the form cannot change. Edit the text.</p>
-        )}
+        {cannot.value && <p class="bad">The form cannot change this value. Edit it in the text.</p>}
         <p class="quiet">{withCode(summary)}</p>
       </div>
       {more.length > 0 && (

@@ -94,7 +94,7 @@ export function CommandBar({ job, usual: first, rare: others }: CommandBarProps)
   const send = async (button: CommandButton, options: CommandOptions): Promise<void> => {
     question.value = null;
     isBusy.value = true;
-    answer.value = [`${button.title} was sent for job ${job.label}.`];
+    answer.value = [`Sent the command “${button.title}” to job ${job.label}.`];
     try {
       const result = await job.send(button.command, options);
       question.value = questionOf(job, button, options, result);

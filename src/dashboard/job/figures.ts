@@ -1,4 +1,4 @@
-// The figures of the workers of a job: each worker is measured again and again while the page is visible, few at a time.
+// The figures of the workers of a job. While the page is visible, it measures each worker repeatedly, few at a time.
 
 import type { FiguresAnswer, FiguresTarget } from '../../app/worker-figures.ts';
 import { mapConcurrent, pause } from '../../app/concurrency.ts';

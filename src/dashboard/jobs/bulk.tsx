@@ -165,7 +165,7 @@ function AnswerList() {
         <div class="answers">
           <div class="bar">
             <strong>
-              {capitalize(current.command)}: {current.given.length} of {pluralize(current.total, 'job')} answered
+              {capitalize(current.command)}: {current.given.length} of {pluralize(current.total, 'job')} processed
             </strong>
             <button class="plain" onClick={() => (answers.value = null)}>
               Close

@@ -1,4 +1,4 @@
-// The jobs in the clusters of the server, read again and again while the page is visible.
+// The jobs in the clusters of the server, read repeatedly while the page is visible.
 
 import { signal } from '@preact/signals';
 import type { JobList, JobRow } from '../../app/client.ts';
@@ -24,10 +24,10 @@ const none: ClusterRows = { rows: new Map(), notes: [], answeredAt: null, owners
 export const clusterRows = signal<ClusterRows>(none);
 
 const refreshTime: Duration = 5 * second;
-/** A tenth of the time at most is spent with reading: a list of ten thousand Jobs loads the server and the cluster. */
+/** Reading takes a tenth of the time at most, because a list of ten thousand Jobs loads the server and the cluster. */
 const pauses = 10;
 
-/** Keeps the rows until the returned function is called. A server without clusters is asked once. */
+/** Keeps the rows up to date until the returned function is called. Reads a server without clusters only once. */
 export function followClusterRows(): () => void {
   let lists: { readonly isConfigured: boolean; readonly next: () => Promise<JobList> } | undefined;
   let isUsed = false;

@@ -66,7 +66,7 @@ export function FilterBox({ text, problems, rows, onChange }: FilterBoxProps) {
       </datalist>
       <p id={help} class={problems.length === 0 ? 'hidden' : 'warn'} role="status">
         {problems.length === 0
-          ? `Terms: ${formatList(termNames)}, each with a colon and a value. Any other text is found in ids, names, tags and details.`
+          ? `Terms: ${formatList(termNames)}, each with a colon and a value. The list searches for any other text in ids, names, tags and details.`
           : problems.join(' ')}
       </p>
     </div>

@@ -9,7 +9,7 @@ import { client, errorLines } from '../session.ts';
 export interface Consequences {
   /** The reason against the command; null if it applies. */
   readonly refusal: string | null;
-  /** The owner in whose name the user gives the command; null for an own job. */
+  /** The owner in whose name the user gives the command; null for a job of the user. */
   readonly onBehalfOf: string | null;
   readonly lines: readonly string[];
 }
@@ -21,7 +21,7 @@ interface CommandRead {
   readonly lines: readonly string[];
 }
 
-/** Never rejects: without an answer, the error is the reason. */
+/** Never rejects: if the server does not answer, the error is the refusal. */
 export function readConsequences(id: string, command: 'stop' | 'cancel' | 'delete'): Promise<Consequences> {
   return describeConsequences(async () => {
     const [view, actions] = await Promise.all([client.show(id), client.actions(id)]);

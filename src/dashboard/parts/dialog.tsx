@@ -52,7 +52,7 @@ interface ConfirmProps {
   readonly title: string;
   /** The consequences, such as what is lost. */
   readonly lines: readonly string[];
-  /** The button that acts, such as `Stop 000042`. */
+  /** The label of the button that acts, such as `Stop 000042`. */
   readonly action: string;
   readonly onConfirm: () => void;
   readonly onClose: () => void;

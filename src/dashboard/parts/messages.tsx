@@ -1,4 +1,4 @@
-// The four states without content: nothing exists, a filter hides all, no answer, and no permission.
+// The four states without content: nothing exists, filters hide everything, the server does not answer, and no permission.
 
 import type { ComponentChildren } from 'preact';
 import { escapeLine } from '../../app/format.ts';

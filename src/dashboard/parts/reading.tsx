@@ -43,7 +43,7 @@ interface ShownProps<T> {
   readonly children: (value: T) => ComponentChildren;
 }
 
-/** Shows the value, even an old one, below the failure of the newest read. */
+/** Shows the failure of the newest read above the value, which may be old. */
 export function Shown<T>({ reading: { value, readAt, failure, again }, children }: ShownProps<T>) {
   if (value === null && failure === null) return <p class="quiet">Reading…</p>;
   const age = readAt === null ? [] : [`The contents below are ${formatAge(now.value - readAt)} old.`];

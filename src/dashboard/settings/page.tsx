@@ -1,4 +1,4 @@
-// The settings in force on the machine of the controller. They are in files there, so a person changes them there.
+// The effective settings of the machine of the controller. They are in files there, so a person changes them there.
 
 import type { SettingRow } from '../../app/client.ts';
 import { escapeLine } from '../../app/format.ts';
@@ -17,7 +17,7 @@ const columns: readonly PlainColumn<SettingRow>[] = [
     cell: ({ value }) => <code>{escapeLine(typeof value === 'string' ? value : JSON.stringify(value))}</code>,
   },
   {
-    title: 'From',
+    title: 'Source',
     cell: ({ source }) => escapeLine(source),
     cellClass: ({ source }) => (source === 'default' ? 'quiet' : ''),
   },

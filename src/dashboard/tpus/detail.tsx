@@ -73,7 +73,7 @@ function consequencesOf(release: TpuRelease, asked: Consequences | null): Conseq
       return {
         refusal: null,
         onBehalfOf: null,
-        lines: [`The TPU is deleted with all that is on it. ${orphanSentence}`],
+        lines: [`jobman deletes the TPU and everything stored on it. ${orphanSentence}`],
       };
     case 'job':
       return asked ?? { refusal: null, onBehalfOf: null, lines: [] };
@@ -101,7 +101,7 @@ function TpuFacts({ line: { tpu, aliases, isOld } }: { readonly line: TpuLine })
       : ([
           [
             'Idle',
-            `for ${formatDuration(Math.max(0, now.value - idleSinceAt))}${cost === null ? '' : `, ${formatUsd(cost)} for nothing so far`}`,
+            `for ${formatDuration(Math.max(0, now.value - idleSinceAt))}${cost === null ? '' : `, which has cost ${formatUsd(cost)}`}`,
           ],
         ] as const)),
     ['Price', pricePerHourUsd === null ? 'not known' : formatHourlyCost(tpu, pricePerHourUsd)],

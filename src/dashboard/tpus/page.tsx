@@ -96,7 +96,7 @@ export function TpusPage() {
             const release = releaseOf(shown, actor);
             changeQuery({ tpu: null });
             if (release.kind === 'none') return;
-            answer.value = [`The release of ${shown.name} was sent.`];
+            answer.value = [`Sent the request to release ${shown.name}.`];
             void performRelease(release, onBehalfOf, (next) => (answer.value = next)).finally(clouds.again);
           }}
         />
@@ -193,7 +193,7 @@ function Filters({ known, choice, found, isAll }: FiltersProps) {
           ];
         })}
       </div>
-      <label class="switch" title="Otherwise only the zones that the settings and the jobs name, if they name any">
+      <label class="switch" title="Off: the zones that the settings and the jobs name, or all if they name none">
         <input
           type="checkbox"
           checked={isAll}
@@ -263,7 +263,7 @@ function Summary({ rows, tpus }: { readonly rows: readonly KnownTpu[]; readonly 
     <p class="quiet rest">
       {formatTotals(totals)} · sorted by idle cost ·{' '}
       {tpus.list === null
-        ? 'reading the lists of the clouds; until then, only the TPUs of jobs'
+        ? 'reading the TPUs of the clouds; until then, the list has only the TPUs of jobs'
         : `clouds checked ${formatAge(now.value - tpus.at)} ago`}
       {isSimulated && ' · the TPU emulator is free; its prices are those of Google'}
     </p>

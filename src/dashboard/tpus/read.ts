@@ -70,11 +70,11 @@ export interface CloudState {
   readonly tpus: CheckedTpus;
   /** The limits that were read last. */
   readonly limits: readonly QuotaRow[];
-  /** False if there is no cloud to ask. */
+  /** False if no project is known, so that there is no cloud to query. */
   readonly hasProject: boolean;
 }
 
-/** The clouds are other people's servers, and TPUs come and go slowly. */
+/** Long, because the requests load the APIs of the clouds, and the list of TPUs changes slowly. */
 const cloudInterval: Duration = minute;
 
 /** `all`: in all zones of the projects. */

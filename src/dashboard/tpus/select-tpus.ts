@@ -19,7 +19,7 @@ export interface TpuChoice {
 }
 
 export interface ShownTpus {
-  /** The most idle money first. */
+  /** Sorted by the cost of idle time, highest first. */
   readonly rows: readonly KnownTpu[];
   /** The TPUs in each state that the other filters show. */
   readonly counts: ReadonlyMap<TpuState, number>;

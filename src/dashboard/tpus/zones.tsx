@@ -133,7 +133,7 @@ function Limits({ onRead }: { readonly onRead: () => void }) {
       <button aria-disabled={isReading.value} onClick={() => void read()}>
         {isReading.value ? 'Reading the limits…' : 'Read the limits now'}
       </button>
-      {failures.value?.length === 0 && <span class="quiet">A zone without a number has no limit.</span>}
+      {failures.value?.length === 0 && <span class="quiet">Google lists no limit for a zone without a number.</span>}
       {problems.map((lines) => (
         <Failure key={lines[0] ?? ''} lines={lines} retry={null} />
       ))}

@@ -106,7 +106,7 @@ test('a person filters the list, and cancels several jobs after a question that 
   await question.waitFor({ state: 'hidden' });
   await page.getByRole('group', { name: 'Selected jobs' }).getByRole('button', { name: 'Cancel' }).click();
   await question.getByRole('button', { name: 'Cancel 2 jobs' }).click();
-  await page.getByText('Cancel: 2 of 2 jobs answered').waitFor();
+  await page.getByText('Cancel: 2 of 2 jobs processed').waitFor();
   await page.getByRole('button', { name: /^cancelled 2/ }).click();
   await row('alpha').locator('.phase-cancelled').waitFor();
   await row('gamma').waitFor();
