@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chownSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { NetConnectOpts } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -255,6 +255,43 @@ suite('the chart', () => {
       const other = await openForward(kube);
       await user('login', `https://localhost:${other}`, '--ca', caFile, '--token-file', tokenFile, '--name', 'other');
       assert.match(await user('user'), /^ada/m);
+
+      await t.test('and is restored from a backup into another database, as the docs say', async () => {
+        kube.kubectl('rollout', 'status', 'deployment/jobman', '--timeout=90s');
+        const manifest = join(world.folder, 'kept.yaml');
+        const kept = { job: { name: 'kept' }, tpu: { accelerator: 'v4-8', zone: 'us-central2-b', project: 'lab' } };
+        writeFileSync(manifest, JSON.stringify({ ...kept, command: { run: 'true' } }));
+        const id = (await user('create', manifest, '--no-check', '--yes', '--quiet')).trim();
+        const restored = await postgres.createDatabase();
+        const [, section = ''] = readFileSync(join(root, 'docs/deploying.md'), 'utf8').split('For a [backup]');
+        const [backup = '', ...rest] = [...section.matchAll(/^```sh\n([^]*?)^```/gm)].map(
+          ([, commands = '']) => commands,
+        );
+        const run = (commands: string): void => {
+          const script = commands
+            .replaceAll('--namespace jobman ', `--namespace ${kube.namespace} `)
+            .replace(/'postgres:[^']*'/, `postgres://postgres@${address}:${port}/${restored}`);
+          const env = { ...world.env, PATH: process.env['PATH'] ?? '', KUBECONFIG: kube.admin };
+          const { status, stderr } = spawnSync('bash', ['-euc', script], {
+            cwd: world.folder,
+            env,
+            encoding: 'utf8',
+          });
+          assert.equal(status, 0, `${script}\n${stderr}`);
+        };
+        cpSync(join(root, 'deploy'), join(world.folder, 'deploy'), { recursive: true });
+        run(backup);
+        const folder = join(home, 'jobs/jobman', id);
+        rmSync(folder, { recursive: true });
+        run(rest.slice(0, 3).join(''));
+        kube.kubectl('rollout', 'status', 'deployment/jobman', '--timeout=90s');
+        const url = `https://localhost:${await openForward(kube)}`;
+        await user('login', url, '--ca', caFile, '--token-file', tokenFile, '--name', 'restored');
+        assert.match(await user('list'), /^000001 .* kept /m);
+        assert.ok(existsSync(join(folder, 'config.yaml')));
+        assert.ok(!existsSync(join(home, 'restored')));
+        await user('cancel', id, '--yes');
+      });
 
       await t.test('and one with a bucket and an empty home, which runs jobs in this cluster and on TPUs', async () => {
         helm('uninstall', 'jobman', '--wait');
