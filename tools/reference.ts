@@ -153,8 +153,9 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): r
 }
 
 function settingDefault({ key, defaultValue }: SettingKey, settings: object): string {
-  const [section = '', name = ''] = key.split('.');
-  const computed = (settings as Readonly<Record<string, Readonly<Record<string, unknown>>>>)[section]?.[name];
+  const computed = key
+    .split('.')
+    .reduce<unknown>((value, name) => (value as Readonly<Record<string, unknown>> | undefined)?.[name], settings);
   const value = defaultValue ?? computed;
   if (defaultTexts[key] !== undefined) return defaultTexts[key];
   if (

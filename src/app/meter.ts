@@ -8,10 +8,10 @@ const latencies = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 /** From a local restart to capacity that is awaited for days. */
 const recoveries = [1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400];
 
-/** The metrics of events, which are counted where they happen. `server/metrics.ts` adds those of states. */
+/** The metrics of events, counted where they happen. `server/metrics.ts` adds the metrics of the current state. */
 export const meteredMetrics = {
   jobman_passes_total: {
-    help: 'Passes of the controller by result; the controller retries a failed one.',
+    help: 'Passes of the controller by result; the controller retries a failed pass.',
     labels: ['result'],
     initial: [{ result: 'committed' }, { result: 'unchanged' }, { result: 'failed' }],
   },
@@ -36,19 +36,19 @@ export const meteredMetrics = {
   },
   jobman_actions_total: { help: 'Actions of the controller by outcome.', labels: ['action', 'outcome'] },
   jobman_recovery_seconds: {
-    help: 'Time from the end of an attempt until the command runs again by a recovery rule.',
+    help: 'Time from the end of an attempt until a recovery rule runs the command again.',
     labels: ['reason'],
     buckets: recoveries,
   },
   jobman_jobs_finished_total: { help: 'Jobs that finished, by verdict.', labels: ['verdict'] },
-  jobman_http_requests_total: { help: 'Answered requests.', labels: ['method', 'route', 'status'] },
+  jobman_http_requests_total: { help: 'Requests with a response.', labels: ['method', 'route', 'status'] },
   jobman_http_request_seconds: {
-    help: 'Time until the answer to a request begins.',
+    help: 'Time until the response to a request begins.',
     labels: ['method', 'route'],
     buckets: latencies,
   },
   jobman_event_loop_lag_seconds: {
-    help: 'Delay of a timer of one second, from the first request for metrics on.',
+    help: 'Delay of a timer of one second; measured from the first request for metrics on.',
     labels: [],
     buckets: latencies,
   },

@@ -28,7 +28,7 @@ export interface ServerInUse {
   readonly chosenBy: '--server' | 'JOBMAN_SERVER' | 'current context';
 }
 
-/** In place of the name of a context. */
+/** Stands for this machine where a command takes the name of a context. */
 export const thisMachine = 'local';
 
 export const serverVariable = 'JOBMAN_SERVER';
@@ -47,7 +47,7 @@ export function contextOf({ current, contexts }: Contexts, url: string): string 
   return names.find((name) => name === current) ?? names[0] ?? null;
 }
 
-/** Ways to use this machine instead. */
+/** Hints that say how to use this machine instead. */
 export function localRemedies(chosenBy: ServerInUse['chosenBy']): readonly string[] {
   const once = 'For one command on this machine: --server local, or JOBMAN_SERVER=local before `tpu`';
   return {
@@ -57,10 +57,10 @@ export function localRemedies(chosenBy: ServerInUse['chosenBy']): readonly strin
   }[chosenBy];
 }
 
-/** For a part of this machine, while another machine's server is in use. */
+/** The refusal of a command that works only on this machine, while a server is in use. */
 export function notOnServerError(what: string, server: ServerInUse): JobmanError {
   return usageError(
-    `${what} does not work through a server: it is about this machine, and the server in use is ${formatServer(server)}. Nothing was changed.`,
+    `${what} works only on this machine, and not through a server. The server in use is ${formatServer(server)}. Nothing was changed.`,
     localRemedies(server.chosenBy),
   );
 }

@@ -277,27 +277,31 @@ const serverTable = {
   ),
   tls: {
     certificate: defineSetting(textOrNull, null, 'File with the certificate of the server and its chain, in PEM.'),
-    key: defineSetting(textOrNull, null, 'File with the key of that certificate, which only its login may read.'),
+    key: defineSetting(
+      textOrNull,
+      null,
+      'File with the private key of that certificate, which only the login of the server may read.',
+    ),
   },
   secrets_key: defineSetting(
     textOrNull,
     null,
-    'Key file of the secrets, which are then encrypted in the database; `jobman secret encrypt` sets it.',
+    'Key file with which jobman encrypts secrets in the database; `jobman secret encrypt` sets it.',
   ),
   data: defineSetting(
     dataLocation,
     null,
-    'Where servers share logs and files of jobs: a folder, or a bucket `gs://BUCKET/PREFIX`; see [docs/postgresql.md](postgresql.md#two-servers).',
+    'Folder, or bucket `gs://BUCKET/PREFIX`, in which servers share logs and files of jobs; see [docs/postgresql.md](postgresql.md#two-servers).',
   ),
   rate_limit: defineSetting(
     int(0),
     100,
-    'Requests per second that one token may send on average; one address may send ten times as many. 0: no limit.',
+    'Requests per second that one token may send on average. The limit of one address is ten times as high. 0: no limit.',
   ),
   trusted_proxies: defineSetting(
     listOf('a list of addresses and networks', network),
     [],
-    'Addresses and networks of the proxies in front of the server, which then accepts requests from them only.',
+    'Addresses and networks of the proxies in front of the server. If there are any, the server accepts requests only from them.',
   ),
   oidc: defineSetting(
     orNull('an object like { "issuer": "https://login.example", "client_id": "jobman" }, or null', oidcKind, null),

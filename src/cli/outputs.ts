@@ -589,7 +589,7 @@ interface UsedTokenOutput {
 
 interface LogoutOutput {
   readonly context: string;
-  /** True if the token no longer counts on the server. */
+  /** True if the server no longer accepts the token. */
   readonly revoked: boolean;
 }
 

@@ -22,13 +22,13 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { fileError } from '../app/file-errors.ts';
 import { fileModeIn, makeFolder, readPieces, readRegularFile, settingsFile } from './files.ts';
 
-/** The files that people and jobs have stored. The rest of a home belongs to this machine: programs, locks, logs of jobman. */
+/** The folders with the data of people and jobs. The rest of a home belongs to its machine: programs, locks, logs of jobman. */
 const savedTops = ['jobs', 'blobs', 'clusters', 'secrets', 'ssh', 'settings.json', 'home-id'];
 
 /** Folders that an empty home does not have. */
 const usedFolders = ['jobs', 'blobs', 'clusters', 'secrets', 'ssh'];
 
-/** Values that anyone who reads the backup could use. */
+/** Secrets, which anyone who reads the backup could use. */
 const isSecret = (path: string): boolean => /^(?:secrets\/|jobs\/[^/]+\/[^/]+\/secrets\/|ssh\/id_[^/.]+$)/.test(path);
 
 const isLink = (target: string): boolean => /^attempt_\d+\/[^/]+$/.test(target);

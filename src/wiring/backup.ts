@@ -1,4 +1,4 @@
-// Backup of a home: its rows and its files in one file, and the way back.
+// Backup of a home: saves its rows and files in one file, and restores them.
 
 import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -57,7 +57,7 @@ export function createBackupService({ io, home }: { readonly io: Io; readonly ho
       const scratch = join(home, 'restoring.db');
       makeHome(home);
       return await withSavedRows(file, scratch, async (rows, saved) => {
-        // Before the files, so that a database with jobs changes nothing.
+        // Before the files, so that nothing changes if the database has jobs.
         await requireEmptyDatabase(database);
         const unlock = takeLock(join(home, 'controller.lock'));
         if (unlock === undefined)

@@ -11,7 +11,7 @@ export { JobmanError } from '../app/errors.ts';
 
 type ConnectOptions = Pick<HttpClientParts, 'server' | 'token' | 'ca'> & Partial<Pick<HttpClientParts, 'env'>>;
 
-/** Throws JobmanError (2) for an address that is none, or that would send the token in clear text. */
+/** Connects to a server. Throws JobmanError (2) for an invalid address, or one that would send the token in clear text. */
 export function connect({ server, token, ca = null, env = {} }: ConnectOptions): ServerClient & CreateFrom {
   const protocol = URL.canParse(server) ? new URL(server).protocol : '';
   if (!['https:', 'http:'].includes(protocol))

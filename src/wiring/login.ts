@@ -1,4 +1,4 @@
-// Logins of people at a server: the identity provider of the settings in force.
+// Logins with an account at a server: the identity provider of the current settings.
 
 import { quote } from '../catalogue/shell.ts';
 import { JobmanError, messageOf, usageError } from '../app/errors.ts';
@@ -22,7 +22,7 @@ interface Parts {
 
 type ProviderIo = Pick<Io, 'env' | 'now' | 'userHome'>;
 
-/** For the identity provider of the settings in force. It is loaded at the first login, because most requests need none. */
+/** The logins at the identity provider of the current settings. Loads it at the first login, because most requests need none. */
 export function createLoginRoutes(
   io: ProviderIo,
   home: string,
@@ -51,7 +51,7 @@ export function createLoginRoutes(
       } catch (error) {
         if (!(error instanceof JobmanError)) throw error;
         warn([error.message, ...error.lines].join(' '));
-        // Without the paths, because every visitor may see it.
+        // Names no paths, because every visitor can see the message.
         throw new JobmanError('The login is not set up completely. The log of the server has the reason.', error.code);
       }
     },

@@ -19,7 +19,7 @@ import { contextsFile } from './paths.ts';
 
 const tokenVariable = 'JOBMAN_TOKEN';
 
-/** `named`: a context or an address; without it the current context counts. Throws JobmanError. */
+/** `named`: a context or an address; by default the current context. Throws JobmanError. */
 export async function chooseServer(
   { env, uid }: Pick<Io, 'env' | 'uid'>,
   home: string,
@@ -74,7 +74,7 @@ export function requireServerUrl(server: string, source: string): void {
 
 export function requireToken(token: string, source: string): string {
   if (/^[\u0021-\u007e]+$/.test(token)) return token;
-  throw usageError(`${source} has a character that no token has.`);
+  throw usageError(`${source} has a character that a token cannot have.`);
 }
 
 /** Connects with the first call. Throws JobmanError. */
@@ -87,7 +87,7 @@ export function openServerClient(
   const onSignal = (call: () => void) => io.onSignal(call);
   if (user !== null)
     throw usageError(
-      `On a server, the token decides who you are: unset ${userEnvVariable}, which is ${user}.`,
+      `Through a server, the token decides which user you are: unset ${userEnvVariable}, which is ${user}.`,
       localRemedies(server.chosenBy),
     );
   return createServerClient({ ...httpPartsOf(io, server), ...calls, onSignal });

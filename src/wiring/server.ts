@@ -31,7 +31,7 @@ interface ServerOptions extends ServerFlags {
   readonly io: Io;
   readonly home: string;
   readonly controller: ControllerService;
-  /** Those of this process, with settings that are read again. */
+  /** The services of this process, with the newest settings. */
   readonly openServices: () => Services;
 }
 
@@ -79,7 +79,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
   const close = (): Promise<void> => (closed ??= server.close());
   const forget = io.onSignal(() => void close());
   try {
-    // Only now, so that a server that cannot start leaves its jobs a controller.
+    // Stops the old controller only now, so that a server that cannot start leaves it running.
     if ((await controller.stop()).stopped) log.info(`replaced the controller of process ${former.pid ?? 'unknown'}`);
     io.stdout.write(`The server runs at ${server.url}. Stop it: Ctrl-C\n`);
     const isAdmins = ({ role, revokedAt, expiresAt }: TokenView): boolean =>
@@ -103,7 +103,7 @@ interface ApiOptions {
   readonly log: ReturnType<typeof createLogger>;
 }
 
-/** The parts of every server of the API, for a group or for one user. */
+/** The parts of the API that `jobman server` and `jobman dashboard` share. */
 export function apiParts({ io, clients, meter, log }: ApiOptions) {
   return {
     clientOf: async (actor: Actor) => clientFor(async () => actor, await clients.parts()),
@@ -131,7 +131,7 @@ function pathOf(url: string): string {
   return new URL(url, 'http://localhost').pathname.replace(/\/+$/, '');
 }
 
-/** The parts of clients with the settings in the files. If these have a mistake, the former settings stay in force. */
+/** The parts of clients, with the newest settings. While the files have a mistake, the previous settings apply. */
 export function createClients(openServices: () => Services, home: string, warn: (line: string) => void) {
   let current = openServices();
   let opened = createClientParts(current);
@@ -185,7 +185,7 @@ export function createClients(openServices: () => Services, home: string, warn: 
         (await import('./cluster.ts')).openSharedCluster(current, options, shared);
       const clusterSubmissions = async () => {
         const submissions = await current.clusterSubmissions();
-        // Jobs of other servers of the database count too.
+        // Includes the jobs of other servers of the database.
         hasArchive ||= submissions.isUsed || (await parts.clusters.jobs({}, { limit: 1 })).length > 0;
         return { ...submissions, isUsed: hasArchive };
       };
@@ -211,12 +211,12 @@ function warnAboutSecrets(parts: Parameters<typeof secretKeys>[0], warn: (line: 
 }
 
 interface Address extends ListenOptions {
-  /** As given. */
+  /** The address as the user gave it. */
   readonly text: string;
   readonly trustedProxies: readonly string[];
 }
 
-/** The flags over the settings. Throws JobmanError (2) for what no server may do. */
+/** The address of the server; flags override settings. Throws JobmanError (2) for an unsafe or invalid address. */
 function addressOf(options: ServerOptions, settings: ServerSettings, warn: (line: string) => void): Address {
   const { io, home } = options;
   const text = options.listen ?? settings.listen ?? defaultAddress;
@@ -257,7 +257,7 @@ function parseAddress(text: string): { readonly host: string; readonly port: num
   return { host, port };
 }
 
-/** The contents of the files, read again when they change. While they are wrong, the previous ones stay in force. */
+/** The certificate and key, read again when the files change. While the files are wrong, the previous ones apply. */
 function openTls(files: TlsFiles, io: Pick<Io, 'now'>, warn: (line: string) => void): () => TlsIdentity {
   const fingerprint = () => fingerprintOf([files.certificate, files.key]);
   let seen = fingerprint();

@@ -116,14 +116,20 @@ suite('a server', { timeout: 180_000 }, () => {
     const local = jobmanProgram.commands.filter(({ usesHome }) => usesHome !== undefined);
     const refused = await remote('controller', 'status');
     assert.deepEqual([refused.code, local.length > 20], [2, true]);
-    assert.match(refused.stderr, /`jobman controller status` does not work through a server: /);
-    assert.match((await remote('emulator', 'preempt', '1')).stderr, /`jobman emulator` does not work through/);
+    assert.match(refused.stderr, /`jobman controller status` works only on this machine, and not through a server\. /);
+    assert.match((await remote('emulator', 'preempt', '1')).stderr, /`jobman emulator` works only on this machine/);
     assert.match((await remote('hosts')).stdout, /^localhost +the server's machine .*\ngpu1 +ada@127\.0\.0\.1:1 /m);
     const settings = await remote('settings');
     assert.match(settings.stdout, /^notify\.channels +\{"team".* settings\.json$/m);
     assert.match(settings.stderr, /These are the settings of the server http:\S+\. Their file is on its machine\.\n/);
-    assert.match((await remote('settings', 'set', 'local.slots', '3')).stderr, /`jobman settings set` does not work/);
-    assert.match((await remote('report', '1', '--bundle')).stderr, /`jobman report --bundle` does not work through a/);
+    assert.match(
+      (await remote('settings', 'set', 'local.slots', '3')).stderr,
+      /`jobman settings set` works only on this machine/,
+    );
+    assert.match(
+      (await remote('report', '1', '--bundle')).stderr,
+      /`jobman report --bundle` works only on this machine/,
+    );
     assert.equal((await remote('list', '-n', 'vision')).code, 5, 'the server has no kubeconfig');
     assert.equal(existsSync(world.home), false, 'the home of this machine was not even made');
 
@@ -184,12 +190,15 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.match(await run(0, ['__complete', '--server', 'lab', 'show', '']), /^000001\t/);
     assert.equal(await run(0, ['__complete', '--server', 'l']), `local\tthis machine\nlab\t${url}\n`);
     for (const args of [['doctor'], ['login'], ['tpu', 'attach']])
-      assert.match(await run(2, args), /the server in use is lab \([^]*--server local[^]*jobman context use local/);
+      assert.match(await run(2, args), /The server in use is lab \([^]*--server local[^]*jobman context use local/);
     assert.match(await run(3, ['tpu', 'check']), /There are no users yet\.\n +An admin adds (\S+): tpu add-user \1$/m);
     assert.match(await run(0, ['tpu', 'add-user', 'ada']), /Added user ada/);
     assert.match(await run(0, ['tpu', '--server', 'lab', 'list-users']), /^ 0 +ada /m);
     assert.match(await run(0, ['tpu', 'list-users'], { env: local }), /There are no users yet/);
-    assert.match(await run(2, ['tpu', 'list'], { env: { TPU_USER: 'ada' } }), /the token decides who you are: unset/);
+    assert.match(
+      await run(2, ['tpu', 'list'], { env: { TPU_USER: 'ada' } }),
+      /the token decides which user you are: unset/,
+    );
     // A service that was installed before the login.
     await run(0, ['controller', 'run', '--idle-exit', '1ms']);
 
@@ -295,7 +304,10 @@ suite('a server', { timeout: 180_000 }, () => {
       [{ JOBMAN_SERVER: 'http://example.com', JOBMAN_TOKEN: 'a' }, /would send the token in clear text/],
       [{ JOBMAN_SERVER: 'example.com', JOBMAN_TOKEN: 'a' }, /neither an address such as https:\S+ nor a context/],
       [{ JOBMAN_SERVER: 'http://127.0.0.1:1' }, /not logged in to http:\S+\n +To log in: jobman login/],
-      [{ JOBMAN_SERVER: 'http://127.0.0.1:1', JOBMAN_TOKEN: 'a', TPU_USER: 'ada' }, /the token decides who you are/],
+      [
+        { JOBMAN_SERVER: 'http://127.0.0.1:1', JOBMAN_TOKEN: 'a', TPU_USER: 'ada' },
+        /the token decides which user you are/,
+      ],
     ] as const) {
       const { code, stderr } = await jobman(world, ['list'], { env });
       assert.equal(code, 2, stderr);

@@ -94,7 +94,7 @@ function readCa(path: string, url: string): string {
   }
 }
 
-/** Null if the token comes from a file, a pipe or the keyboard. Throws JobmanError. */
+/** The token of a login with an account; null if the token comes from a file, a pipe or the keyboard. Throws JobmanError. */
 async function logInAsPerson(
   cli: Cli,
   { tokenFile, browser = false, device = false }: LoginFlags,
@@ -217,7 +217,7 @@ export async function logOut(
   return exitCode.ok;
 }
 
-/** A token that does not count needs no revocation. */
+/** Does nothing for a token that the server no longer accepts. */
 async function revokeToken(client: Client, name: string): Promise<void> {
   const ignoreRefusal = (error: unknown) => {
     if (error instanceof JobmanError && error.code === exitCode.conflict) return null;
@@ -237,7 +237,7 @@ async function revokeToken(client: Client, name: string): Promise<void> {
   }
 }
 
-/** The stored name may be that of an earlier login only if the file was edited. */
+/** The stored name belongs to another token only if a person has edited the file. */
 function noteToken(cli: Cli, { user, tokenName }: Pick<Context, 'user' | 'tokenName'>): void {
   const command = `jobman token revoke ${tokenName ?? 'NAME'}${user === null ? '' : ` --user ${user}`}`;
   cli.note(`The token stays valid until it expires. To revoke it: ${command}, on the machine of the server`);
@@ -280,7 +280,7 @@ function formatChoice(chosenBy: string): string {
 
 export async function list(cli: Cli): Promise<number> {
   const all = await (await cli.services.contexts()).read();
-  // A server that cannot be used is still the one that commands would use.
+  // Commands would use this server even if it cannot be used.
   const server = await cli.services.server().catch((error: unknown) => {
     if (error instanceof JobmanError) return undefined;
     throw error;

@@ -14,7 +14,7 @@ export async function login(cli: Cli, flags: LoginFlags & GlobalFlags, target: s
   const server = await cli.services.server();
   if (server !== null)
     throw usageError(
-      `Without an address, \`jobman login\` checks the login of this machine to Google Cloud, and the server in use is ${formatServer(server)}.`,
+      `Without an address, \`jobman login\` checks the login of this machine to Google Cloud. The server in use is ${formatServer(server)}.`,
       [`To log in to that server again: jobman login ${server.url}`, ...localRemedies(server.chosenBy)],
     );
   return checkGoogleLogin(cli);

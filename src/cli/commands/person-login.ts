@@ -1,4 +1,4 @@
-// The login of a person at the identity provider of a server, with the browser of this machine or another one. Both
+// Logs a person in at the identity provider of a server, with a browser of this or another machine. Both functions
 // resolve with a token.
 
 import { createHash } from 'node:crypto';
@@ -35,11 +35,11 @@ export async function logInByBrowser({ cli, login, url, machine }: PersonLogin):
   const challenge = createHash('sha256').update(verifier).digest('base64url');
   const { signal, release } = abortOnSignal(cli);
   const result = Promise.withResolvers<string>();
-  // The browser is answered before anything waits for the result.
+  // The result may reject before the code below awaits it.
   result.promise.catch(() => undefined);
   const redeem = (code: string) => login.redeem(code, verifier, tokenNameOf(machine)).then(({ token }) => token);
 
-  // A browser may repeat its request, and the code counts once.
+  // A browser may repeat its request, and the code works once.
   let isRedeemed = false;
   const server = createServer((incoming, outgoing) => {
     const code = isRedeemed ? null : codeOf(incoming, state);
@@ -76,7 +76,7 @@ export async function logInByBrowser({ cli, login, url, machine }: PersonLogin):
   } finally {
     clearTimeout(tooLate);
     release();
-    // The last page was written; a browser keeps its connection open.
+    // The last page is written, but a browser keeps its connection open.
     server.close();
     server.closeIdleConnections();
   }
@@ -91,14 +91,14 @@ function answer(outgoing: ServerResponse, status: number, page: LoginPage): void
   outgoing.writeHead(status, { ...pageHeaders, connection: 'close' }).end(renderPage(page));
 }
 
-/** Of requests in a row. */
+/** Consecutive failed polls before the login fails. */
 const maxFailures = 3;
 
-/** With a browser on any machine (RFC 8628). Throws JobmanError. */
+/** Logs in with a browser on any machine (RFC 8628). Throws JobmanError. */
 export async function logInByDevice({ cli, login, machine }: PersonLogin): Promise<string> {
   const started = await login.startDevice();
   const { deviceCode, userCode, verificationUri, verificationUriComplete, expiresInSeconds } = started;
-  // Not wrapped, so that an address can be copied.
+  // Does not wrap lines, so that a person can copy the address.
   const print = (line: string): void => cli.io.stderr.write(`${escapeLine(line)}\n`);
   print(`Open ${verificationUri} in a browser on any machine, and enter the code ${userCode}.`);
   if (verificationUriComplete !== null) print(`With the code in it: ${verificationUriComplete}`);
@@ -117,7 +117,7 @@ export async function logInByDevice({ cli, login, machine }: PersonLogin): Promi
         if (result === 'slow_down') pause += 5 * second;
         failures = 0;
       } catch (error) {
-        // The person may be at the provider meanwhile.
+        // A short outage must not end the login, because the person may just be logging in.
         const isUnreachable = error instanceof JobmanError && error.code === exitCode.unreachable;
         failures += 1;
         if (!isUnreachable || failures > maxFailures) throw error;

@@ -112,10 +112,11 @@ async function userOfServer(
   if (server === null) return null;
   if (needsLoginMachine)
     throw usageError(
-      `\`tpu ${name}\` needs the login machine of the lab, and the server in use is ${formatServer(server)}. Nothing was changed.`,
+      `\`tpu ${name}\` needs the login machine of the lab. The server in use is ${formatServer(server)}. Nothing was changed.`,
       localRemedies(server.chosenBy),
     );
-  if (flags.user !== undefined) throw usageError('On a server, the token decides who you are: leave out --user.');
+  if (flags.user !== undefined)
+    throw usageError('Through a server, the token decides which user you are: leave out --user.');
   return (await (await services.client()).whoAmI()).user;
 }
 
