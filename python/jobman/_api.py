@@ -978,10 +978,10 @@ class CommandStep_2(_CommandStep_2, _CommandStep_2_optional):
 # `progress`: a command that takes long says what it waits for. One step is the result.
 CommandStep = Union['CommandStep_1', 'CommandStep_2']
 
-# Nothing was stored. The same request with the tokens of all reasons is done once, unless the facts have changed.
+# The server has stored nothing. The same request with the tokens of all reasons succeeds once, unless the facts have changed.
 ConfirmationNeeded = TypedDict("ConfirmationNeeded", {
     "reasons": "List[ConfirmationRequired]",
-    # A sentence if tokens were given that do not cover every reason; null without any.
+    # A sentence if the request had tokens that do not cover every reason; null for a request without tokens.
     "notice": "Union[str, None]",
 })
 
@@ -995,9 +995,9 @@ ConfirmationRequired = TypedDict("ConfirmationRequired", {
     "cost": "Union[str, None]",
     # Another next step, as a sentence.
     "remedy": "str",
-    # True if no grant forbids it: a terminal asks, and a script prints the price and continues.
+    # True if the price is the only reason: a terminal asks, and a script prints the price and continues.
     "mayProceed": "bool",
-    # Confirms this reason once, while its facts are the same. Null if no confirmation helps: a budget is used up.
+    # Confirms this reason once, unless its facts change. Null if no confirmation helps: a budget is used up.
     "token": "Union[ConfirmationToken, None]",
 })
 
@@ -1129,11 +1129,11 @@ _CreateRequest = TypedDict("_CreateRequest", {
     "manifest": "str",
 })
 _CreateRequest_optional = TypedDict("_CreateRequest_optional", {
-    # The owner for whom the actor creates the job. Absent: it is the actor's own.
+    # The owner for whom the actor creates the job. Absent: the actor.
     "onBehalfOf": "UserName",
     # The tokens of reasons that the user has confirmed.
     "confirmed": "List[ConfirmationToken]",
-    # Jobs that are cancelled in the same transaction, so that this one gets their TPU.
+    # Jobs to cancel in the same transaction, so that the new job gets their TPU.
     "replaces": "List[str]",
     # The copy of `job.workdir`, whose blobs are stored.
     "workdir": "UploadedWorkdir",
@@ -1141,7 +1141,7 @@ _CreateRequest_optional = TypedDict("_CreateRequest_optional", {
     "secrets": "Dict[str, str]",
     # Set by `tpu run`: the job is created together with its first window and its booking.
     "lab": "LabEntry",
-    # 1 to 255 characters without spaces, another one for each new job. The same request with it, within a day, creates no other job and answers with that one. Another request with it is a conflict.
+    # 1 to 255 characters without spaces, a new key for each new job. Within a day, the same request with the same key returns the same job, and a different request with that key is a conflict.
     "idempotencyKey": "str",
 }, total=False)
 
@@ -2121,7 +2121,7 @@ _JobSubmission = TypedDict("_JobSubmission", {
 _JobSubmission_optional = TypedDict("_JobSubmission_optional", {
     # The values of its secrets that are no named secrets, by variable, in Base64.
     "secrets": "Dict[str, str]",
-    # 1 to 255 characters without spaces, another one for each new job. The same submission with it returns the Job that the first has created, as long as the cluster has it. Any other submission with the name of that Job is refused.
+    # 1 to 255 characters without spaces, a new key for each new job. The same submission with the same key returns the same Job, as long as the cluster has it. Any other submission with the name of that Job is refused.
     "idempotencyKey": "str",
 }, total=False)
 
@@ -3105,7 +3105,7 @@ Plan_reasons_item = TypedDict("Plan_reasons_item", {
     "cost": "Union[str, None]",
     # Another next step, as a sentence.
     "remedy": "str",
-    # True if no grant forbids it: a terminal asks, and a script prints the price and continues.
+    # True if the price is the only reason: a terminal asks, and a script prints the price and continues.
     "mayProceed": "bool",
 })
 
@@ -3696,7 +3696,7 @@ SecretSetting = Literal["lab.privateKey", "lab.wandbKeyFile"]
 # A named secret of the actor. Its value is never shown.
 SecretView = TypedDict("SecretView", {
     "name": "SecretName",
-    # Of the value as it was stored, in bytes. A newline at its end counts, although a variable does not get it.
+    # The size of the stored value in bytes, including a newline at its end, which a variable does not get.
     "size": "float",
     # Time at which its value was stored.
     "changedAt": "Instant",
@@ -3734,7 +3734,7 @@ ServerSite = TypedDict("ServerSite", {
     "sheetName": "str",
 })
 
-# A setting in force.
+# An effective setting.
 SettingRow = TypedDict("SettingRow", {
     # Such as `tpu.project`.
     "key": "str",
@@ -3953,7 +3953,7 @@ _TicketOptions_use_optional = TypedDict("_TicketOptions_use_optional", {
 }, total=False)
 
 
-# The worker that is used now, and the port for a connection to one. The audit log records it.
+# The worker that the client uses now, and the port of a connection. The audit log records both.
 class TicketOptions_use(_TicketOptions_use, _TicketOptions_use_optional):
     pass
 
@@ -3961,9 +3961,9 @@ class TicketOptions_use(_TicketOptions_use, _TicketOptions_use_optional):
 TicketOptions = TypedDict("TicketOptions", {
     # The owner for whom the actor gives the command, which is recorded as the actor's.
     "onBehalfOf": "UserName",
-    # With the login to each worker, which may need a request to the cloud.
+    # Includes the login to each worker, which may need a request to the cloud.
     "logins": "bool",
-    # The worker that is used now, and the port for a connection to one. The audit log records it.
+    # The worker that the client uses now, and the port of a connection. The audit log records both.
     "use": "TicketOptions_use",
 }, total=False)
 

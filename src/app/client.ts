@@ -636,11 +636,11 @@ export interface PassList {
 export interface CreateRequest {
   readonly spec: JobSpec;
   readonly manifest: string;
-  /** The owner for whom the actor creates the job. Absent: it is the actor's own. */
+  /** The owner for whom the actor creates the job. Absent: the actor. */
   readonly onBehalfOf?: UserName;
   /** The tokens of reasons that the user has confirmed. */
   readonly confirmed?: readonly ConfirmationToken[];
-  /** Jobs that are cancelled in the same transaction, so that this one gets their TPU. */
+  /** Jobs to cancel in the same transaction, so that the new job gets their TPU. */
   readonly replaces?: readonly string[];
   /** The copy of `job.workdir`, whose blobs are stored. */
   readonly workdir?: UploadedWorkdir;
@@ -649,8 +649,8 @@ export interface CreateRequest {
   /** Set by `tpu run`: the job is created together with its first window and its booking. */
   readonly lab?: LabEntry;
   /**
-   * 1 to 255 characters without spaces, another one for each new job. The same request with it, within a day,
-   * creates no other job and answers with that one. Another request with it is a conflict.
+   * 1 to 255 characters without spaces, a new key for each new job. Within a day, the same request with the same key returns
+   * the same job, and a different request with that key is a conflict.
    */
   readonly idempotencyKey?: string;
 }
@@ -722,10 +722,10 @@ export interface CreatedJob {
   readonly warnings: readonly string[];
 }
 
-/** Nothing was stored. The same request with the tokens of all reasons is done once, unless the facts have changed. */
+/** The server has stored nothing. The same request with the tokens of all reasons succeeds once, unless the facts have changed. */
 export interface ConfirmationNeeded {
   readonly reasons: readonly ConfirmationRequired[];
-  /** A sentence if tokens were given that do not cover every reason; null without any. */
+  /** A sentence if the request had tokens that do not cover every reason; null for a request without tokens. */
   readonly notice: string | null;
 }
 
@@ -739,9 +739,9 @@ export interface ConfirmationRequired {
   readonly cost: string | null;
   /** Another next step, as a sentence. */
   readonly remedy: string;
-  /** True if no grant forbids it: a terminal asks, and a script prints the price and continues. */
+  /** True if the price is the only reason: a terminal asks, and a script prints the price and continues. */
   readonly mayProceed: boolean;
-  /** Confirms this reason once, while its facts are the same. Null if no confirmation helps: a budget is used up. */
+  /** Confirms this reason once, unless its facts change. Null if no confirmation helps: a budget is used up. */
   readonly token: ConfirmationToken | null;
 }
 
@@ -828,7 +828,7 @@ interface NoticeView {
 /** A named secret of the actor. Its value is never shown. */
 export interface SecretView {
   readonly name: SecretName;
-  /** Of the value as it was stored, in bytes. A newline at its end counts, although a variable does not get it. */
+  /** The size of the stored value in bytes, including a newline at its end, which a variable does not get. */
   readonly size: number;
   /** Time at which its value was stored. */
   readonly changedAt: Instant;
@@ -836,7 +836,7 @@ export interface SecretView {
   readonly usedBy: readonly string[];
 }
 
-/** A setting in force. */
+/** An effective setting. */
 export interface SettingRow {
   /** Such as `tpu.project`. */
   readonly key: string;

@@ -37,9 +37,9 @@ export interface WorkerLogin {
 }
 
 export interface TicketOptions extends OnBehalf {
-  /** With the login to each worker, which may need a request to the cloud. */
+  /** Includes the login to each worker, which may need a request to the cloud. */
   readonly logins?: boolean;
-  /** The worker that is used now, and the port for a connection to one. The audit log records it. */
+  /** The worker that the client uses now, and the port of a connection. The audit log records both. */
   readonly use?: { readonly worker: number; readonly port?: number };
 }
 

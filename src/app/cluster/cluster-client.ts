@@ -78,8 +78,8 @@ export interface JobSubmission {
   /** The values of its secrets that are no named secrets, by variable, in Base64. */
   readonly secrets?: Readonly<Record<string, string>>;
   /**
-   * 1 to 255 characters without spaces, another one for each new job. The same submission with it returns the Job that the
-   * first has created, as long as the cluster has it. Any other submission with the name of that Job is refused.
+   * 1 to 255 characters without spaces, a new key for each new job. The same submission with the same key returns the same
+   * Job, as long as the cluster has it. Any other submission with the name of that Job is refused.
    */
   readonly idempotencyKey?: string;
 }
