@@ -32,12 +32,19 @@ export function goTo(href: string): void {
   window.scrollTo(0, 0);
 }
 
+/** In characters: a server refuses a request with more than 16 KiB of headers, and so a later load of the page. */
+const maxHref = 8000;
+
 /** Changes parameters of this page, without a new entry in the history. Null removes one. */
 export function changeQuery(changes: Readonly<Record<string, string | null>>): void {
   const { path, query } = address.peek();
-  const next = { ...Object.fromEntries(query), ...changes };
-  history.replaceState(null, '', pageHref(path, next));
-  address.value = readAddress();
+  const href = pageHref(path, { ...Object.fromEntries(query), ...changes });
+  try {
+    if (href.length <= maxHref) history.replaceState(null, '', href);
+  } catch {
+    // A browser refuses many changes in a short time. The page has the change in any case.
+  }
+  address.value = readAddress(new URL(href, location.origin));
 }
 
 /** Opens links to pages without loading the document again, and follows the browser's buttons Back and Forward. */
@@ -55,15 +62,16 @@ export function followLinks(): void {
   });
 }
 
-function readAddress(): Address {
+function readAddress(at?: Pick<Location, 'pathname' | 'search'>): Address {
   if (typeof location === 'undefined') return { path: [], query: new URLSearchParams() };
-  const path = location.pathname
+  const { pathname, search } = at ?? location;
+  const path = pathname
     .slice(root.length)
     .split('/')
     .filter((segment) => segment !== '')
     .map(decode);
   // No argument of a command may have a NUL character, so no command could show the same.
-  return { path, query: new URLSearchParams(location.search.replaceAll('%00', '')) };
+  return { path, query: new URLSearchParams(search.replaceAll('%00', '')) };
 }
 
 function decode(segment: string): string {
