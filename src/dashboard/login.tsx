@@ -6,9 +6,44 @@ import { Command } from './parts/command.tsx';
 import { Dialog } from './parts/dialog.tsx';
 import { Failure } from './parts/messages.tsx';
 import { serverPath } from './location.ts';
-import { errorLines, logIn, loginIssuer, startSession } from './session.ts';
+import { errorLines, logIn, loginMethods, startSession, onlyTokens } from './session.ts';
 
 export function Login({ hadOne }: { readonly hadOne: boolean }) {
+  const methods = useSignal(onlyTokens);
+  useEffect(() => {
+    document.title = 'Log in · jobman';
+    void loginMethods().then((found) => (methods.value = found));
+  }, []);
+  const { oidc, onlyByAddress } = methods.value;
+  return (
+    <Dialog title="Log in" onClose={null}>
+      {hadOne && <p>Your session has ended. Nothing that you typed is lost.</p>}
+      {oidc !== null && (
+        <p>
+          <a class="button" href={loginHref()} target={hadOne ? '_blank' : '_self'} rel="noopener">
+            Log in at {new URL(oidc.issuer).host}
+          </a>
+          {hadOne && (
+            <>
+              {' '}
+              in another tab, then <button onClick={() => void startSession()}>Continue here</button>
+            </>
+          )}
+        </p>
+      )}
+      {onlyByAddress === true ? (
+        <>
+          <p>The address of this dashboard works once, for one browser. This command prints a new one:</p>
+          <Command text="jobman dashboard" />
+        </>
+      ) : (
+        <TokenForm />
+      )}
+    </Dialog>
+  );
+}
+
+function TokenForm() {
   const token = useSignal('');
   const failure = useSignal<readonly string[] | null>(null);
   const isBusy = useSignal(false);
@@ -19,27 +54,8 @@ export function Login({ hadOne }: { readonly hadOne: boolean }) {
     await logIn(token.value.trim()).catch((error: unknown) => (failure.value = errorLines(error)));
     isBusy.value = false;
   };
-  const issuer = useSignal<string | null>(null);
-  useEffect(() => {
-    document.title = 'Log in · jobman';
-    void loginIssuer().then((found) => (issuer.value = found));
-  }, []);
   return (
-    <Dialog title="Log in" onClose={null}>
-      {hadOne && <p>Your session has ended. Nothing that you typed is lost.</p>}
-      {issuer.value !== null && (
-        <p>
-          <a class="button" href={loginHref()} target={hadOne ? '_blank' : '_self'} rel="noopener">
-            Log in at {new URL(issuer.value).host}
-          </a>
-          {hadOne && (
-            <>
-              {' '}
-              in another tab, then <button onClick={() => void startSession()}>Continue here</button>
-            </>
-          )}
-        </p>
-      )}
+    <>
       <form onSubmit={(event) => void enter(event)}>
         <label>
           Token
@@ -60,7 +76,7 @@ export function Login({ hadOne }: { readonly hadOne: boolean }) {
       {failure.value !== null && <Failure lines={failure.value} retry={null} />}
       <p class="quiet">An admin creates your first token. This command creates more:</p>
       <Command text="jobman token create" />
-    </Dialog>
+    </>
   );
 }
 

@@ -60,17 +60,25 @@ export async function logIn(token: string): Promise<void> {
   await startSession();
 }
 
-/** The identity provider of the server, as an address; null without one. */
-export async function loginIssuer(): Promise<string | null> {
+export interface LoginMethods {
+  /** Null without an identity provider. Its address is that of the issuer. */
+  readonly oidc: { readonly issuer: string } | null;
+  /** No token logs in, but the one-time address that `jobman dashboard` prints. */
+  readonly onlyByAddress?: true;
+}
+
+/** Never rejects: without an answer, a login with a token may be possible. */
+export async function loginMethods(): Promise<LoginMethods> {
   try {
     const response = await fetchOf('/login/methods', {});
-    const { oidc } = (await response.json()) as { readonly oidc: { readonly issuer: string } | null };
-    return oidc?.issuer ?? null;
+    if (response.ok) return (await response.json()) as LoginMethods;
   } catch {
-    // The person can still log in with a token.
-    return null;
+    // The server does not answer.
   }
+  return onlyTokens;
 }
+
+export const onlyTokens: LoginMethods = { oidc: null };
 
 /** All tabs of a browser have one session. Gets the user of a new session, or null after a log-out. */
 const otherTabs = new BroadcastChannel('session');

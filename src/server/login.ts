@@ -20,6 +20,8 @@ export interface LoginRoutes {
   readonly logins: () => Promise<Logins | null>;
   /** The address of this server for browsers; null: use the address of the request. */
   readonly url: () => Promise<string | null>;
+  /** No token logs in, as at the dashboard of one user, which has a one-time address. */
+  readonly onlyByAddress?: true;
 }
 
 type LoginContext = Context<Env>;
@@ -70,9 +72,13 @@ export function addLoginRoutes(app: Hono<Env>, routes: LoginRoutes, { admit, exp
     }),
   );
 
+  const { onlyByAddress } = routes;
   app.get('/login/methods', async (context) => {
     const found = await routes.logins();
-    return context.json({ oidc: found === null ? null : { issuer: found.issuer } });
+    return context.json({
+      oidc: found === null ? null : { issuer: found.issuer },
+      ...(onlyByAddress && { onlyByAddress }),
+    });
   });
   app.post('/login/token', async (context) => {
     const [code, verifier, name] = await readTexts(context.env.incoming, ['code', 'verifier', 'name']);

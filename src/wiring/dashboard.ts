@@ -40,7 +40,7 @@ export async function openDashboard({ io, home, port, services, openServices }: 
         ...apiParts({ io, clients, meter: createMeter(), log }),
         limits: { ...defaultLimits, requestsPerSecond: 0 },
         authenticate: async (given) => (isSame(given, token) ? client.whoAmI() : null),
-        login: { logins: async () => null, url: async () => null },
+        login: { logins: async () => null, url: async () => null, onlyByAddress: true },
         pages: {
           files: pages,
           prefix: async () => '',

@@ -48,7 +48,9 @@ test('a person opens the dashboard, sees jobs change, opens one, and cancels it'
   // The address was a login, once.
   const other = await open();
   await other.page.goto(address);
-  await other.page.getByRole('dialog', { name: 'Log in' }).waitFor();
+  const login = other.page.getByRole('dialog', { name: 'Log in' });
+  await login.getByText('This command prints a new one:').waitFor();
+  assert.equal(await login.getByLabel('Token').count(), 0);
   await assertAccessible(other.page);
   command.child.kill('SIGINT');
   assert.equal((await command.result).code, 0);
