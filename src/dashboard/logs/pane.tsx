@@ -43,6 +43,7 @@ function useBox({ state, wraps, showsTimes, onPosition }: PaneProps, toggled: nu
   const view = useSignal({ top: 0, height: 400, columns: 80 });
   const anchor = useRef<{ readonly row: Row; readonly below: number } | null>(null);
   const lastTop = useRef(0);
+  const readRows = useRef(0);
   const version = state.version.value;
   const { columns } = view.value;
   const layout = useMemo(
@@ -108,10 +109,11 @@ function useBox({ state, wraps, showsTimes, onPosition }: PaneProps, toggled: nu
     const element = box.current;
     if (element === null) return;
     const target = state.target.peek();
+    const rows = state.window.rows();
     if (target !== null) {
       state.target.value = null;
       const row = state.window.rowOf(target);
-      const index = layout.items.findIndex((item) => item.row === state.window.rows()[row]);
+      const index = layout.items.findIndex((item) => item.row === rows[row]);
       if (index >= 0) element.scrollTop = (layout.tops[index] ?? 0) * rowHeight - element.clientHeight / 3;
     } else if (state.isFollowing.peek()) element.scrollTop = element.scrollHeight;
     else if (anchor.current !== null) {
@@ -123,6 +125,10 @@ function useBox({ state, wraps, showsTimes, onPosition }: PaneProps, toggled: nu
     keepAnchor(layout, element.scrollTop);
     measure();
     readMore();
+    // One read of very long lines may not fill the view. The read that caused this drawing has not ended yet.
+    const isShort = element.scrollHeight <= element.clientHeight;
+    if (isShort && rows.length !== readRows.current) setTimeout(readMore);
+    readRows.current = rows.length;
   }, [layout]);
   useEffect(() => {
     const observer = new ResizeObserver(() => {

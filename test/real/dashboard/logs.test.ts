@@ -25,6 +25,7 @@ if [ $w = 1 ]; then
   printf 'progress 10%%\rprogress 50%%\rprogress 100%%\n'
   printf '\001\002\000\377\376\375\003\004\005\006binary\n'
   head -c 1000000 /dev/zero | tr '\0' x; echo ' end of the long line'
+  echo 'after the long line'
 fi
 if [ $w = 0 ]; then
   printf 'half of a line'; while [ ! -e ~/end ]; do sleep 0.2; done; printf ' and its end\n'
@@ -147,8 +148,12 @@ test('a person reads the logs of four workers', async (t) => {
     .waitFor();
   await button('Fold').click();
 
-  // Two workers next to each other.
+  // Lines above a very long one fill the view.
   await button('Worker 1').click();
+  await line('after the long line').waitFor();
+  await line('binary').waitFor();
+
+  // Two workers next to each other.
   await button('Worker 2').click();
   await button('Columns').click();
   await page.getByRole('log', { name: 'Log of attempt_1/command_worker_2' }).waitFor();
