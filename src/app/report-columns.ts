@@ -22,11 +22,11 @@ export function zoneColumn<Row extends { readonly project: string; readonly zone
   return { title: 'ZONE', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) };
 }
 
-/** The rows as a CSV file (RFC 4180), in the order of the table. */
+/** The rows as a CSV file (RFC 4180), in the order of the table. The text `-`, for no value, is an empty field. */
 export function reportCsv<Row>(columns: readonly ReportColumn<Row>[], rows: readonly Row[]): string {
   const lines = csvLines([
     columns.map(({ title, csvTitle = title.toLowerCase() }) => csvTitle),
-    ...rows.map((row) => columns.map(({ text, csv = text }) => csv(row))),
+    ...rows.map((row) => columns.map(({ text, csv = text }) => csv(row)).map((cell) => (cell === '-' ? null : cell))),
   ]);
   return `${lines.join('\r\n')}\r\n`;
 }

@@ -66,6 +66,11 @@ test('a CSV file has the rows and columns of the table, numbers with their unit,
   ]);
 });
 
+test('no value is an empty field of a CSV file, which is not a text that a spreadsheet could run', () => {
+  const column = (title: string) => ({ title, text: (row: string) => row });
+  assert.equal(reportCsv([column('A'), column('B')], ['-', '-1']), "a,b\r\n,\r\n'-1,'-1\r\n");
+});
+
 test('the costs of days have the days between them', () => {
   const at = (from: number, simulated: boolean) =>
     aUsageRow({ from, until: from + hour, pricePerHourUsd: 4, simulated });
