@@ -152,7 +152,17 @@ const failures: readonly (readonly [prefix: string, failure: Failure])[] = [
     ],
   ],
   ['25006', notWritable],
-  ['42501', [notWritable[0], notWritable[1], ['The user needs all rights: create database jobman owner USER']]],
+  [
+    '42501',
+    [
+      notWritable[0],
+      notWritable[1],
+      [
+        'To create the tables, the user needs all rights: create database jobman owner USER',
+        'To upgrade them after an upgrade of jobman, run one command with the URL of their owner.',
+      ],
+    ],
+  ],
   [
     'ERR_TLS_CERT',
     [untrusted[0], untrusted[1], ['The host of the URL must be one of the names in the certificate of the server.']],

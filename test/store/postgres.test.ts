@@ -100,6 +100,12 @@ test('a database that cannot be used is refused with the message of the server, 
   const locked = openStore({ url: server.urlOf(name, 'locked') });
   t.after(() => locked.close());
   await fails(locked.insert(job), 'read_only', /permission denied for schema public/);
+  await assert.rejects(locked.insert(job), {
+    lines: [
+      'To create the tables, the user needs all rights: create database jobman owner USER',
+      'To upgrade them after an upgrade of jobman, run one command with the URL of their owner.',
+    ],
+  });
 
   await server.query('create table job (x integer)', name);
   await fails(list(server.urlOf(name)), 'unsupported', /was written by an older, unreleased jobman/);
