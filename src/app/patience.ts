@@ -27,12 +27,14 @@ export type Patience = ReturnType<typeof createPatience>;
 export function createPatience(what: 'server' | 'database', onWait: (message: string) => void = () => undefined) {
   let hasServed = false;
   let isNoted = false;
-  function note(message: string): void {
-    if (!isNoted) onWait(`Waiting for the ${what}: ${message}`);
-    isNoted = true;
-  }
+  let isSilenceNoted = false;
+  const note = (message: string): void => onWait(`Waiting for the ${what}: ${message}`);
   return {
-    note,
+    /** For a request without an answer. A reason that arrives later is noted too. */
+    noteSilence(message: string): void {
+      if (!isNoted && !isSilenceNoted) note(message);
+      isSilenceNoted = true;
+    },
 
     get hasServed() {
       return hasServed;
@@ -40,13 +42,17 @@ export function createPatience(what: 'server' | 'database', onWait: (message: st
     served(): void {
       hasServed = true;
       isNoted = false;
+      isSilenceNoted = false;
     },
     /** Waits before the next try. False if the tries have lasted too long. Rejects at the signal. */
     async wait({ failures, since, isRead }: Tries, { message, retryAfter }: JobmanError, signal: AbortSignal) {
       const elapsed = performance.now() - since;
       const limit = retryAfter === null ? maxRestart : hasServed && isRead ? maxOutageOfFollower : maxOutage;
       if (elapsed >= limit) return false;
-      if (elapsed >= restart.notedAfter) note(message);
+      if (elapsed >= restart.notedAfter && !isNoted) {
+        isNoted = true;
+        note(message);
+      }
       await sleep(Math.min(restart.initialDelay * 2 ** failures, restart.maxDelay), undefined, { signal });
       return true;
     },

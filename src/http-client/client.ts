@@ -232,7 +232,7 @@ function waitingForRestarts(
     const [since, isRead] = [performance.now(), request.method === 'GET'];
     // A server that hangs accepts connections.
     const silence = setTimeout(
-      () => patience.note(`The server ${server} has not answered for ${silenceNotedAfter / second} s.`),
+      () => patience.noteSilence(`The server ${server} has not answered for ${silenceNotedAfter / second} s.`),
       silenceNotedAfter,
     );
     try {
