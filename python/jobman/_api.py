@@ -1757,6 +1757,8 @@ ForgetAnswer = Union['ForgetAnswer_1', 'ForgetAnswer_2']
 FoundLogLine = TypedDict("FoundLogLine", {
     "id": "str",
     "offset": "float",
+    # As the line begins, or the nearest of the lines before it with a time: `2026-11-20T08:20:01Z`. Null without one.
+    "time": "Union[str, None]",
 })
 
 _FoundTpu = TypedDict("_FoundTpu", {
@@ -2474,14 +2476,23 @@ LogRef = TypedDict("LogRef", {
     "isComplete": "bool",
 })
 
-# A search over several logs of a job, as if their lines were one list in the order of their times.
-LogSearch = TypedDict("LogSearch", {
-    # Plain text, not a pattern. A line with it in upper or lower case matches.
-    "text": "str",
+_LogSearch = TypedDict("_LogSearch", {
+    # Plain text, not a pattern. A line with it in upper or lower case matches. Null: a line that reports an error.
+    "text": "Union[str, None]",
     # `next`: the first line at or after the offsets. `previous`: the last line before them.
     "direction": "Literal[\"next\", \"previous\"]",
     "logs": "List[LogSearchStart]",
 })
+_LogSearch_optional = TypedDict("_LogSearch_optional", {
+    # Finds such a line in each log, instead of the nearest of all.
+    "inEach": "Literal[True]",
+}, total=False)
+
+
+# A search over several logs of a job, as if their lines were one list in the order of their times.
+class LogSearch(_LogSearch, _LogSearch_optional):
+    pass
+
 
 # A log that is searched.
 LogSearchStart = TypedDict("LogSearchStart", {
@@ -5242,7 +5253,7 @@ class Operations(Connection):
         ref: Ref,
         search: LogSearch,
     ) -> Iterator[LogSearchStep]:
-        """Finds the nearest line with a text. Reads the logs as far as needed, and reports progress at least four times a second; leaving the stream ends the search. The result comes last. Status 400 for a text without or with more than 200 characters, and as `readLog` for each log."""
+        """Finds the nearest line with a text, or one that reports an error. Reads the logs as far as needed, and reports progress at least four times a second; leaving the stream ends the search. The result comes last; with `inEach`, there is one for each log that has such a line. Status 400 for a text without or with more than 200 characters, and as `readLog` for each log."""
         return self._events('POST', f'/v1/jobs/{self._segment(ref)}/log-searches', json=search)
 
     def metrics(

@@ -426,11 +426,13 @@ export interface LogPartRequest {
 
 /** A search over several logs of a job, as if their lines were one list in the order of their times. */
 export interface LogSearch {
-  /** Plain text, not a pattern. A line with it in upper or lower case matches. */
-  readonly text: string;
+  /** Plain text, not a pattern. A line with it in upper or lower case matches. Null: a line that reports an error. */
+  readonly text: string | null;
   /** `next`: the first line at or after the offsets. `previous`: the last line before them. */
   readonly direction: 'next' | 'previous';
   readonly logs: readonly LogSearchStart[];
+  /** Finds such a line in each log, instead of the nearest of all. */
+  readonly inEach?: true;
 }
 
 /** A log that is searched. */
@@ -446,9 +448,11 @@ export type LogSearchStep =
   | { readonly kind: 'result'; readonly line: FoundLogLine | null };
 
 /** The beginning of a line. */
-interface FoundLogLine {
+export interface FoundLogLine {
   readonly id: string;
   readonly offset: number;
+  /** As the line begins, or the nearest of the lines before it with a time: `2026-11-20T08:20:01Z`. Null without one. */
+  readonly time: string | null;
 }
 
 /** A position in the changes. A client only stores it and compares it for equality. */
@@ -951,9 +955,10 @@ export interface Client {
   /** Reads parts of several logs, such as those of many workers, with one request. Each part is as from `readLog`. */
   readLogs(ref: Ref, parts: readonly LogPartRequest[]): AsyncIterable<LogPart>;
   /**
-   * Finds the nearest line with a text. Reads the logs as far as needed, and reports progress at least four times a second;
-   * leaving the stream ends the search. The result comes last. Throws JobmanError: 2 for a text without or with more than 200
-   * characters, and as `readLog` for each log.
+   * Finds the nearest line with a text, or one that reports an error. Reads the logs as far as needed, and reports progress at
+   * least four times a second; leaving the stream ends the search. The result comes last; with `inEach`, there is one for each
+   * log that has such a line. Throws JobmanError: 2 for a text without or with more than 200 characters, and as `readLog` for
+   * each log.
    */
   searchLogs(ref: Ref, search: LogSearch): AsyncIterable<LogSearchStep>;
   /** The metrics of the program, reduced to about `maxPoints` points each. */

@@ -1,10 +1,8 @@
-// Find line: the nearest line with a text in whole logs, block by block. The server searches for texts; a page searches by
-// itself for what it alone can find.
+// Find line: the nearest line with a text in whole logs, block by block. The server searches for texts and errors; a page
+// searches by itself for regular expressions.
 
-import { second, type Duration } from '../core/model/time.ts';
 import type { LogPart } from './client.ts';
-import { usageError } from './errors.ts';
-import { isErrorLine, timeOfLine } from './log-text.ts';
+import { errorSigns, escapePattern, isErrorLine, timeOfLine, timestampOf } from './log-text.ts';
 
 export type ReadPart = (from: number, maxBytes: number) => Promise<LogPart>;
 
@@ -19,7 +17,7 @@ export interface LinePosition {
 /** The text or the kind of line to find. */
 export interface Matcher {
   /** The index of the first or last match in a block of text; null without a match. */
-  readonly find: (block: string, which: 'first' | 'last') => number | null;
+  readonly find: (block: string, which: 'first' | 'last') => number | null | Promise<number | null>;
 }
 
 export interface Search {
@@ -44,63 +42,58 @@ const lineEnd = 10;
 
 /** A pattern for what a line contains, without regard to case. */
 export function textPattern(text: string): RegExp {
-  return new RegExp(text.replaceAll(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`), 'gi');
+  return new RegExp(escapePattern(text), 'gi');
 }
 
 /** The text as its bytes are decoded. */
-function asBytes(text: string): string {
+export function asBytes(text: string): string {
   return bytesAsText.decode(new TextEncoder().encode(text));
 }
 
 /** Matches a plain text. A block of it is never slow. */
 export function matcherOf(text: string): Matcher {
-  const pattern = textPattern(asBytes(text));
-  const lines = new RegExp(pattern.source, 'gim');
-  return {
-    find(block, which) {
-      lines.lastIndex = 0;
-      let found: number | null = null;
-      for (let hit = lines.exec(block); hit !== null; hit = lines.exec(block)) {
-        found = hit.index;
-        if (which === 'first') break;
-        // One hit for each line is enough.
-        const end = block.indexOf('\n', hit.index);
-        if (end < 0) break;
-        lines.lastIndex = Math.max(end, hit.index + 1);
-      }
-      return found;
-    },
-  };
+  const pattern = new RegExp(escapePattern(asBytes(text)), 'gim');
+  return { find: (block, which) => findWithSigns(block, which, pattern, () => true) };
 }
 
 /** Only this many bytes of a line are examined. */
 const maxExamined = 4096;
 
+/** Matches the lines that report an error. A block of them is never slow. */
 export const errors: Matcher = {
-  find: (block, which) => findExamined(block, which, isErrorLine),
+  find: (block, which) => findWithSigns(block, which, errorSigns, isErrorLine),
 };
 
-const maxBlockTime: Duration = 2 * second;
-
-/**
- * Matches an expression line by line. Nothing interrupts the match of one line, so it is only for the program of the person
- * who has written the expression. Throws JobmanError for a block that takes longer than two seconds, SyntaxError for an
- * invalid expression. `now`: in milliseconds.
- */
-export function expressionMatcher(expression: string, now: () => number): Matcher {
-  const pattern = new RegExp(asBytes(expression), 'i');
-  return {
-    find(block, which) {
-      const end = now() + maxBlockTime;
-      return findExamined(block, which, (line) => {
-        if (now() > end) throw usageError('The search takes too long. Simplify the expression, or search for a text.');
-        return pattern.test(line);
-      });
-    },
-  };
+/** The index of the first or last line with a sign and of the wanted kind: that of the sign, or of its line. */
+function findWithSigns(
+  block: string,
+  which: 'first' | 'last',
+  signs: RegExp,
+  isWanted: (line: string) => boolean,
+): number | null {
+  signs.lastIndex = 0;
+  let found: number | null = null;
+  for (let sign = signs.exec(block); sign !== null; sign = signs.exec(block)) {
+    const begin = block.lastIndexOf('\n', sign.index - 1) + 1;
+    const next = block.indexOf('\n', sign.index);
+    const end = next < 0 ? block.length : next;
+    if (isWanted(block.slice(begin, Math.min(end, begin + maxExamined)))) {
+      found = sign.index;
+      if (which === 'first') return found;
+    }
+    // One sign in each line is enough.
+    if (next < 0) break;
+    signs.lastIndex = next + 1;
+  }
+  return found;
 }
 
-function findExamined(block: string, which: 'first' | 'last', isWanted: (line: string) => boolean): number | null {
+/** The index of the first or last line that matches; null without one. */
+export function findInLines(
+  block: string,
+  which: 'first' | 'last',
+  isWanted: (line: string) => boolean,
+): number | null {
   let found: number | null = null;
   for (let begin = 0; begin < block.length;) {
     const next = block.indexOf('\n', begin);
@@ -174,7 +167,7 @@ async function step({ logs, matcher, direction }: Search, cursor: Cursor, size: 
     offset = isNext ? begin : begin + edge;
   }
   const text = bytesAsText.decode(used);
-  const index = matcher.find(text, isNext ? 'first' : 'last');
+  const index = await matcher.find(text, isNext ? 'first' : 'last');
   const share = (at: number): number => at / Math.max(1, source.size);
   const orderAt = (at: number): number => timeBefore(text, at) ?? share(offset + at);
   cursor.at = isNext ? offset + used.length : offset;
@@ -199,6 +192,16 @@ function timeBefore(text: string, index: number): number | null {
     end = begin - 1;
   }
   return null;
+}
+
+/** The time in the line that begins there, or in the nearest of the lines shortly before it with a time; null without one. */
+export async function timeAt(read: ReadPart, offset: number): Promise<string | null> {
+  const begin = Math.max(0, offset - 8192);
+  const { bytes } = await readAll(read, begin, offset + 256);
+  const text = bytesAsText.decode(bytes);
+  const end = text.indexOf('\n', offset - begin);
+  const lines = text.slice(0, end < 0 ? text.length : end).split('\n');
+  return lines.map(timestampOf).findLast((time) => time !== null) ?? null;
 }
 
 /** The beginning of the line with this byte, at most a block before it. */

@@ -1,6 +1,6 @@
 // The text of log lines: the time at its beginning, equality between workers, errors, and the labels of workers.
 
-import { matchPattern } from '../core/model/log-lines.ts';
+import { failurePatterns, matchPattern } from '../core/model/log-lines.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { escapeLine } from './format.ts';
 import type { JobLog } from './job-source.ts';
@@ -116,6 +116,28 @@ const errorPattern =
 
 export function isErrorLine(text: string): boolean {
   return errorPattern.test(text) || matchPattern(text) !== undefined;
+}
+
+/** Each error line contains one of these. They are found in a block much faster than each line is examined. */
+const errorTexts = [
+  'Traceback',
+  'Error',
+  'Exception',
+  'FATAL',
+  'CRITICAL',
+  'ERROR',
+  'panic: ',
+  'Segmentation fault',
+  '(core dumped)',
+  ...failurePatterns.flatMap(({ anyOf }) => anyOf),
+].map(escapePattern);
+
+/** Matches in every error line of a block, and in few others. */
+export const errorSigns = new RegExp([...errorTexts, String.raw`^F\d{4} `].join('|'), 'gm');
+
+/** The text as a regular expression. */
+export function escapePattern(text: string): string {
+  return text.replaceAll(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`);
 }
 
 interface ErrorPosition {

@@ -38,6 +38,7 @@ type PageContext = Context<Env>;
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
+  "worker-src 'self'",
   "style-src 'self'",
   "img-src 'self' data:",
   "connect-src 'self'",
@@ -45,7 +46,8 @@ const policy = [
   "form-action 'none'",
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
-  "trusted-types 'none'",
+  // Of src/dashboard/logs/expression.ts, for one address.
+  'trusted-types jobman-expressions',
 ].join('; ');
 
 const cookieName = 'jobman-session';
@@ -84,6 +86,8 @@ export function addPageRoutes(
       'content-type': asset.type,
       'content-encoding': 'gzip',
       'cache-control': 'public, max-age=31536000, immutable',
+      // A thread has the policy of its own script.
+      'content-security-policy': "default-src 'none'",
     });
   });
 

@@ -693,15 +693,26 @@ export function clientSuite(implementation: OpenClient): void {
         ['step', 7],
       ],
     );
-    const search = async (searched: string, direction: LogSearch['direction'], from: number) => {
+    const search = async (searched: string | null, direction: LogSearch['direction'], from: number) => {
       const logs = [of(1), of(2)].map((log) => ({ id: log, from }));
       return (await Array.fromAsync(fixture.client.searchLogs(id, { text: searched, direction, logs }))).at(-1);
     };
-    const found = (offset: number) => ({ kind: 'result', line: { id: of(1), offset } });
+    const found = (offset: number) => ({ kind: 'result', line: { id: of(1), offset, time: null } });
     assert.deepEqual(await search('TEP 2', 'next', 0), found(7));
     assert.deepEqual(await search('step', 'next', 7), found(7));
     assert.deepEqual(await search('step', 'previous', 7), found(0));
     assert.deepEqual(await search('.', 'next', 0), { kind: 'result', line: null }, 'not a pattern');
+    assert.deepEqual(await search(null, 'next', 0), { kind: 'result', line: null }, 'no line reports an error');
+    const each = {
+      text: '2',
+      direction: 'next',
+      logs: [of(1), of(2)].map((log) => ({ id: log, from: 0 })),
+      inEach: true,
+    };
+    assert.deepEqual(
+      (await Array.fromAsync(fixture.client.searchLogs(id, each as LogSearch))).filter(({ kind }) => kind === 'result'),
+      [of(1), of(2)].map((log) => ({ kind: 'result', line: { id: log, offset: 7, time: null } })),
+    );
     assert.deepEqual(
       (await fixture.client.logs(id, { attempt: 1 })).map(({ isComplete }) => isComplete),
       [true],

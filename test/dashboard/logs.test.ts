@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogPart, LogRef } from '../../src/app/client.ts';
-import { errors, expressionMatcher, findLine, lineStart, matcherOf, type Search } from '../../src/app/find-line.ts';
-import { firstErrors, patternOf } from '../../src/dashboard/logs/find.ts';
+import { errors, findLine, lineStart, matcherOf, timeAt, type Search } from '../../src/app/find-line.ts';
+import { perform } from '../../src/dashboard/logs/expression-task.ts';
+import { edgesOf, expressionOf, isValidExpression } from '../../src/dashboard/logs/find.ts';
 import { linesAfter, linesBefore, maxLineBytes, splitLines } from '../../src/dashboard/logs/lines.ts';
 import { rowText, type Row } from '../../src/dashboard/logs/rows.ts';
 import { spansOf } from '../../src/dashboard/logs/spans.ts';
@@ -118,7 +119,7 @@ test('colours become class names, and everything else has no effect', () => {
     ['ansi-1', 'ansi-1 ansi-back-4', ''],
   );
   assert.deepEqual(
-    spansOf('x \u001B[32mloss\u001B[0m=3', /ss=/g).map(({ text, isHit }) => [text, isHit]),
+    spansOf('x \u001B[32mloss\u001B[0m=3', (line) => edgesOf(/ss=/g, line)).map(({ text, isHit }) => [text, isHit]),
     [
       ['x ', false],
       ['lo', false],
@@ -130,7 +131,7 @@ test('colours become class names, and everything else has no effect', () => {
 });
 
 test('hits next to each other are all marked, also across colours', () => {
-  const spans = spansOf('aab\u001B[32maa', /a/g);
+  const spans = spansOf('aab\u001B[32maa', (line) => edgesOf(/a/g, line));
   assert.deepEqual(
     spans.filter(({ text }) => text !== '').map(({ text, isHit }) => [text, isHit]),
     [
@@ -325,11 +326,6 @@ test('finding reads whole logs in both directions, and takes the nearest line of
   const last = await findLine(search([log], { matcher, direction: 'previous', from: [log.ref.size] }));
   assert.equal(last?.offset, next?.offset);
   assert.equal(await findLine(search([log], { matcher: matcherOf('absent') })), null);
-  assert.equal(patternOf('/(/'), null);
-  assert.equal(
-    (await findLine(search([log], { matcher: expressionMatcher('^line 4999[0-9]$', () => 0) })))?.offset,
-    offsetOf('line 49990'),
-  );
 
   const logs = [0, 1, 2].map((worker) =>
     createLog(
@@ -344,22 +340,43 @@ test('finding reads whole logs in both directions, and takes the nearest line of
   assert.equal((await findLine(search(logs, {})))?.log, 2);
   const end = logs.map((one) => one.ref.size);
   assert.equal((await findLine(search(logs, { direction: 'previous', from: end })))?.log, 0);
-  const all = await firstErrors(search(logs, {}));
-  assert.deepEqual(
-    all.map(({ log: at, time }) => [at, time]),
-    [
-      [0, '08:33:19'],
-      [1, '08:31:39'],
-      [2, '08:29:59'],
-    ],
-  );
+  const errorOf = async (one: Log) => {
+    const found = await findLine(search([one], {}));
+    return timeAt((...part) => one.read(...part), found?.offset ?? 0);
+  };
+  assert.deepEqual(await Promise.all(logs.map(errorOf)), ['08:33:19', '08:31:39', '08:29:59']);
 });
 
-test('an expression that is slow for the lines of a block ends, and a text is never a pattern', () => {
-  let time = 0;
-  const slow = expressionMatcher('a+b', () => (time += 900));
-  assert.throws(() => slow.find('aaa\n'.repeat(9), 'first'), { code: 2, message: /takes too long/ });
-  assert.equal(expressionMatcher('A+$', () => 0).find('b\naa\nb', 'first'), 2);
+test('the first and the last line with an error are found among lines that only look like one', () => {
+  const block = [
+    'no Errors: 0',
+    'error_rate 0.1',
+    `${'x'.repeat(5000)} ValueError: too far in its line`,
+    'F1120 08:20:01.123456 4711 check failed',
+    'OSError: no space left',
+    'fine',
+  ].join('\n');
+  assert.equal(errors.find(block, 'first'), block.indexOf('F1120'));
+  assert.equal(errors.find(block, 'last'), block.indexOf('Error: no space'));
+  assert.equal(errors.find('all is well\n'.repeat(100), 'first'), null);
+});
+
+test('an expression is matched line by line, and a text is never a pattern', () => {
+  const inBlock = (expression: string, block: string, which: 'first' | 'last') =>
+    perform({ kind: 'block', expression, block, which });
+  assert.equal(expressionOf('/A+$/'), 'A+$');
+  assert.equal(isValidExpression('('), false);
+  assert.equal(inBlock('A+$', 'b\naa\nb', 'first'), 2);
+  assert.equal(
+    inBlock(
+      '^line 4[0-9]$',
+      numbered(50, (line) => `line ${line}`),
+      'last',
+    ),
+    382,
+  );
+  assert.equal(inBlock('é', Buffer.from('a\né').toString('latin1'), 'first'), 2);
+  assert.deepEqual(perform({ kind: 'lines', expression: 'a+', lines: ['baab', 'b', 'AA'] }), [[1, 3], [], [0, 2]]);
   assert.equal(matcherOf('a+').find('aaa\nA+\n', 'first'), 4);
 });
 

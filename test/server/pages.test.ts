@@ -49,7 +49,7 @@ test('each page has the files and a policy without inline scripts, and needs no 
     assert.equal(html, '<script src="/jobman/assets/main-1.js"></script>');
     assert.match(
       String(headers['content-security-policy']),
-      /default-src 'none'; script-src 'self'; style-src 'self';/,
+      /default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self';/,
     );
     assert.doesNotMatch(String(headers['content-security-policy']), /unsafe/);
     assert.equal(headers['x-content-type-options'], 'nosniff');
@@ -57,6 +57,7 @@ test('each page has the files and a policy without inline scripts, and needs no 
   const asset = await fetch(`${server.url}/assets/main-1.js`);
   assert.equal(await asset.text(), 'start()');
   assert.match(asset.headers.get('cache-control') ?? '', /immutable/);
+  assert.equal(asset.headers.get('content-security-policy'), "default-src 'none'");
   for (const path of ['/assets/main-2.js', '/assets/..%2fmain-1.js', '/other'])
     assert.equal((await ask(server.url + path)).status, 404);
 });

@@ -12,7 +12,7 @@ import { address, changeQuery } from '../location.ts';
 import { Bar } from '../logs/bar.tsx';
 import { WholeLine, type ShownLine } from '../logs/dialogs.tsx';
 import { save } from '../parts/save.ts';
-import { patternOf } from '../logs/find.ts';
+import { hitsOf } from '../logs/hits.ts';
 import { toggleFullScreen, useChoice } from '../logs/page.tsx';
 import { createPane } from '../logs/pane-state.ts';
 import { Pane } from '../logs/pane.tsx';
@@ -78,7 +78,7 @@ function Output({ view, log, logs }: OutputProps) {
     folds: useChoice('log-fold', true),
   };
   const search = useSignal(address.value.query.get('search') ?? '');
-  const found = useComputed(() => (search.value === '' ? null : patternOf(search.value)));
+  const hits = useComputed(() => (search.value === '' ? null : hitsOf(search.value)));
   const shownLine = useSignal<ShownLine | null>(null);
   const section = useRef<HTMLDivElement>(null);
   return (
@@ -104,7 +104,7 @@ function Output({ view, log, logs }: OutputProps) {
             label="Log lines"
             wraps={choices.wraps.value}
             showsTimes={choices.showsTimes.value}
-            found={found.value}
+            hits={hits.value}
             onShowAll={(_, line) => (shownLine.value = { read: output.read, line })}
             onPosition={() => undefined}
           />

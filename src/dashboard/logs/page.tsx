@@ -18,9 +18,9 @@ import { Empty, Failure } from '../parts/messages.tsx';
 import { PhaseLabel } from '../parts/phase.tsx';
 import { Bar, Sources, type Choices } from './bar.tsx';
 import { Downloads, WholeLine, type ShownLine } from './dialogs.tsx';
-import { patternOf } from './find.ts';
+import { hitsOf } from './hits.ts';
 import { followLogList, type LogList } from './log-list.ts';
-import { createLogReader, createTextSearch } from './read.ts';
+import { createLogReader, createLogSearch } from './read.ts';
 import { createPane, labelOf, type PaneState } from './pane-state.ts';
 import { Pane } from './pane.tsx';
 import type { Position } from './window.ts';
@@ -106,7 +106,7 @@ export function LogView({ view }: { readonly view: JobView }) {
   const active = useSignal(0);
   const pane = panes[Math.min(active.value, panes.length - 1)] ?? null;
   const search = useSignal(query.get('search') ?? '');
-  const found = useComputed(() => (search.value === '' ? null : patternOf(search.value)));
+  const hits = useComputed(() => (search.value === '' ? null : hitsOf(search.value)));
   const shownLine = useSignal<ShownLine | null>(null);
   const downloads = useSignal(false);
   const section = useRef<HTMLElement>(null);
@@ -158,7 +158,7 @@ export function LogView({ view }: { readonly view: JobView }) {
                 label={isApart ? `Log of ${one.refs.map(({ id }) => id).join()}` : 'Log lines'}
                 wraps={choices.wraps.value}
                 showsTimes={choices.showsTimes.value}
-                found={found.value}
+                hits={hits.value}
                 onShowAll={(log, line) => {
                   const ref = one.refs[log];
                   if (ref !== undefined) shownLine.value = { read: createLogReader(view.id)(ref), line };
@@ -196,7 +196,7 @@ function usePanes(
     const readOf = createLogReader(job);
     const groups = logs.length === 0 ? [] : isApart ? logs.map((log) => [log]) : [logs];
     return groups.map((refs) =>
-      createPane(refs, { readOf, findText: createTextSearch(job, refs) }, folds, startOf(refs, position)),
+      createPane(refs, { readOf, findInLogs: createLogSearch(job, refs) }, folds, startOf(refs, position)),
     );
   }, [key]);
   useEffect(

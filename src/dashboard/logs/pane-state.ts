@@ -2,21 +2,13 @@
 
 import { signal, type Signal } from '@preact/signals';
 import type { Change, LogRef } from '../../app/client.ts';
-import {
-  errors,
-  expressionMatcher,
-  findLine,
-  matcherOf,
-  type Matcher,
-  type ReadPart,
-  type Search,
-} from '../../app/find-line.ts';
+import { errors, findLine, matcherOf, timeAt, type Matcher, type ReadPart, type Search } from '../../app/find-line.ts';
 import { pluralize } from '../../app/format.ts';
 import { inOrderOfTime, type LogLabel } from '../../app/log-text.ts';
 import { formatWorker, type WorkerId } from '../../core/model/spec.ts';
 import type { Duration } from '../../core/model/time.ts';
 import { errorLines } from '../session.ts';
-import { expressionOf, firstErrors, patternOf } from './find.ts';
+import { expressionOf, isValidExpression } from './find.ts';
 import type { Row } from './rows.ts';
 import { plainText } from './spans.ts';
 import { createLogWindow, maxLines, type LogWindow, type Position } from './window.ts';
@@ -74,40 +66,44 @@ const maxInterval: Duration = 750;
 /** After a failed read. */
 const retryTime: Duration = 5000;
 
-/** Finds the nearest line with a text, as `findLine` does. */
-export type FindText = (
-  text: string,
-  search: Pick<Search, 'direction' | 'from' | 'signal' | 'onProgress'>,
-) => Promise<Position | null>;
+export interface FoundPosition extends Position {
+  /** The time in the line, or in the nearest line before it with a time; null without one. */
+  readonly time: string | null;
+}
+
+type SearchOptions = Pick<Search, 'direction' | 'from' | 'signal' | 'onProgress'>;
+
+/**
+ * Finds the nearest line with a text, as `findLine` does, or in each log with `inEach`. Null instead of a text: a line that
+ * reports an error.
+ */
+export type FindInLogs = (
+  text: string | null,
+  options: SearchOptions & { readonly inEach?: true },
+) => Promise<readonly FoundPosition[]>;
 
 interface PaneSource {
   readonly readOf: (ref: LogRef) => ReadPart;
-  /** Absent: the pane reads the logs and searches by itself. */
-  readonly findText?: FindText;
+  /** Absent: the pane has one log, in which it searches by itself. */
+  readonly findInLogs?: FindInLogs;
 }
 
 /** Starts to read. `begin`: null for the end, which is then followed. */
 export function createPane(
   refs: readonly LogRef[],
-  { readOf, findText }: PaneSource,
+  { readOf, findInLogs }: PaneSource,
   fold: boolean,
   begin: Position | null,
 ): PaneState {
   const logs = refs.map((ref) => ({ ref, read: readOf(ref) }));
   const window = createLogWindow(logs, fold, () => performance.now());
-  const view: View = {
-    window,
-    version: signal(0),
-    isFollowing: signal(begin === null),
-    newLines: signal<number | null>(0),
-    selected: signal<Position | null>(begin),
-    failure: signal<readonly string[] | null>(null),
-    target: signal<Position | null>(null),
-  };
+  const view = createView(window, begin);
   const reader = createReader(view, logs);
   const { isFollowing, newLines, selected, target, version } = view;
   const open = (position: Position | null): void => reader.open(position);
   const searched = (): Search['logs'] => logs.map(({ read }, log) => ({ read, size: window.sizeOf(log) }));
+  const find: FindInLogs =
+    findInLogs ?? ((text, options) => findWith(text === null ? errors : matcherOf(text), searched(), options));
   const finder = createFinder();
 
   /** The first line that the direction may find, of each log. */
@@ -119,14 +115,17 @@ export function createPane(
     return window.offsetsOf(direction === 'next' ? pane.topRow : pane.lastRow + 1);
   }
 
-  function search(label: string, wanted: Matcher | string, direction: Search['direction']): void {
+  /** `text`: null for errors. */
+  function search(label: string, text: string | null, direction: Search['direction']): void {
     void finder.run(label, async (over, onProgress) => {
-      const rest = { direction, from: searchFrom(direction), signal: over, onProgress };
-      const matcher = typeof wanted === 'string' ? matcherOf(wanted) : wanted;
-      const found = await (typeof wanted === 'string' && findText !== undefined
-        ? findText(wanted, rest)
-        : findLine({ logs: searched(), matcher, ...rest }));
-      if (found === null) return direction === 'next' ? 'No further match below.' : 'No further match above.';
+      const options = { direction, from: searchFrom(direction), signal: over, onProgress };
+      const expression = text === null ? null : expressionOf(text);
+      const [found] = await (expression === null
+        ? find(text, options)
+        : import('./expression.ts').then(({ expressionMatcher }) =>
+            findWith(expressionMatcher(expression), searched(), options),
+          ));
+      if (found === undefined) return direction === 'next' ? 'No further match below.' : 'No further match above.';
       open(found);
       return '';
     });
@@ -177,21 +176,22 @@ export function createPane(
       }
     },
     find(text, direction) {
-      const wanted = wantedBy(text);
+      const expression = expressionOf(text);
       if (text === '') finder.answer.value = 'Enter a search text.';
-      else if (wanted === null) finder.answer.value = `${text} is not a valid regular expression.`;
-      else search(`Searching for ${text}`, wanted, direction);
+      else if (expression !== null && !isValidExpression(expression))
+        finder.answer.value = `${text} is not a valid regular expression.`;
+      else search(`Searching for ${text}`, text, direction);
     },
-    findError: (direction) => search('Searching for errors', errors, direction),
+    findError: (direction) => search('Searching for errors', null, direction),
     findFirstError(evidence) {
       void finder.run('Searching for the first error of all workers', async (over, onProgress) => {
-        const found = await firstErrors({ logs: searched(), signal: over, onProgress });
+        const from = logs.map(() => 0);
+        const found = await find(null, { direction: 'next', from, signal: over, onProgress, inEach: true });
         const ofWorkers = found.map((one) => ({ ...one, worker: refs[one.log]?.worker ?? null }));
         const [first, ...others] = inOrderOfTime(ofWorkers, evidence);
         if (first === undefined) return `No error in ${pluralize(refs.length, 'log')}.`;
         open(first);
-        const workers = [first, ...others].map(({ worker }) => (worker === null ? 'the job' : formatWorker(worker)));
-        return `First error: ${workers.slice(0, 4).join(', then ')}${workers.length > 4 ? ` and ${workers.length - 4} more` : ''}.`;
+        return formatFirstErrors([first, ...others].map(({ worker }) => worker));
       });
     },
     stopTask: finder.stop,
@@ -205,11 +205,33 @@ export function createPane(
   return pane;
 }
 
-/** The text, or a matcher for `/.../`; null for an invalid expression. */
-function wantedBy(text: string): Matcher | string | null {
-  const expression = expressionOf(text);
-  if (expression === null) return text;
-  return patternOf(text) === null ? null : expressionMatcher(expression, () => performance.now());
+function createView(window: LogWindow, begin: Position | null): View {
+  return {
+    window,
+    version: signal(0),
+    isFollowing: signal(begin === null),
+    newLines: signal<number | null>(0),
+    selected: signal<Position | null>(begin),
+    failure: signal<readonly string[] | null>(null),
+    target: signal<Position | null>(null),
+  };
+}
+
+/** The nearest line, found by the page itself. */
+async function findWith(
+  matcher: Matcher,
+  logs: Search['logs'],
+  options: SearchOptions,
+): Promise<readonly FoundPosition[]> {
+  const found = await findLine({ ...options, logs, matcher });
+  const read = logs[found?.log ?? -1]?.read;
+  return found === null || read === undefined ? [] : [{ ...found, time: await timeAt(read, found.offset) }];
+}
+
+/** The workers with an error, the first ones by name. */
+function formatFirstErrors(workers: readonly (WorkerId | null)[]): string {
+  const names = workers.slice(0, 4).map((worker) => (worker === null ? 'the job' : formatWorker(worker)));
+  return `First error: ${names.join(', then ')}${workers.length > 4 ? ` and ${workers.length - 4} more` : ''}.`;
 }
 
 /** The reads of a window, one after the other, because each begins where the one before ended. */

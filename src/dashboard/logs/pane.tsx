@@ -6,6 +6,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { formatBytes } from '../../app/format.ts';
 import { isErrorLine, joinLabels } from '../../app/log-text.ts';
 import { Failure } from '../parts/messages.tsx';
+import type { Hits } from './find.ts';
 import { layOut, type Item, type Layout } from './layout.ts';
 import type { LogLine } from './lines.ts';
 import { labelOf, type PaneState } from './pane-state.ts';
@@ -17,7 +18,7 @@ interface PaneOptions {
   readonly wraps: boolean;
   readonly showsTimes: boolean;
   /** Highlighted; null without a search. */
-  readonly found: RegExp | null;
+  readonly hits: Hits | null;
 }
 
 interface PaneProps extends PaneOptions {
@@ -143,7 +144,7 @@ function useBox({ state, wraps, showsTimes, onPosition }: PaneProps, toggled: nu
 }
 
 export function Pane(props: PaneProps) {
-  const { state, label, wraps, showsTimes, found, onShowAll } = props;
+  const { state, label, wraps, showsTimes, hits, onShowAll } = props;
   const toggled = useSignal(0);
   const { box, scroll, layout, at } = useBox(props, toggled.value);
   const toggle = (row: Row): void => {
@@ -180,7 +181,7 @@ export function Pane(props: PaneProps) {
                 width={width}
                 isSelected={selected !== null && isAt(item.row, selected)}
                 showsTimes={showsTimes}
-                found={found}
+                hits={hits}
                 isOpen={item.row.isOpen}
                 onToggle={toggle}
                 onShowAll={onShowAll}
@@ -219,14 +220,14 @@ interface LineProps {
   readonly isSelected: boolean;
   readonly isOpen: boolean;
   readonly showsTimes: boolean;
-  readonly found: RegExp | null;
+  readonly hits: Hits | null;
   readonly onToggle: (row: Row) => void;
   readonly onShowAll: (log: number, line: LogLine) => void;
 }
 
 /** Drawn again only if its contents have changed. */
 const Line = memo(function Line(props: LineProps) {
-  const { row, log, labels, width, isSelected, isOpen, showsTimes, found, onToggle, onShowAll } = props;
+  const { row, log, labels, width, isSelected, isOpen, showsTimes, hits, onToggle, onShowAll } = props;
   const entry = log ?? row.entries[0];
   if (entry === undefined) return null;
   const text = log === null ? rowText(row) : entry.line.text;
@@ -266,7 +267,7 @@ const Line = memo(function Line(props: LineProps) {
           </button>
         )}
         {isBinary && <span class="chip">binary</span>}
-        {spansOf(shownText(isBinary ? text.slice(0, 200) : text, showsTimes), found).map(
+        {spansOf(shownText(isBinary ? text.slice(0, 200) : text, showsTimes), hits).map(
           ({ text: part, style, isHit }, index) =>
             isHit ? (
               <mark key={index} class={style}>

@@ -5,7 +5,7 @@ import type { LogPart, LogPartRequest, LogRef } from '../../app/client.ts';
 import type { ReadPart } from '../../app/find-line.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { client } from '../session.ts';
-import type { FindText } from './pane-state.ts';
+import type { FindInLogs, FoundPosition } from './pane-state.ts';
 
 interface Waiting {
   readonly request: LogPartRequest;
@@ -59,15 +59,18 @@ export function createLogReader(job: string): (ref: LogRef) => ReadPart {
 }
 
 /** Searches on the server, which need not send the logs. */
-export function createTextSearch(job: string, refs: readonly LogRef[]): FindText {
-  return async (text, { direction, from, signal, onProgress }) => {
+export function createLogSearch(job: string, refs: readonly LogRef[]): FindInLogs {
+  return async (text, { from, signal, onProgress, ...rest }) => {
     const logs = refs.map(({ id }, log) => ({ id, from: from[log] ?? 0 }));
-    for await (const step of client.searchLogs(job, { text, direction, logs })) {
+    const found: FoundPosition[] = [];
+    for await (const step of client.searchLogs(job, { text, logs, ...rest })) {
       signal.throwIfAborted();
       if (step.kind === 'read') onProgress(step.bytes, step.of);
-      else if (step.line === null) return null;
-      else return { log: refs.findIndex(({ id }) => id === step.line?.id), offset: step.line.offset };
+      else if (step.line !== null) {
+        const { id, offset, time } = step.line;
+        found.push({ log: refs.findIndex((ref) => ref.id === id), offset, time });
+      }
     }
-    throw new Error('a search ended without a result');
+    return found;
   };
 }

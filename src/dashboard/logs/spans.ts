@@ -2,6 +2,7 @@
 
 import { escapeForTerminal } from '../../app/format.ts';
 import { withoutTime } from '../../app/log-text.ts';
+import type { Hits } from './find.ts';
 
 export interface Span {
   readonly text: string;
@@ -19,8 +20,8 @@ interface Style {
 // eslint-disable-next-line no-control-regex -- colours are control sequences (ECMA-48 8.3.117)
 const colour = /\u001B\[([\d;:]*)m/;
 
-/** Colours end with the line. The texts that match `found` are hits. */
-export function spansOf(text: string, found: RegExp | null): readonly Span[] {
+/** Colours end with the line. `hits`: null without a search. */
+export function spansOf(text: string, hits: Hits | null): readonly Span[] {
   const [first = '', ...rest] = escapeForTerminal(text).split(colour);
   const style: Style = { text: null, background: null, flags: new Set() };
   const spans: { readonly text: string; readonly style: string }[] = [{ text: first, style: '' }];
@@ -29,7 +30,7 @@ export function spansOf(text: string, found: RegExp | null): readonly Span[] {
     spans.push({ text: rest[at + 1] ?? '', style: className(style) });
   }
   const shown = spans.filter((span) => span.text !== '');
-  return found === null ? shown.map((span) => ({ ...span, isHit: false })) : withHits(shown, found);
+  return hits === null ? shown.map((span) => ({ ...span, isHit: false })) : withHits(shown, hits);
 }
 
 /** The text of a line without colours, as a person sees it. */
@@ -37,11 +38,8 @@ export function plainText(text: string): string {
   return escapeForTerminal(text, false);
 }
 
-function withHits(spans: readonly { readonly text: string; readonly style: string }[], found: RegExp): readonly Span[] {
-  const whole = spans.map(({ text }) => text).join('');
-  const edges = [...whole.matchAll(found)].flatMap(({ 0: hit, index }) =>
-    hit === '' ? [] : [index, index + hit.length],
-  );
+function withHits(spans: readonly { readonly text: string; readonly style: string }[], hits: Hits): readonly Span[] {
+  const edges = hits(spans.map(({ text }) => text).join(''));
   // Both ascend: a line may have thousands of hits.
   let passed = 0;
   const isHitAt = (position: number): boolean => {

@@ -134,6 +134,17 @@ test('a person reads the logs of four workers', async (t) => {
   await page.getByRole('button', { name: 'Next match' }).click();
   await page.getByText('/(/ is not a valid regular expression.').waitFor();
 
+  // An expression that would take hours for the long line ends, and the page stays alive.
+  await page.getByRole('searchbox').fill('/(x+x+)+y/');
+  await page.getByRole('button', { name: 'Next match' }).click();
+  await page.getByText('The expression takes too long.').waitFor();
+  await page.getByRole('searchbox').fill('/step 29[6] loss/');
+  await page.getByRole('button', { name: 'Previous match' }).click();
+  await line(/step 296 loss/)
+    .and(page.locator('.log-selected'))
+    .waitFor();
+  await log.locator('mark', { hasText: 'step 296 loss' }).first().waitFor();
+
   // A fold opens. Without folds each worker has its line.
   await line(/step 299/)
     .getByRole('button')

@@ -1,0 +1,5 @@
+/** The address of a script that runs in a thread. */
+declare module '*?worker&url' {
+  const url: string;
+  export default url;
+}
