@@ -46,6 +46,22 @@ export function createTailBuffer() {
       return true;
     },
     /** `resumeAfter` of the query that continues after these lines. */
-    resumeAfter: () => Buffer.concat(last.map(({ lines }) => lines)),
+    resumeAfter: () => timestampsOf(Buffer.concat(last.map(({ lines }) => lines))),
   };
+}
+
+/** Only the last line keeps its text, because the timestamps of the others identify a position. They fit into one request. */
+function timestampsOf(lines: Buffer): Buffer {
+  const lastLine = lines.lastIndexOf(lineEnd, -2) + 1;
+  const kept = Buffer.allocUnsafe(lines.length);
+  let size = 0;
+  for (let from = 0; from < lastLine;) {
+    const end = lines.indexOf(lineEnd, from) + 1;
+    const gap = lineTime(lines, from) === null ? end : lines.indexOf(0x20, from) + 1;
+    size += lines.copy(kept, size, from, gap);
+    if (gap < end) kept[size++] = lineEnd;
+    from = end;
+  }
+  size += lines.copy(kept, size, lastLine);
+  return kept.subarray(0, size);
 }

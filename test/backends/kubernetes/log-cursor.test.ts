@@ -7,6 +7,7 @@ import { openWorld } from '../../support/world.ts';
 import { createLogCursor } from '../../../src/backends/kubernetes/log-cursor.ts';
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createTailBuffer } from '../../../src/app/cluster/archived-lines.ts';
 import { openArchivedLog, readArchivedLog } from '../../../src/files/archived-logs.ts';
 
 interface Line {
@@ -46,6 +47,26 @@ const file = fc.array(fc.record({ step, text: fc.string() }), { maxLength: 40 })
 });
 
 suite('a log that is read over lost connections', () => {
+  test('continues after the last lines of another reader, which are small for any text', () => {
+    fc.assert(
+      fc.property(file, fc.double({ min: 0, max: 1, noNaN: true }), (lines, share) => {
+        const known = Math.floor(share * lines.length);
+        const tail = createTailBuffer();
+        for (const line of lines.slice(0, known)) tail.take(Buffer.from(written(line, 'Z')));
+        const cursor = createLogCursor();
+        cursor.take(tail.resumeAfter());
+        cursor.beginReply();
+        const read = cursor.take(replyOf(lines, cursor.nextQuery({}).sinceTime, 'Z')).toString('utf8');
+        const rest = lines.slice(known).map(({ text }) => `${text}\n`);
+        assert.equal(read, rest.join(''));
+      }),
+    );
+    const tail = createTailBuffer();
+    const long = { ns: 5_000_000_000, text: 'x'.repeat(1000) };
+    for (let line = 0; line < 20_000; line += 1) tail.take(Buffer.from(written({ ...long, ns: long.ns + line }, 'Z')));
+    assert.ok(tail.resumeAfter().length < 1_000_000);
+  });
+
   test('has every line once, in order', () => {
     const replies = fc.array(
       fc.record({ share: fc.double({ min: 0, max: 1, noNaN: true }), piece: fc.integer({ min: 1, max: 60 }) }),
