@@ -1,8 +1,10 @@
 // A value of the server that is read again when its key changes. A failed read keeps the previous value.
 
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
-import type { Duration } from '../../core/model/time.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Change } from '../../app/client.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { onChange } from '../live.ts';
 import { errorLines } from '../session.ts';
 
 export interface ReadState<Value> {
@@ -55,4 +57,30 @@ export function useRefresh({ isReading, again }: ReadState<unknown>, isDue: bool
     }, interval);
     return () => clearInterval(next);
   }, [isReading, isDue]);
+}
+
+/** Many changes in a short time are one read. */
+const batchTime: Duration = 2 * second;
+
+/** Reads again after the changes that affect the value, while the page is visible. */
+export function useChanges(state: ReadState<unknown>, isAffected: (change: Change) => boolean): void {
+  const newest = useRef(state);
+  newest.current = state;
+  useEffect(() => {
+    let isDue = false;
+    const wanted = (): void => void (isDue = true);
+    const leave = onChange((change) => {
+      if (isAffected(change)) wanted();
+    }, wanted);
+    // A read in progress may be too early for the change.
+    const batches = setInterval(() => {
+      if (!isDue || newest.current.isReading || document.visibilityState !== 'visible') return;
+      isDue = false;
+      newest.current.again();
+    }, batchTime);
+    return () => {
+      clearInterval(batches);
+      leave();
+    };
+  }, []);
 }

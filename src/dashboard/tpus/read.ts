@@ -11,7 +11,7 @@ import type { Event } from '../../core/model/event.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
 import type { QuotaRow } from '../../reports/quota.ts';
 import { follow, type Followed } from '../follow.ts';
-import { useRead, useRefresh, type ReadState } from '../job/read.ts';
+import { useChanges, useRead, useRefresh, type ReadState } from '../job/read.ts';
 import { serverNow } from '../live.ts';
 import { client } from '../session.ts';
 
@@ -92,5 +92,7 @@ export function useClouds(all: boolean): ReadState<CloudState> {
     }
   });
   useRefresh(reading, true, cloudInterval);
+  // Its TPU has left the list of the cloud.
+  useChanges(reading, (change) => change.kind === 'event' && change.event.kind === 'allocation_gone');
   return reading;
 }
