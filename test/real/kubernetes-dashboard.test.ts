@@ -1,6 +1,7 @@
 /** Jobs of a real cluster in the dashboard: in the list of all jobs, and on their own page. */
 import assert from 'node:assert/strict';
 import { assertAccessible, openBrowser } from '../support/browser.ts';
+import { eventually } from '../support/eventually.ts';
 import { openKubeProxy } from '../support/kube-proxy.ts';
 import { kubeTest, withoutLogArchive } from '../support/kube.ts';
 
@@ -92,5 +93,63 @@ kubeTest(
     await page.mouse.move(0, 0);
     await row(/train/).waitFor({ state: 'hidden' });
     assert.equal(kube.jobs(), 'job.batch/theirs');
+  },
+);
+
+kubeTest(
+  'a person sees the active jobs of a cluster by flavor, and the waiting ones in their order',
+  async (kube, t) => {
+    const { world, namespace } = kube;
+    const person = kube.adminUser(withoutLogArchive);
+    const open = await openBrowser(t, world);
+    if (open === undefined) return;
+    const command = person.start(['dashboard', '--no-browser'], { withinMs: 280_000 });
+    world.atEnd(() => void command.child.kill('SIGKILL'));
+    await command.waitForOutput(/open\?code=\S+\n/);
+    const [, address = ''] = /at (http\S+)/.exec(command.stdout) ?? [];
+    const { page } = await open();
+    await page.goto(address);
+    await page.getByText('No jobs yet.').waitFor();
+
+    const flavor = (name: string, requests: object): string => JSON.stringify({ name, resources: { requests } });
+    const [small, gpus] = [`small-${namespace}`, `gpus-${namespace}`];
+    const noNode = flavor(gpus, { cpu: '1m', 'nvidia.com/gpu': 1 });
+    for (const [name, asks, ...more] of [
+      ['runs', flavor(small, { cpu: '10m', memory: '20M' })],
+      ['waits', noNode],
+      ['held', noNode, '--suspend', '--queue', 'vision'],
+    ] as const)
+      await person.output(['submit', '-q', '-i', 'alpine', '-r', asks, '-j', name, ...more, '--', 'sleep', '600']);
+    await page.keyboard.press('g');
+    await page.keyboard.press('q');
+    await page.getByText('No job waits for a slot, for a TPU or for capacity.').waitFor();
+    await page.getByRole('heading', { name: /^Kubernetes/ }).waitFor();
+    const groups = page.getByRole('table', { name: 'Active jobs by flavor' });
+    const waiting = page.getByRole('table', { name: 'Waiting jobs of the cluster' });
+    const isListed = async () => {
+      await page.reload();
+      await groups.waitFor();
+      return waiting.getByRole('row', { name: /^waits/ }).isVisible();
+    };
+    assert.ok(await eventually(isListed, { withinMs: 90_000, everyMs: 1000 }), 'a waiting job is listed');
+    await groups.getByRole('row', { name: new RegExp(`^${small} 1 1 0 1`) }).waitFor();
+    await groups.getByRole('row', { name: new RegExp(`^${gpus} 2 2 2`) }).waitFor();
+    await waiting.getByRole('row', { name: new RegExp(`^waits .*\\(yours\\) ${namespace} - ${gpus}`) }).waitFor();
+    await waiting.getByRole('row', { name: new RegExp(`^held .*\\(yours\\) ${namespace} vision ${gpus}`) }).waitFor();
+    await assertAccessible(page);
+
+    await waiting.getByRole('link', { name: 'waits' }).click();
+    await page.getByRole('heading', { name: 'waits' }).waitFor();
+    await page.goBack();
+    await groups.waitFor();
+    const phone = await open({
+      viewport: { width: 360, height: 740 },
+      colorScheme: 'dark',
+      storageState: await page.context().storageState(),
+    });
+    await phone.page.goto(page.url());
+    await phone.page.getByRole('row', { name: /^waits/ }).waitFor();
+    await assertAccessible(phone.page);
+    assert.equal(await phone.page.evaluate('document.documentElement.scrollWidth'), 360);
   },
 );

@@ -1,6 +1,6 @@
 // The queue of the Kubernetes cluster of the settings: its active jobs by flavor, and the waiting ones in order.
 
-import { useEffect } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import type { QueueGroup, QueuePosition } from '../../app/cluster/queue.ts';
 import { readQueue, type QueueCluster, type QueueReport } from '../../app/cluster/queue-source.ts';
@@ -14,6 +14,7 @@ import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { escapeLine, pluralize } from '../../app/format.ts';
 import { minute } from '../../core/model/time.ts';
 import { now } from '../clock.ts';
+import { pageHref } from '../location.ts';
 import { PlainTable, type PlainColumn } from '../parts/plain-table.tsx';
 import { Shown, useReading } from '../parts/reading.tsx';
 import { Age } from '../parts/time.tsx';
@@ -65,6 +66,8 @@ function read(): Promise<QueueReport> {
 function Report({ report }: { readonly report: QueueReport }) {
   const { groups, positions } = report.view;
   const shown = shownPositions(positions);
+  const { context } = report.context;
+  const columns = useMemo(() => positionColumns(context), [context]);
   return (
     <>
       {[...queueSourceSentences(report, now.peek(), false), ...conflictSentences(groups, (flavor) => flavor)].map(
@@ -86,7 +89,7 @@ function Report({ report }: { readonly report: QueueReport }) {
         <PlainTable
           label="Waiting jobs of the cluster"
           rows={shown}
-          columns={positionColumns}
+          columns={columns}
           keyOf={({ job }) => `${job.namespace}/${job.name}`}
           rowClass={({ yours }) => (yours ? 'own' : '')}
         />
@@ -123,8 +126,9 @@ const groupColumns: readonly PlainColumn<QueueGroup>[] = [
   },
 ];
 
-const positionColumns: readonly PlainColumn<QueuePosition>[] = [
-  { title: 'Job', cell: ({ job }) => escapeLine(job.name) },
+/** `context`: of the queue. */
+const positionColumns = (context: string): readonly PlainColumn<QueuePosition>[] => [
+  { title: 'Job', cell: (position) => <JobName position={position} context={context} /> },
   { title: 'Order', cell: (position) => `${formatPosition(position)}${position.yours ? ' (yours)' : ''}` },
   { title: 'Namespace', cell: ({ job }) => escapeLine(job.namespace) },
   { title: 'Kueue queue', cell: ({ job }) => escapeLine(job.queue ?? '-') },
@@ -136,3 +140,16 @@ const positionColumns: readonly PlainColumn<QueuePosition>[] = [
   { title: 'Priority', side: 'right', cell: ({ job }) => job.priority },
   { title: 'Age', side: 'right', cell: ({ job }) => <Age at={job.createdAt} /> },
 ];
+
+/** Others may not read the job. */
+function JobName({
+  position: { job, yours },
+  context,
+}: {
+  readonly position: QueuePosition;
+  readonly context: string;
+}) {
+  const { name, namespace } = job;
+  if (!yours) return <>{escapeLine(name)}</>;
+  return <a href={pageHref(['jobs', name, 'cluster'], { context, namespace })}>{escapeLine(name)}</a>;
+}
