@@ -53,6 +53,38 @@ interface StoredJob {
 
 const bytes = { totalBytesProcessed: '3500000', totalBytesBilled: '10485760' };
 
+/** The fields of `jobman`'s query for billed rows. */
+const usageFields = [
+  ['usageDay', 'STRING'],
+  ['serviceName', 'STRING'],
+  ['skuName', 'STRING'],
+  ['projectId', 'STRING'],
+  ['installation', 'STRING'],
+  ['job', 'STRING'],
+  ['currencyCode', 'STRING'],
+  ['cost', 'FLOAT'],
+  ['credits', 'FLOAT'],
+  ['netUsd', 'FLOAT'],
+] as const;
+
+export const isCoverage = (query: string): boolean => query.includes('MAX(export_time)');
+
+/** The billed rows of an export. */
+export function billedRows(rows: PreparedResult['rows']): PreparedResult {
+  return { fields: usageFields, rows };
+}
+
+/** The first usage in an export, and the time of its newest row. In milliseconds. */
+export function coverageOf(firstUsage: number, exported: number): PreparedResult {
+  return {
+    fields: [
+      ['firstUsage', 'INTEGER'],
+      ['exported', 'INTEGER'],
+    ],
+    rows: [[String(firstUsage), String(exported)]],
+  };
+}
+
 export async function openBigQueryServer(answer: BigQueryServer['answer']): Promise<BigQueryServer> {
   const jobs = new Map<string, StoredJob>();
   const server = createServer((request, response) => void respond(request, response));

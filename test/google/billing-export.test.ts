@@ -4,40 +4,25 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { JobmanError } from '../../src/app/errors.ts';
 import { createBillingExport, projectOfTable } from '../../src/google/billing-export.ts';
-import { openBigQueryServer, type BigQueryServer, type Fault, type PreparedResult } from './bigquery-server.ts';
+import {
+  billedRows,
+  coverageOf,
+  isCoverage,
+  openBigQueryServer,
+  type BigQueryServer,
+  type Fault,
+} from './bigquery-server.ts';
 
 const table = 'lab-billing.costs.gcp_billing_export_v1_010101_F0FFF0_10X10X';
 const since = Date.UTC(2026, 10, 1);
 const until = Date.UTC(2026, 10, 21);
 
-const usageFields = [
-  ['usageDay', 'STRING'],
-  ['serviceName', 'STRING'],
-  ['skuName', 'STRING'],
-  ['projectId', 'STRING'],
-  ['installation', 'STRING'],
-  ['job', 'STRING'],
-  ['currencyCode', 'STRING'],
-  ['cost', 'FLOAT'],
-  ['credits', 'FLOAT'],
-  ['netUsd', 'FLOAT'],
-] as const;
-const usage: PreparedResult = {
-  fields: usageFields,
-  rows: [
-    ['2026-11-03', 'Cloud TPU', 'TPU v5e spot', 'lab', 'q7k2zz', '000042', 'EUR', '92.5', '-2.5', '1.0E2'],
-    ['2026-11-03', 'Cloud Storage', 'Standard', 'lab', null, null, 'EUR', '1.2E-1', '0.0', '0.13'],
-    ['2026-11-04', 'Invoice', 'Tax', null, null, null, 'EUR', '3.0', '0.0', null],
-  ],
-};
-const coverage: PreparedResult = {
-  fields: [
-    ['firstUsage', 'INTEGER'],
-    ['exported', 'INTEGER'],
-  ],
-  rows: [[String(Date.UTC(2026, 10, 3, 7)), String(Date.UTC(2026, 10, 20, 5))]],
-};
-const isCoverage = (query: string): boolean => query.includes('MAX(export_time)');
+const usage = billedRows([
+  ['2026-11-03', 'Cloud TPU', 'TPU v5e spot', 'lab', 'q7k2zz', '000042', 'EUR', '92.5', '-2.5', '1.0E2'],
+  ['2026-11-03', 'Cloud Storage', 'Standard', 'lab', null, null, 'EUR', '1.2E-1', '0.0', '0.13'],
+  ['2026-11-04', 'Invoice', 'Tax', null, null, null, 'EUR', '3.0', '0.0', null],
+]);
+const coverage = coverageOf(Date.UTC(2026, 10, 3, 7), Date.UTC(2026, 10, 20, 5));
 const prepared: BigQueryServer['answer'] = ({ query }) => (isCoverage(query) ? coverage : usage);
 
 async function open(t: TestContext, answer: BigQueryServer['answer'] = prepared) {

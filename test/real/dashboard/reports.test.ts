@@ -2,8 +2,19 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { day, utcDate } from '../../../src/core/model/time.ts';
+import { billedRows, coverageOf, isCoverage, openBigQueryServer } from '../../google/bigquery-server.ts';
 import { assertAccessible } from '../../support/browser.ts';
 import { openDashboard } from '../../support/dashboard.ts';
+
+/** The lines of the CSV file of the table. */
+async function savedLines(page: Page): Promise<readonly string[]> {
+  const saving = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save this table as CSV' }).click();
+  const csv = await readFile(await (await saving).path(), 'utf8');
+  return csv.trimEnd().split('\r\n');
+}
 
 test('a person reads what was used, by user and by day, and saves exactly that', async (t) => {
   const opened = await openDashboard(t);
@@ -42,10 +53,7 @@ test('a person reads what was used, by user and by day, and saves exactly that',
   await table('Cost by job').getByRole('row', { name: /vit/ }).waitFor();
   await page.getByText(/^jobman cost --by job --since \d{4}-\d\d-\d\d$/).waitFor();
   const names = await table('Cost by job').getByRole('rowheader').allTextContents();
-  const saving = page.waitForEvent('download');
-  await page.getByRole('button', { name: 'Save this table as CSV' }).click();
-  const csv = await readFile(await (await saving).path(), 'utf8');
-  const lines = csv.trimEnd().split('\r\n');
+  const lines = await savedLines(page);
   assert.match(lines[0] ?? '', /^job,name,user,hours,chip_hours,estimate_usd,useful_usd,/);
   assert.deepEqual(
     lines.slice(1).map((line) => line.split(',')[0]),
@@ -69,6 +77,32 @@ test('a person reads what was used, by user and by day, and saves exactly that',
   await page.getByRole('button', { name: 'Billed' }).click();
   await page.getByText('No billing export is set, so these are estimates').waitFor();
   await assertAccessible(page);
+
+  // With an export, the same page has the bill of Google, and so has the file.
+  const today = utcDate(Date.now());
+  const rows = billedRows([
+    [today, 'Cloud TPU', 'TPU v4 spot', 'lab', null, onTpu, 'EUR', '92.5', '-2.5', '100'],
+    [today, 'Cloud Storage', 'Standard', 'lab', null, null, 'EUR', '1.25', '0', '1.4'],
+  ]);
+  const coverage = coverageOf(Date.now() - 30 * day, Date.now());
+  const bill = await openBigQueryServer(({ query }) => (isCoverage(query) ? coverage : rows));
+  world.atEnd(() => bill.close());
+  await world.output('settings', 'set', 'tpu.tokenCommand', 'echo token-of-the-test');
+  await world.output('settings', 'set', 'google.endpoints', JSON.stringify({ bigquery: bill.url }));
+  await world.output('settings', 'set', 'billing.exportTable', 'lab-billing.costs.gcp_billing_export_v1_A_B_C');
+  await page.reload();
+  await page.getByText(/^Billed by Google from .*, from lab-billing\.costs\./).waitFor();
+  await page.getByRole('combobox', { name: 'By' }).selectOption('service');
+  await table('Billed by service')
+    .getByRole('row', { name: /^Cloud TPU .*90\.00/ })
+    .waitFor();
+  await assertAccessible(page);
+  const cells = await table('Billed by service')
+    .locator('tbody tr')
+    .evaluateAll((rows) => rows.map((one) => [...one.children].map(({ textContent }) => textContent)));
+  // A cell that a spreadsheet would read as a formula begins with an apostrophe.
+  const saved = (await savedLines(page)).slice(1).map((line) => line.split(',').map((cell) => cell.replace(/^'/, '')));
+  assert.deepEqual(saved, cells);
   await page.getByRole('button', { name: 'Quota' }).click();
   await table('Quota')
     .getByRole('row', { name: /us-central2.*v4/ })
