@@ -1572,6 +1572,25 @@ test('a setup step that fails after its attempt has ended counts in that attempt
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
+test('a failure of a setup step that is stored twice, because the answer of the database was lost, counts once', () => {
+  const world = new World(spec({ preset: 'loop: failures' }));
+  world.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
+  const failures = () => world.outcomes.filter(({ subject }) => subject.kind === 'step');
+  while (failures().length === 0) {
+    world.pass();
+    world.performActions();
+  }
+  const stored = failures();
+  world.pass();
+  world.outcomes.push(...stored);
+  world.pass();
+  assert.deepEqual(
+    world.job.attempts[0]?.failures.map(({ tries }) => tries),
+    stored.map(() => 1),
+  );
+  assert.equal(world.events.filter(({ kind }) => kind === 'step_failed').length, stored.length);
+});
+
 test('a persistent TPU is lost once another user has recreated it, and the job does not touch the new one', () => {
   const world = running(spec({ preset: 'reapply', capacity: persistent }));
   world.preempt();

@@ -138,7 +138,7 @@ function foldStepOutcome(
   const task = { kind: 'step', worker, step } as const;
   const next = withTaskFailure(job, attempt, task, at, result);
   // A removed job gets no more events.
-  if (result.kind === 'unclear' || job.removed) return withoutEvents(next);
+  if (next === job || result.kind === 'unclear' || job.removed) return withoutEvents(next);
   const tries = failureOf(attemptOf(next, ordinal), task)?.tries ?? 0;
   const { message } = result.evidence;
   return withEvents(next, now, { kind: 'step_failed', attempt: ordinal, allocation, worker, step, tries, message });
@@ -197,9 +197,13 @@ function withStopOutcome(
   return withTaskFailure(next, next.attempts[ordinal - 1] ?? attempt, { kind: 'stop', worker }, at, result);
 }
 
-/** A task with a lost reply may have succeeded, so it counts as no try and only delays the next one. A stop always counts. */
+/**
+ * A task with a lost reply may have succeeded, so it counts as no try and only delays the next one. A stop always counts.
+ * A failure that is not newer than the last one counts already: a write whose answer was lost may arrive twice.
+ */
 function withTaskFailure(job: Job, attempt: Attempt, task: WorkerTask, at: Instant, result: Failed): Job {
   const before = failureOf(attempt, task);
+  if (before !== undefined && before.lastAt >= at) return job;
   const isTry = result.kind !== 'unclear' || task.kind === 'stop';
   const { message, pattern } = result.evidence;
   const failure = {
