@@ -4,6 +4,7 @@ import { holdsSlot, waitsForSlot } from '../src/core/policy/admission.ts';
 import { heldAllocations } from '../src/core/model/job.ts';
 import type { Job } from '../src/core/model/job.ts';
 import { minute, second } from '../src/core/model/time.ts';
+import { fileLease, sharedLease } from '../src/controller/lease.ts';
 import { zoneOf } from './cloud.ts';
 import type { ControllerProcess } from './controllers.ts';
 import type { InvariantChecker } from './invariants.ts';
@@ -16,6 +17,7 @@ export interface RestContext {
   readonly world: World;
   readonly checker: InvariantChecker;
   readonly processes: readonly ControllerProcess[];
+  readonly hasServers: boolean;
   readonly wallClock: WallClock;
 }
 
@@ -121,7 +123,7 @@ function hasLeftoverRun(world: World, job: Job): boolean {
 
 /** Invariant 8: at rest nothing is done, nothing is written, and nothing wakes without need. */
 export async function checkQuiet(parts: RestContext, isBroken: () => boolean): Promise<void> {
-  const { world, checker, processes, wallClock } = parts;
+  const { world, checker, processes, hasServers, wallClock } = parts;
   const { timeline } = world;
   if (checker.jobs().some((job) => isHidden(world, job))) return;
   const before = { ...checker.counts };
@@ -139,8 +141,9 @@ export async function checkQuiet(parts: RestContext, isBroken: () => boolean): P
   if (commits > before.commits + 1)
     checker.fail(8, `at rest, the database was written ${commits - before.commits} times`);
   const woken = wakeupsNow() - wakeups;
-  // The lease is renewed every ten seconds, and a running job is observed as often.
-  const wakeupsMost = (1 + watched) * (length / (10 * second)) * 1.2 + 10;
+  // The lease is renewed, and a running job is observed every ten seconds.
+  const { renewal } = hasServers ? sharedLease : fileLease;
+  const wakeupsMost = (length / renewal + watched * (length / (10 * second))) * 1.2 + 10;
   // A controller that took over lately waits for late requests before it finds that nothing is left.
   const alive = begun.filter(
     ({ process, exitReason, leasedAt }) =>

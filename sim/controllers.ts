@@ -3,7 +3,7 @@
 
 import type { Backend, Clock, MachinePort, Store, StoredJob, WorkerRef } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
-import { fileLease } from '../src/controller/lease.ts';
+import { fileLease, sharedLease } from '../src/controller/lease.ts';
 import type { Controller, ExitReason } from '../src/controller/controller.ts';
 import { applyCommand } from '../src/core/decide/commands.ts';
 import { checkAction } from '../src/core/policy/permissions.ts';
@@ -18,7 +18,7 @@ import type { Chance } from './chance.ts';
 import { createCloudPort, createLocalPort } from './cloud.ts';
 import type { PortOptions, CloudModel } from './cloud.ts';
 import { connectionLostError, diskFullError } from './outputs.ts';
-import type { DatabaseServer, LogCopies, Disk } from './outputs.ts';
+import type { DatabaseLink, DatabaseServer, LogCopies, Disk } from './outputs.ts';
 import { createMachinePort } from './hosts.ts';
 import type { HostPortOptions } from './hosts.ts';
 import { simulatedHosts } from './invariants.ts';
@@ -26,6 +26,7 @@ import type { InvariantChecker } from './invariants.ts';
 import type { Recipients } from './notifications.ts';
 import { createProcess } from './process.ts';
 import type { SimulatedProcess } from './process.ts';
+import type { Timeline } from './timeline.ts';
 import type { World } from './world.ts';
 
 export interface SimulationContext {
@@ -34,6 +35,8 @@ export interface SimulationContext {
   readonly disk: Disk;
   /** Absent: always answers. */
   readonly databaseServer?: DatabaseServer;
+  /** The controllers are servers of different machines with one database. Absent: the database is a file. */
+  readonly hasServers?: boolean;
   readonly logCopies: LogCopies;
   readonly store: Store;
   readonly clock: Clock;
@@ -48,6 +51,8 @@ export interface SimulationContext {
 
 export interface ControllerProcess {
   readonly process: SimulatedProcess;
+  /** Null: its database is a file. */
+  readonly link: DatabaseLink | null;
   readonly controller: Controller;
   /** The world's time at which it got the lease; before that it only waits. */
   leasedAt: number | null;
@@ -70,22 +75,26 @@ export interface ControllersOptions {
   readonly restartChance: Chance;
   readonly onStart: (life: ControllerProcess) => void;
   readonly mayStart?: () => boolean;
+  /** How many run at once. Absent: one. */
+  readonly serverCount?: () => number;
 }
 
 export function createControllers(context: SimulationContext, options: ControllersOptions): Controllers {
-  const { world, checker, clock, recipients } = context;
+  const { world, checker, clock, recipients, hasServers = false } = context;
   const { timeline } = world;
   const processes: ControllerProcess[] = [];
-  const watchedStore = storeThrough(context, checker);
 
   function start(why: string, certain = true): ControllerProcess {
     const name = `controller ${processes.length + 1}`;
     world.log(`${name} begins: ${why}`);
     const simulated = createProcess(name);
+    const linkChance = options.portChance.fork(`link ${processes.length}`);
+    const link = hasServers ? { cutUntil: 0, slowUntil: 0, chance: linkChance } : null;
     const onLease = (): void => void (controllerProcess.leasedAt ??= timeline.now);
     const controllerProcess: ControllerProcess = {
       process: simulated,
-      controller: controllerFor(simulated, certain, onLease),
+      link,
+      controller: controllerFor(simulated, link, certain && !hasServers, onLease),
       leasedAt: null,
       exitReason: null,
       endedAt: null,
@@ -112,13 +121,16 @@ export function createControllers(context: SimulationContext, options: Controlle
 
   function ensureAlive(why: string): void {
     if (options.mayStart?.() === false) return;
-    if (
-      processes.every((controllerProcess) => controllerProcess.process.isDead || controllerProcess.exitReason !== null)
-    )
-      start(why);
+    const alive = processes.filter(({ process, exitReason }) => !process.isDead && exitReason === null).length;
+    for (let count = alive; count < (options.serverCount?.() ?? 1); count += 1) start(why);
   }
 
-  function controllerFor(simulated: SimulatedProcess, certain: boolean, onLease: () => void): Controller {
+  function controllerFor(
+    simulated: SimulatedProcess,
+    link: DatabaseLink | null,
+    certain: boolean,
+    onLease: () => void,
+  ): Controller {
     const parts: PortOptions = {
       world,
       cloudModel: context.cloudModel,
@@ -136,7 +148,7 @@ export function createControllers(context: SimulationContext, options: Controlle
     const cloud: Backend = { capacity: simulated.wrap(withReplyCheck(createCloudPort(parts))), machines };
     const here: Backend = { capacity: simulated.wrap(createLocalPort(clock, world)), machines };
     return createController({
-      store: simulated.wrap(watchedStore),
+      store: simulated.wrap(storeThrough(context, checker, link)),
       backendOf: (spec) => (spec.capacity.kind === 'hosts' ? here : cloud),
       clock: simulated.clock(clock),
       logFiles: simulated.wrap(context.logCopies),
@@ -147,7 +159,8 @@ export function createControllers(context: SimulationContext, options: Controlle
       holder: simulated.name,
       version: '0.0.0',
       holdsLock: certain,
-      leaseTimes: fileLease,
+      leaseTimes: hasServers ? sharedLease : fileLease,
+      ...(hasServers && { monotonicNow: () => timeline.now }),
       pools: simulatedHosts,
       keptPasses: { days: 7, count: 2_000 },
       grants: world.ownerBudgetUsd === null ? [] : [{ budgetUsd: world.ownerBudgetUsd, budgetPeriod: 'day' }],
@@ -189,12 +202,14 @@ export function createControllers(context: SimulationContext, options: Controlle
  */
 function storeThrough(
   {
+    world: { timeline },
     store,
     disk,
     databaseServer,
     recipients,
-  }: Pick<SimulationContext, 'store' | 'disk' | 'databaseServer' | 'recipients'>,
+  }: Pick<SimulationContext, 'world' | 'store' | 'disk' | 'databaseServer' | 'recipients'>,
   checker?: InvariantChecker,
+  link: DatabaseLink | null = null,
 ): Store {
   const losesConnection = (): boolean =>
     checker !== undefined && databaseServer?.isUnsteady === true && databaseServer.chance.yes(0.2);
@@ -211,7 +226,7 @@ function storeThrough(
     get(target, key) {
       const member = Reflect.get(target, key) as unknown;
       if (typeof member !== 'function') return member;
-      return async (...args: unknown[]): Promise<unknown> => {
+      const execute = async (...args: unknown[]): Promise<unknown> => {
         if (disk.isFull && writes.has(key)) throw diskFullError();
         if (losesConnection()) throw connectionLostError();
         const answer: unknown = await (Reflect.apply(member, target, args) as Promise<unknown>);
@@ -224,8 +239,29 @@ function storeThrough(
         if (losesConnection()) throw connectionLostError();
         return answer;
       };
+      return link === null ? execute : (...args: unknown[]) => sendOver(timeline, link, () => execute(...args));
     },
   });
+}
+
+/** The answer of a database on another machine. During a cut its sender waits, or gives up after some seconds. */
+async function sendOver(timeline: Timeline, link: DatabaseLink, execute: () => Promise<unknown>): Promise<unknown> {
+  const { chance } = link;
+  /** False if the sender has given up. */
+  async function travel(): Promise<boolean> {
+    await timeline.pause(timeline.now < link.slowUntil ? chance.between(200, 2_500) : chance.between(0, 20));
+    if (timeline.now >= link.cutUntil) return true;
+    const waits = chance.yes(0.6);
+    await timeline.pause(waits ? link.cutUntil - timeline.now : chance.between(1_000, 10_000));
+    return waits;
+  }
+  if (!(await travel())) {
+    if (chance.yes(0.6)) timeline.at(link.cutUntil, () => void execute().catch(() => undefined));
+    throw connectionLostError();
+  }
+  const answer = await execute();
+  if (!(await travel())) throw connectionLostError();
+  return answer;
 }
 
 // -------------------------------------------------------------------------------------- the owners' side

@@ -25,6 +25,8 @@ export interface FaultContext {
   readonly wallClock: WallClock;
   readonly checker: InvariantChecker;
   readonly controllers: Controllers;
+  /** Two controllers run at once, as servers of different machines with one database. */
+  readonly hasServers: boolean;
   readonly client: Pick<OwnerClient, 'sendCommand'>;
   /** Splits off a generator for each purpose. */
   readonly chance: Chance;
@@ -50,7 +52,7 @@ export function startFaults(chance: Chance, parts: FaultContext, isActive: () =>
    * A clock that goes back and two simultaneous controllers look the same, so a world has at most one
    * of them.
    */
-  const hasSuspension = chance.yes(0.3);
+  const hasSuspension = chance.yes(0.3) || parts.hasServers;
   const enabled = faultsOf(chance, parts).filter(([name]) => {
     const isRare = name.startsWith('clock') || name === 'dead host';
     if (name === 'suspension') return hasSuspension;
@@ -83,6 +85,25 @@ export function startFaults(chance: Chance, parts: FaultContext, isActive: () =>
     });
   }
 
+  const linkChance = parts.chance.fork('links');
+  function disturbLink(): void {
+    timeline.after(linkChance.between(5, 90) * second, () => {
+      if (!isActive()) return;
+      const alive = parts.controllers.processes.filter(
+        ({ process, exitReason }) => !process.isDead && exitReason === null,
+      );
+      const { link = null, process } = alive.length === 0 ? {} : linkChance.pick(alive);
+      const until = timeline.now + linkChance.between(2_000, 40_000);
+      const isCut = linkChance.yes(0.7);
+      if (link !== null) {
+        parts.world.log(`storm: the database of ${process?.name} is ${isCut ? 'cut off' : 'slow'} until ${until}`);
+        if (isCut) link.cutUntil = until;
+        else link.slowUntil = until;
+      }
+      disturbLink();
+    });
+  }
+
   function nextFault(): void {
     timeline.after(chance.between(1, 60) * second, () => {
       if (!isActive()) return;
@@ -93,6 +114,7 @@ export function startFaults(chance: Chance, parts: FaultContext, isActive: () =>
   nextFault();
   silenceOwnMachine();
   if (databaseChance.yes(0.4)) disturbDatabase();
+  if (parts.hasServers) disturbLink();
 }
 
 /** Every fault of the storm. A fault that is listed twice is twice as frequent. */
@@ -134,7 +156,7 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
       world.log(`${controllerProcess.process.name} is suspended`);
       controllerProcess.process.suspend();
       timeline.after(chance.between(1, 20) * second, () => {
-        if (controllerProcess.process.isDead) return;
+        if (controllerProcess.process.isDead || parts.hasServers) return;
         controllers.start('the last one does not answer', false);
       });
       timeline.after(chance.between(20, 90) * second, () => {

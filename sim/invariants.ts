@@ -15,6 +15,7 @@ import {
   checkLiveJobs,
   checkDeletion,
   checkReleases,
+  checkReplacement,
   checkSlots,
   checkSingleMachine,
   hasReason,
@@ -255,6 +256,7 @@ function checkCommit(context: CheckContext, before: Job, job: Job, ledger: Ledge
       ledger.supersededAt.set(allocation.ordinal, context.world().timeline.now);
   }
   checkReleases(context, before, job, ledger);
+  checkReplacement(context, before, job, ledger);
   checkLiveJobs(context, job);
   checkSetupOnlyJob(context, before, job);
   checkAttempts(context, job);

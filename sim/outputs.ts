@@ -18,6 +18,16 @@ export interface DatabaseServer {
   readonly chance: Chance;
 }
 
+/**
+ * The connection of one of two servers to their database, in the world's time. While it is cut, no answer arrives; a
+ * statement that was sent is lost, or takes effect at the end of the cut, after its sender has given up.
+ */
+export interface DatabaseLink {
+  cutUntil: number;
+  slowUntil: number;
+  readonly chance: Chance;
+}
+
 export interface LogCopies extends LogFiles {
   readonly files: ReadonlyMap<string, LogCopy>;
 }

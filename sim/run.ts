@@ -20,7 +20,7 @@ import { createLogCopies } from './outputs.ts';
 import type { DatabaseServer, Disk } from './outputs.ts';
 import { emptyZone, drawJobs, grantedLaterZone, installation, planFor, drawnZones } from './jobs.ts';
 import type { JobProfile, PlannedJob } from './jobs.ts';
-import { createInvariantChecker, epoch } from './invariants.ts';
+import { createInvariantChecker, epoch, type InvariantChecker } from './invariants.ts';
 import type { Violation } from './invariants.ts';
 import { checkCommandsTakeEffect, checkQuiet, describeJob, hasNoController, isAtRest } from './at-rest.ts';
 import type { RestContext } from './at-rest.ts';
@@ -99,6 +99,20 @@ function clockBy(timeline: Timeline, wallClock: WallClock): Clock {
   return { now, at: (at, call) => timeline.after(Math.max(0, at - now()), call) };
 }
 
+/** Calls back with each job whose failed exit was seen and is not judged yet. */
+function watchingExits(checker: InvariantChecker, seen: (job: string) => void): InvariantChecker {
+  return {
+    ...checker,
+    get violation() {
+      return checker.violation;
+    },
+    committed(commit, result) {
+      checker.committed(commit, result);
+      if (result === 'committed' && commit.events.some(({ kind }) => kind === 'exit_seen')) seen(commit.job.id);
+    },
+  };
+}
+
 function createSimulation(chance: Chance, log: (line: string) => void): Simulation {
   const timeline = createTimeline();
   const checker = createInvariantChecker(
@@ -119,6 +133,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     isNetworkCut: false,
   };
   const disk: Disk = { isFull: false };
+  const hasServers = chance.fork('servers').yes(0.25);
   const databaseServer: DatabaseServer = { isUnsteady: false, chance: chance.fork('database server') };
   const logCopies = createLogCopies(disk, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation });
@@ -156,24 +171,14 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     cloudModel,
     disk,
     databaseServer,
+    hasServers,
     logCopies,
     store,
     clock,
-    checker: {
-      ...checker,
-      get violation() {
-        return checker.violation;
-      },
-      committed(commit, result) {
-        checker.committed(commit, result);
-        const isHeldBack = result === 'committed' && commit.events.some(({ kind }) => kind === 'exit_seen');
-        if (isHeldBack && simulation.hasFaults && ackChance.yes(0.5))
-          timeline.after(
-            ackChance.between(0, 25) * second,
-            () => void client.sendCommand('accept-exit', commit.job.id, {}),
-          );
-      },
-    },
+    checker: watchingExits(checker, (id) => {
+      if (simulation.hasFaults && ackChance.yes(0.5))
+        timeline.after(ackChance.between(0, 25) * second, () => void client.sendCommand('accept-exit', id, {}));
+    }),
     installation,
     recipients,
     workersOf: (job) => profiles.get(job)?.workers ?? 1,
@@ -182,6 +187,8 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
   const controllers = createControllers(context, {
     portChance: chance,
     restartChance: controllerChance,
+    // After the storm, one of two servers is enough.
+    serverCount: () => (hasServers && simulation.hasFaults ? 2 : 1),
     onStart({ process: simulated }) {
       if (simulation.hasFaults && controllerChance.yes(intensity.killProbability))
         simulated.crashAt(controllerChance.between(1, 400), controllerChance.pick(['before', 'after']));
@@ -207,6 +214,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     wallClock,
     checker,
     controllers,
+    hasServers,
     processes: controllers.processes,
     client,
     profiles,

@@ -206,6 +206,27 @@ function isLateEffect({ job, refusals, supersededAt }: Ledger, machine: Machine)
   return confirmedAt === null && (machine.wasOmitted || machine.createdAt >= supersededTime - 15 * second);
 }
 
+/**
+ * Another allocation of a job follows the end of the one before, as the world knows it: the cloud took it, or a host of it
+ * was silent too long. A request without an answer, or a controller that stopped, is no reason.
+ */
+export function checkReplacement(context: CheckContext, before: Job, job: Job, ledger: Ledger): void {
+  const previous = before.allocations.at(-1);
+  if (previous === undefined || previous.ownership === 'persistent') return;
+  if (job.allocations.length === before.allocations.length) return;
+  if (job.allocations[previous.ordinal - 1]?.superseded !== undefined) return;
+  if (ledger.commandCount > 0 || context.clockJumps.length > 0) return;
+  const { timeline, machines, longestNetworkCut } = context.world();
+  const { rules, unreachableGraceMs } = job.spec.recovery;
+  if (rules.some(({ reason, answer }) => reason !== 'preempted' && answer.on === 'new')) return;
+  const ofThatName = machines.filter(({ name }) => name === previous.name);
+  const isSilent = ofThatName.some(({ hosts }) =>
+    hosts.some((host) => host.longestOutage(timeline.now) + longestNetworkCut >= unreachableGraceMs * 0.8),
+  );
+  if (isSilent || ofThatName.some(({ isPersistent, lostAt }) => isPersistent || lostAt !== null)) return;
+  context.fail(1, `job ${job.id}: allocation ${job.allocations.length} replaces ${previous.name} without a reason`);
+}
+
 /** A second machine is requested while the first is healthy and not released. */
 export function checkSingleMachine(context: CheckContext, ref: AllocationRef, ledger: Ledger): void {
   if (ref.allocation.ordinal < 2) return;
