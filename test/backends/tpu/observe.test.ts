@@ -87,6 +87,16 @@ suite('a list', () => {
     );
   });
 
+  test('is requested without indentation, which is a third of its length', async (t) => {
+    const server = await openTpuServer(t);
+    server.addNode(nodeOf({ id: name }));
+    await observeOne(server, tpuRef());
+    assert.deepEqual(
+      server.requests.map(({ query }) => query.get('prettyPrint')),
+      ['false'],
+    );
+  });
+
   test('whose second page fails is not a list', async (t) => {
     const server = await openTpuServer(t);
     for (const id of ['a', 'b', name]) server.addNode(nodeOf({ id }));

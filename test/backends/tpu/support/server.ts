@@ -127,7 +127,8 @@ export async function openTpuServer(scope: { after(fn: () => Promise<void>): voi
     },
     requestLines: () =>
       server.requests.map(({ method, path, query }) => {
-        const queryText = query.size === 0 ? '' : `?${query.toString()}`;
+        const shown = [...query].filter(([name]) => name !== 'prettyPrint');
+        const queryText = shown.length === 0 ? '' : `?${new URLSearchParams(shown).toString()}`;
         return `${method} ${path.replace(new RegExp(`^/v2(alpha1)?/${parent}/`), '')}${queryText}`;
       }),
   };
