@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { AnyAuthMethod, Client, ConnectConfig, ParsedKey, ServerHostKeyAlgorithm } from 'ssh2';
 import { messageOf } from '../app/errors.ts';
-import { createLimiter } from '../app/concurrency.ts';
+import { createLimiter, withTimeout } from '../app/concurrency.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { processAsStream } from './process.ts';
 import { createSshConfigReader, isHostName, defaultSshConfig, type SshConfig, type SshDefaults } from './ssh-config.ts';
@@ -16,6 +16,8 @@ import type { SshTarget } from './ssh.ts';
 /** Both are less than the eight seconds of an observation, so that the observation can report the cause. */
 const tcpTimeout: Duration = 6 * second;
 const handshakeTimeout: Duration = 7 * second;
+/** After this time the next handshake begins, because a host that stops during its own must not delay the others. */
+const handshakeTurn: Duration = second / 2;
 /** The connection is dead when the third ping finds two unanswered: nine seconds after its last sign of life. */
 const pingInterval: Duration = 3 * second;
 const maxUnansweredPings = 2;
@@ -146,7 +148,12 @@ export function createConnector(
         problem: `${config.host} did not finish the SSH handshake in time${errorOutput === '' ? '' : ` (${errorOutput})`}`,
       };
     }
-    return gate(() => handshake(plan, socket, { hostKeys, handshaking, isClosed: () => isClosed }));
+    const begun = Promise.withResolvers<ConnectResult>();
+    await gate(() => {
+      begun.resolve(handshake(plan, socket, { hostKeys, handshaking, isClosed: () => isClosed }));
+      return withTimeout(handshakeTurn, begun.promise, () => undefined);
+    });
+    return begun.promise;
   }
 
   return {

@@ -7,6 +7,7 @@ import { test, type TestContext } from 'node:test';
 import type { Connection } from 'ssh2';
 import { createSshPool } from '../../src/remote/ssh.ts';
 import { ensureOwnKey, loadSsh2 } from '../../src/remote/ssh-keys.ts';
+import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 
 test('a malformed key of the library is not stored', async (t) => {
@@ -68,7 +69,7 @@ async function openHosts(t: TestContext, ...pinNames: readonly string[]) {
   const pool = createSshPool({ home, userHome: home, user: 'me', agent: null, sshArgs: [] });
   t.after(() => pool.close());
   const target = { host: '127.0.0.1', port, user: 'me', keyFile, hostKeys: [], usesUserConfig: false };
-  return { connections, hosts: pinNames.map((pinName) => pool.transport({ ...target, pinName })) };
+  return { connections, pool, target, hosts: pinNames.map((pinName) => pool.transport({ ...target, pinName })) };
 }
 
 const request = { script: 'hello', timeoutMs: 30_000, maxOutputBytes: 1_000 };
@@ -79,6 +80,26 @@ test('the error output of a script is complete, although the standard output end
   assert.ok(answer?.kind === 'ended');
   const lines = Array.from({ length: 20 }, (_, index) => `error ${index + 1}\n`);
   assert.equal(new TextDecoder().decode(answer.stderr), lines.join(''));
+});
+
+test('hosts that stop during the handshake do not delay the connection to another host', async (t) => {
+  const { hosts, pool, target } = await openHosts(t, 'healthy');
+  let begun = 0;
+  const listener = createServer((socket) => {
+    socket.once('data', () => (begun += 1)).write('SSH-2.0-stopped\r\n');
+    t.after(() => socket.destroy());
+  }).listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  t.after(() => listener.close());
+  const { port } = listener.address() as AddressInfo;
+  const stopped = Array.from({ length: 20 }, (_, index) =>
+    pool.transport({ ...target, port, pinName: `stopped-${index}` }).run(request),
+  );
+  // So many handshakes run at once.
+  assert.ok(await eventually(() => begun >= 16));
+  const first = [...stopped, hosts[0]?.run(request)];
+  const answer = await Promise.race(first);
+  assert.equal(answer?.kind, 'ended');
 });
 
 test('a connection that dropped the state of its handshake exchanges its keys again', async (t) => {
