@@ -75,7 +75,7 @@ export interface ControllersOptions {
   readonly restartChance: Chance;
   readonly onStart: (life: ControllerProcess) => void;
   readonly mayStart?: () => boolean;
-  /** How many run at once. Absent: one. */
+  /** The number of controllers that run at once. Absent: one. */
   readonly serverCount?: () => number;
 }
 
