@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, Typed
 
 from jobman._http import Blob, Connection, LogPart, Rows
 
-ErrorCode = Literal["failed", "usage", "invalid_manifest", "not_found", "conflict", "changed", "confirmation_required", "forbidden", "unreachable", "interrupted"]
+ErrorCode = Literal["failed", "usage", "invalid_manifest", "not_found", "conflict", "changed", "confirmation_required", "forbidden", "unauthenticated", "unreachable", "interrupted"]
 
 # A mistake in a manifest.
 ManifestProblem = TypedDict("ManifestProblem", {

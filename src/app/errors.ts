@@ -29,6 +29,8 @@ export type ErrorCode =
   | 'confirmation_required'
   /** The role of the user, or the owner of the job, forbids it. */
   | 'forbidden'
+  /** There is no token or session, or it does not count. */
+  | 'unauthenticated'
   | 'unreachable'
   | 'interrupted';
 
@@ -53,7 +55,7 @@ interface ErrorDetails extends ErrorOptions {
   readonly errorCode?: ErrorCode;
   readonly problems?: readonly ManifestProblem[];
   readonly reasons?: readonly string[];
-  readonly refusedFor?: UserName;
+  readonly refusedFor?: UserName | null;
   readonly retryAfter?: number | null;
 }
 
@@ -91,6 +93,14 @@ const errorCodes: Readonly<Record<number, ErrorCode>> = {
   [exitCode.unreachable]: 'unreachable',
   [exitCode.interrupted]: 'interrupted',
 };
+
+/** The same error in other words: programs read the same code and details. */
+export function reworded(
+  error: JobmanError,
+  { message = error.message, lines = error.lines }: Partial<Pick<JobmanError, 'message' | 'lines'>>,
+): JobmanError {
+  return new JobmanError(message, error.code, lines, error);
+}
 
 export function usageError(message: string, lines: readonly string[] = []): JobmanError {
   return new JobmanError(message, exitCode.usage, lines);

@@ -4,7 +4,7 @@ import { findAccelerator } from '../catalogue/accelerators.ts';
 import { quotaOf } from '../catalogue/quotas.ts';
 import { alternativesOf, type JobSpec } from '../core/model/spec.ts';
 import type { Client, ConfirmationNeeded, Plan } from './client.ts';
-import { exitCode, JobmanError } from './errors.ts';
+import { exitCode, JobmanError, reworded } from './errors.ts';
 import { capitalize, formatReason, pluralize } from './format.ts';
 
 /** A sentence without a full stop for each alternative of the request that exceeds the quota. Returns soon, and never rejects. */
@@ -44,9 +44,7 @@ export async function requireCloudLogin(client: Pick<Client, 'checkLogin'>, { ca
     await client.checkLogin(capacity.project);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    throw new JobmanError(`Nothing was created: ${error.message}`, error.code, error.lines, {
-      errorCode: error.errorCode,
-    });
+    throw reworded(error, { message: `Nothing was created: ${error.message}` });
   }
 }
 

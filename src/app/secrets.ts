@@ -7,7 +7,7 @@ import type { Actor, UserName } from '../core/model/user.ts';
 import { permissions } from '../core/policy/permissions.ts';
 import { auditEntry, type AuditObject } from './audit.ts';
 import type { CreateRequest, SecretView } from './client.ts';
-import { exitCode, JobmanError, usageError } from './errors.ts';
+import { exitCode, JobmanError, reworded, usageError } from './errors.ts';
 import { formatList } from './format.ts';
 import type { SecretRows, SecretStore } from './ports.ts';
 import { forbiddenError, requirePermission } from './require-permission.ts';
@@ -152,7 +152,7 @@ export async function requireSecretsAtStart(
       await store.require(job, ref);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
-      throw new JobmanError(`Job ${job.id} was not started: ${error.message}`, error.code);
+      throw reworded(error, { message: `Job ${job.id} was not started: ${error.message}` });
     }
   }
 }

@@ -154,7 +154,7 @@ export function deferSession(pending: Promise<Session>): Session {
     pending.then(call, () => undefined);
   const problem = (error: unknown): SessionEnd =>
     error instanceof JobmanError
-      ? sessionNotOpened(error, error.errorCode === 'forbidden')
+      ? sessionNotOpened(error, ['forbidden', 'unauthenticated'].includes(error.errorCode))
       : { kind: 'unreachable', reason: messageOf(error), mayHaveRun: false };
   return {
     write: (bytes) => later((session) => session.write(bytes)),

@@ -1,17 +1,18 @@
-import { JobmanError } from '../app/errors.ts';
+import { JobmanError, reworded } from '../app/errors.ts';
 import { notOnServerError } from '../app/server-in-use.ts';
 import type { Services } from '../app/services.ts';
 import type { JobmanCommand } from './command.ts';
 import { createCli, noteServer, refuseJson, reportError, wantsJson, type GlobalFlags } from './context.ts';
 import { findCommand, printHelp } from './find-command.ts';
 import { globalFlags } from './flags.ts';
-import { scan } from './scan.ts';
+import { refuseTokens, scan } from './scan.ts';
 import { jobmanProgram as program } from './table.ts';
 
 export async function dispatch(argv: readonly string[], services: Services): Promise<number> {
   const { io } = services;
   let cli = createCli(services, { json: wantsJson(argv) });
   try {
+    refuseTokens(argv);
     const found = wantsHelp(argv) ? null : findCommand(program, argv);
     if (found === null || !('command' in found)) {
       refuseJson(cli.json, 'Help');
@@ -52,7 +53,7 @@ function scanArguments(command: JobmanCommand, args: readonly string[]): ReturnT
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     const hint = `\`jobman ${command.names[0]} --help\` shows its flags and examples.`;
-    throw new JobmanError(error.message, error.code, [...error.lines, hint]);
+    throw reworded(error, { lines: [...error.lines, hint] });
   }
 }
 

@@ -14,6 +14,19 @@ interface SplitArguments {
   readonly hasDash: boolean;
 }
 
+/** A token, also one that was copied without its end, and a text that has one. */
+const tokenArgument = /^jobman_[0-9A-Za-z]{16,}$|\bjobman_[0-9A-Za-z]{38}\b/;
+
+/** Throws JobmanError (2) for a token among the arguments of jobman. Messages about a mistake may print any other argument. */
+export function refuseTokens(typed: readonly string[]): void {
+  const end = typed.indexOf('--');
+  if (!(end < 0 ? typed : typed.slice(0, end)).some((arg) => tokenArgument.test(arg))) return;
+  throw usageError('A token is never an argument: every user of this machine can read it in the list of processes.', [
+    'To log in with a token: jobman login URL, which asks for it; or jobman login URL --token-file FILE, or a pipe',
+    'To revoke a token that others may have read: jobman token revoke NAME',
+  ]);
+}
+
 /** Throws JobmanError (2) at the first malformed argument. */
 export function splitFlags(flags: Flags, typed: readonly string[]): SplitArguments {
   const given = new Map<string, string[]>();

@@ -35,7 +35,7 @@ export function createPageClient({ isLoggedOut, onLoggedOut }: SessionState): Ap
   async function send(route: Route, values: Values, more: More = {}, signal?: AbortSignal): Promise<Response> {
     // The server counts each request with the ended session as an invalid token, and soon refuses logins.
     if (isLoggedOut() && route !== routes.whoAmI)
-      throw new JobmanError('The session has ended.', exitCode.conflict, [], { errorCode: 'forbidden' });
+      throw new JobmanError('The session has ended.', exitCode.conflict, [], { errorCode: 'unauthenticated' });
     const { path, body, type } = encodeArguments(route, values, more);
     const response = await fetchOf(path, {
       method: route.method,

@@ -14,7 +14,7 @@ import { blobsPerBody, decodeEvent, decodeLogPart, encodeSegment, streamHeader, 
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
 import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError, reworded } from '../app/errors.ts';
 import { createPatience, type OnSignal, type Patience } from '../app/patience.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
@@ -366,7 +366,7 @@ export function failureOf(
   if (reply.headers['content-type']?.startsWith(problemType) === true) {
     const error = fromProblem(JSON.parse(reply.bytes.toString()));
     if (error !== undefined && reply.status === 401 && tokenRemedy !== undefined)
-      return new JobmanError(error.message, error.code, [tokenRemedy]);
+      return reworded(error, { lines: [tokenRemedy] });
     if (error !== undefined) return error;
   }
   return foreignAnswer(reply, server);

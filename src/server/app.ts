@@ -11,7 +11,7 @@ import { answerTypes, apiRoutes, keyedArguments, type ApiOperation, type Route }
 import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, JobView, LogPart } from '../app/client.ts';
 import { withTimeout } from '../app/concurrency.ts';
-import { exitCode, JobmanError, StoreError, usageError } from '../app/errors.ts';
+import { exitCode, JobmanError, reworded, StoreError, usageError } from '../app/errors.ts';
 import { isBrowserToken } from '../app/oidc-logins.ts';
 import { maxPage, type Rows } from '../app/pages.ts';
 import type { WorkerConnection } from '../app/worker-access.ts';
@@ -310,14 +310,13 @@ class NoToken extends JobmanError {
     const message = isGiven
       ? 'The server does not accept this token: it is unknown, has expired or was revoked.'
       : 'The request has no token. Send the header "Authorization: Bearer TOKEN".';
-    super(message, exitCode.conflict, [], { errorCode: 'forbidden' });
+    super(message, exitCode.conflict, [], { errorCode: 'unauthenticated' });
     this.name = 'NoToken';
   }
 }
 
 function statusOf(error: unknown): number | undefined {
-  if (error instanceof Overload) return error.status;
-  return error instanceof NoToken ? 401 : error instanceof BodyTooLarge ? 413 : undefined;
+  return error instanceof Overload ? error.status : error instanceof BodyTooLarge ? 413 : undefined;
 }
 
 /** True if a repeated request has no further effect. */
@@ -388,9 +387,8 @@ function addErrors(app: Hono<Env>, parts: AppParts, withoutDatabase: ReturnType<
 function withVersions(error: JobmanError, context: Context<Env>, own: string): JobmanError {
   const [theirs, actor] = [context.req.header(versionHeader), context.get('actor') as Actor | undefined];
   if (actor === undefined || theirs === undefined || theirs === own || !/^[\w.+-]{1,40}$/.test(theirs)) return error;
-  const { message, code, lines, errorCode, problems, reasons } = error;
   const line = `The client is jobman ${theirs}, and the server is jobman ${own}: their APIs may differ.`;
-  return new JobmanError(message, code, [...lines, line], { errorCode, problems, reasons });
+  return reworded(error, { lines: [...error.lines, line] });
 }
 
 function answerProblem(context: Context<Env>, error: JobmanError, status?: number): Response {

@@ -11,7 +11,11 @@ const statuses: Readonly<Record<number, number>> = {
   [exitCode.unreachable]: 503,
 };
 
-const codeStatuses: Partial<Readonly<Record<ErrorCode, number>>> = { forbidden: 403, changed: 412 };
+const codeStatuses: Partial<Readonly<Record<ErrorCode, number>>> = {
+  forbidden: 403,
+  unauthenticated: 401,
+  changed: 412,
+};
 
 /** `status` replaces the one that follows from the exit code. */
 export function toProblem(error: JobmanError, status?: number): Problem {

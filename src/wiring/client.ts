@@ -5,7 +5,7 @@ import { hostsOf } from '../app/hosts.ts';
 import { existsSync, statSync } from 'node:fs';
 import { isSharedLogin, mayBe, resolveActor, userEnvVariable } from '../app/actor.ts';
 import type { CommandResult, Client } from '../app/client.ts';
-import { JobmanError } from '../app/errors.ts';
+import { JobmanError, reworded } from '../app/errors.ts';
 import { formatSilence } from '../app/format.ts';
 import { clientFor, type ClientParts } from '../app/store-client.ts';
 import type { LogFiles } from '../app/ports.ts';
@@ -179,7 +179,7 @@ export function createLocalClients(
       const owner = error instanceof JobmanError ? error.refusedFor : null;
       const hint = owner === null ? null : await hintFor(owner);
       if (hint === null || !(error instanceof JobmanError)) throw error;
-      throw new JobmanError(error.message, error.code, [hint], { errorCode: error.errorCode });
+      throw reworded(error, { lines: [hint] });
     }
 
     return {

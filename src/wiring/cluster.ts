@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs';
 import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
-import { JobmanError } from '../app/errors.ts';
+import { JobmanError, reworded } from '../app/errors.ts';
 import { fileModeIn, makeFolder } from '../files/files.ts';
 import type { Services } from '../app/services.ts';
 import { createCluster } from '../backends/kubernetes/cluster.ts';
@@ -41,9 +41,10 @@ export async function openSharedCluster(
 /** Its next steps are for the server's admin. */
 function throwForUsers(error: unknown): never {
   if (!(error instanceof JobmanError)) throw error;
-  throw new JobmanError(`On the server: ${error.message}`, error.code, [
-    'Ask an admin of the server to correct its kubeconfig. To use your own kubeconfig: --server local',
-  ]);
+  throw reworded(error, {
+    message: `On the server: ${error.message}`,
+    lines: ['Ask an admin of the server to correct its kubeconfig. To use your own kubeconfig: --server local'],
+  });
 }
 
 async function readContext(services: Services, options: ClusterOptions) {

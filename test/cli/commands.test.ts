@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, Client, JobView, Plan, Why } from '../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { withNext } from '../../src/app/pages.ts';
 import type { WorkerAccess } from '../../src/app/worker-access.ts';
 import type { EmulatorStatus, EmulatorService } from '../../src/app/services.ts';
 import type { OrphanView } from '../../src/app/orphans.ts';
@@ -1141,5 +1142,18 @@ test('a viewer, which may not start the controller, cancels a job while one runs
   ] as const) {
     const client = { wake, isControllerRunning: async () => isRunning };
     assert.equal((await jobman(['cancel', '42'], { jobs: [jobView()], client })).code, code);
+  }
+});
+
+test('an audit log without entries says so, and with a flag that none matches', async () => {
+  const client = { audit: async () => withNext([], undefined) };
+  for (const [argv, sentence] of [
+    [[], 'The audit log has no entries yet.\n'],
+    [['--limit', '5'], 'The audit log has no entries yet.\n'],
+    [['--denied'], 'The audit log has no entries that match.\n'],
+    [['--user', 'ada'], 'The audit log has no entries that match.\n'],
+  ] as const) {
+    const { code, out, err } = await jobman(['audit', ...argv], { client });
+    assert.deepEqual([code, out, err], [exitCode.ok, '', sentence]);
   }
 });

@@ -439,6 +439,24 @@ suite('login', () => {
     assert.match(out, /^This machine is logged in to Google Cloud\./);
   });
 
+  test('never prints a token that is an argument', async () => {
+    const [token, withoutEnd] = [`jobman_${'x'.repeat(38)}`, `jobman_${'x'.repeat(30)}`];
+    for (const argv of [
+      ['login', 'https://jobman.example', token],
+      ['login', 'https://jobman.example', withoutEnd],
+      ['login', token],
+      ['login', 'https://jobman.example', `--token-file=${token}`],
+      ['login', `https://${token}@jobman.example`],
+      ['token', 'revoke', token, '--json'],
+      [token],
+    ]) {
+      const { code, out, err } = await jobman(argv);
+      assert.equal(code, exitCode.usage);
+      assert.match(out + err, /A token is never an argument: [^]*jobman login URL --token-file FILE/);
+      assert.ok(!(out + err).includes('xxx'), out + err);
+    }
+  });
+
   test('names the commands that log in', async () => {
     const checkLogin = () => Promise.reject(new JobmanError('no login', exitCode.unreachable));
     const { code, err } = await jobman(['login'], { client: { checkLogin } });

@@ -301,6 +301,18 @@ suite('an answer', () => {
     });
   });
 
+  test('about a token that does not count has a code of its own, and the command that gets another one', async (t) => {
+    const { server } = await openServer(t, { client: {} });
+    const tokenRemedy = 'To log in again: jobman login';
+    const client = createServerClient({ server: server.url, token: 'wrong', env: {}, tokenRemedy });
+    await assert.rejects(client.list({}), {
+      errorCode: 'unauthenticated',
+      code: exitCode.conflict,
+      lines: [tokenRemedy],
+    });
+    await client.close();
+  });
+
   test('of a server below a path is asked for there', async (t) => {
     let path: string | undefined;
     const { client, url } = await clientOf(t, (to) => {

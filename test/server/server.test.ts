@@ -30,7 +30,7 @@ suite('a request', () => {
         const headers = authorization === undefined ? {} : { authorization };
         const answer = await send(server.url, path, { method, headers });
         assert.deepEqual([answer.status, answer.headers['www-authenticate']], [401, 'Bearer'], `${method} ${path}`);
-        assert.equal(problemOf(answer)['code'], 'forbidden');
+        assert.equal(problemOf(answer)['code'], 'unauthenticated');
       }
   });
 
@@ -41,7 +41,9 @@ suite('a request', () => {
       [new JobmanError('absent', exitCode.notFound), 404],
       [new JobmanError('in use', exitCode.conflict, [], { errorCode: 'confirmation_required', reasons }), 409],
       [new JobmanError('not yours', exitCode.conflict, [], { errorCode: 'forbidden', refusedFor: 'bob' }), 403],
+      [new JobmanError('changed', exitCode.conflict, [], { errorCode: 'changed' }), 412],
       [new JobmanError('no cloud', exitCode.unreachable), 503],
+      [new JobmanError('no key', exitCode.failed), 500],
     ];
     for (const [error, status] of errors) {
       const { server, client } = await openServer(t, { client: { show: () => Promise.reject(error) } });

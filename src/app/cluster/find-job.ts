@@ -4,7 +4,7 @@
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { withTimeout } from '../concurrency.ts';
-import { exitCode, JobmanError } from '../errors.ts';
+import { exitCode, JobmanError, reworded } from '../errors.ts';
 import { formatAge } from '../format.ts';
 import type { FoundJob, JobScope } from '../job-source.ts';
 import { manifestHint, type RefPurpose } from '../refs.ts';
@@ -176,7 +176,7 @@ async function findInNamespace(
   const missing = `There is no job named "${name}"`;
   if (problem !== null) {
     const message = `${missing} here, and the cluster cannot be reached. ${problem.message}`;
-    return new JobmanError(message, problem.code, problem.lines);
+    return reworded(problem, { message });
   }
   const where = here === undefined ? null : formatZone(here);
   const searched = where === null ? ' here' : isScoped ? ` in ${where}` : `, here or in ${where}`;

@@ -29,7 +29,7 @@ import {
 } from './objects.ts';
 import { ClusterRefusal, isForbidden } from './status.ts';
 import type { V1Job } from '@kubernetes/client-node';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, reworded } from '../../app/errors.ts';
 import { watchAll } from './watch.ts';
 import { requestAnnotation } from '../../app/cluster/job-object.ts';
 import { formatAge } from '../../app/format.ts';
@@ -375,7 +375,7 @@ async function createJob(
 }
 
 function notSubmittedError(error: JobmanError): JobmanError {
-  return new JobmanError(error.message, error.code, [...error.lines, 'Nothing was submitted.'], { cause: error.cause });
+  return reworded(error, { lines: [...error.lines, 'Nothing was submitted.'] });
 }
 
 async function nameTakenError(

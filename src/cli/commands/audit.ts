@@ -41,7 +41,8 @@ export async function audit(cli: Cli, flags: AuditFlags & GlobalFlags): Promise<
     else shown.push(...rows);
     [left, next, last] = [left - rows.length, rows.next, rows.at(-1) ?? last];
   } while (next !== undefined && left > 0 && !cli.io.stdout.closed);
-  if (!cli.json && shown.length === 0) cli.note('The audit log has no such request.');
+  const isFiltered = [user, since, job, denied, before].some((filter) => filter !== undefined);
+  if (!cli.json && shown.length === 0) cli.note(`The audit log has no entries ${isFiltered ? 'that match' : 'yet'}.`);
   else if (!cli.json) cli.printAll(fittedTable(columns, shown, ['ROW', 'BY', 'DETAIL'], columnsOf(cli.io.stdout)));
   if (last !== undefined && next !== undefined)
     cli.note(`There are older ones: jobman audit --before ${last.seq}, with the same flags`);

@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import type { Client } from '../../app/client.ts';
-import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, messageOf, reworded, usageError } from '../../app/errors.ts';
 import { formatDate } from '../../app/format.ts';
 import {
   contextNamePattern,
@@ -170,8 +170,7 @@ async function tryToken(client: Client, url: string): Promise<TokenFacts> {
 }
 
 function withNothingStored(error: JobmanError, remedies: readonly string[] = []): JobmanError {
-  const { message, code, lines, errorCode } = error;
-  return new JobmanError(message, code, [...lines, 'Nothing was stored.', ...remedies], { errorCode });
+  return reworded(error, { lines: [...error.lines, 'Nothing was stored.', ...remedies] });
 }
 
 async function tokenFacts(client: Client): Promise<TokenFacts> {
@@ -228,10 +227,8 @@ async function revokeToken(client: Client, name: string): Promise<void> {
     if (actor?.token !== undefined) await client.revokeToken(actor.token.id);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    throw new JobmanError(error.message, error.code, [
-      ...error.lines,
-      `Nothing was changed. Without revoking it: jobman logout ${name}`,
-    ]);
+    const remedy = `Nothing was changed. Without revoking it: jobman logout ${name}`;
+    throw reworded(error, { lines: [...error.lines, remedy] });
   } finally {
     await client.close();
   }

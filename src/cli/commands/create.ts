@@ -3,7 +3,7 @@ import type { Client, CreatedJob, JobRow, Plan } from '../../app/client.ts';
 import { planQuestions, planRefusal, quotaWarningsFor, requireCloudLogin } from '../../app/new-job.ts';
 import { upload } from '../../app/upload.ts';
 import { formatPlanPrice } from '../../app/phrases.ts';
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, reworded, usageError } from '../../app/errors.ts';
 import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wakeController } from '../controller.ts';
@@ -136,7 +136,7 @@ async function checkLogin(client: Client, spec: JobSpec): Promise<void> {
       error.errorCode === 'forbidden'
         ? []
         : ['--no-check creates a job without this check. The job then waits for a login.'];
-    throw new JobmanError(error.message, error.code, [...error.lines, ...hint], { errorCode: error.errorCode });
+    throw reworded(error, { lines: [...error.lines, ...hint] });
   }
 }
 

@@ -1,6 +1,6 @@
 // Finds and runs the command of a line.
 
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, reworded, usageError } from '../../app/errors.ts';
 import { formatServer, localRemedies, thisMachine } from '../../app/server-in-use.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { SharedLabStore } from '../../lab/lab-store.ts';
@@ -12,6 +12,7 @@ import { wrap } from '../render/cell.ts';
 import { escapeLine } from '../../app/format.ts';
 import type { KnownNames, TpuCli, TpuCommand } from './command.ts';
 
+import { refuseTokens } from '../scan.ts';
 import { acceptedKeys, findCommand, parseArguments } from './parse-arguments.ts';
 import { clientNaming, requestedInEnv } from './resolve-user.ts';
 import { replacementHint, removedCommands, splitGlobals, table, type TpuGlobals, tpuProgram } from './table.ts';
@@ -26,6 +27,7 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
   };
   let flags: TpuGlobals = { json: wantsJson(argv) };
   try {
+    refuseTokens(argv);
     const [first = '', ...others] = argv;
     if (first === '__complete') {
       const { propose } = await import('./completion.ts');
@@ -55,9 +57,9 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
 }
 
 /** Messages quote typed text, so control characters are made visible. */
-function escapeError({ message, code, lines, errorCode, problems, reasons }: JobmanError): JobmanError {
-  const details = { errorCode, problems, reasons };
-  return new JobmanError(message.split('\n').map(escapeLine).join('\n'), code, lines.map(escapeLine), details);
+function escapeError(error: JobmanError): JobmanError {
+  const message = error.message.split('\n').map(escapeLine).join('\n');
+  return reworded(error, { message, lines: error.lines.map(escapeLine) });
 }
 
 async function runCommand(typed: readonly string[], flags: TpuGlobals, services: LabServices): Promise<number> {
