@@ -410,6 +410,9 @@ BillingSourceView = TypedDict("BillingSourceView", {
     "table": "str",
 })
 
+# Of one request over HTTP. The client in TypeScript sends several requests for more.
+BlobDigests = List['Digest']
+
 BlockedBy = TypedDict("BlockedBy", {
     "kind": "WaitKind",
     # The name of the host or TPU, or the ids of the jobs; null for the other kinds.
@@ -5172,7 +5175,7 @@ class Operations(Connection):
 
     def has_blobs(
         self,
-        digests: List[Digest],
+        digests: BlobDigests,
         *,
         sizes: Optional[List[float]] = None,
     ) -> List[Digest]:

@@ -66,6 +66,12 @@ import type { ZoneQuery, ZoneRow } from './zones.ts';
 /** An id of one to six digits, or a name: the newest job; for a change, the only unfinished one. */
 export type Ref = string;
 
+/**
+ * Of one request over HTTP. The client in TypeScript sends several requests for more.
+ * @maxItems 2000
+ */
+export type BlobDigests = readonly Digest[];
+
 export interface ListQuery {
   /** Only the jobs with these ids, also finished ones. */
   readonly ids?: readonly string[];
@@ -933,7 +939,7 @@ export interface Client {
   /** Stores blobs that a new job names by digest. Safe to repeat. Refuses a blob whose content has another digest. */
   putBlobs(blobs: readonly Blob[]): Promise<void>;
   /** The stored blobs among these, which stay for at least a day. `sizes`: leaves out damaged blobs, which have another size. */
-  hasBlobs(digests: readonly Digest[], sizes?: readonly number[]): Promise<readonly Digest[]>;
+  hasBlobs(digests: BlobDigests, sizes?: readonly number[]): Promise<readonly Digest[]>;
   /** Gives a command to a job. If `ok` is false, `message` says why. Throws JobmanError (4) if the revision has changed. */
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
   /** The logins and addresses with which a program connects to the workers of a job. Throws JobmanError if it has none now. */

@@ -5,7 +5,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { day, minute, type Duration, type Instant } from '../core/model/time.ts';
 import type { Actor, Role, UserName } from '../core/model/user.ts';
 import { auditEntry } from './audit.ts';
-import { JobmanError, type ErrorCode } from './errors.ts';
+import { JobmanError } from './errors.ts';
 import {
   groupRoleOf,
   identityOf,
@@ -62,14 +62,20 @@ export interface Logins {
   /** Returns the address at the provider; after a failure, the address of the CLI, as from `finish`. */
   start(login: BrowserLogin): Promise<string>;
   finish(callback: URLSearchParams, browser: string): Promise<FinishedLogin>;
-  /** The code works once, and a wrong verifier uses it up. */
-  redeem(code: string, verifier: string, tokenName: string): Promise<IssuedToken>;
+  /**
+   * The code works once, and a wrong verifier uses it up. `replaced`: the stored token of the CLI, which is revoked if an
+   * earlier login from that machine has created it.
+   */
+  redeem(code: string, verifier: string, tokenName: string, replaced?: string): Promise<IssuedToken>;
   startDevice(): Promise<DeviceLogin>;
-  redeemDevice(deviceCode: string, tokenName: string): Promise<IssuedToken | DevicePending>;
+  /** `replaced`: as for `redeem`. */
+  redeemDevice(deviceCode: string, tokenName: string, replaced?: string): Promise<IssuedToken | DevicePending>;
 }
 
 /** The same, as `jobman login` has it over HTTP. */
-export interface ServerLogin extends Pick<Logins, 'redeem' | 'startDevice' | 'redeemDevice'> {
+export interface ServerLogin extends Pick<Logins, 'startDevice'> {
+  redeem(code: string, verifier: string, tokenName: string): Promise<IssuedToken>;
+  redeemDevice(deviceCode: string, tokenName: string): Promise<IssuedToken | DevicePending>;
   /** Null if the server has no identity provider. */
   methods(): Promise<LoginMethods>;
   close(): void;
@@ -122,7 +128,12 @@ const browserTokenName = 'browser';
 
 /** True for a token that a login in a browser has created, which only a session of the dashboard has. */
 export function isBrowserToken(name: string): boolean {
-  return new RegExp(`^${browserTokenName}(?:-\\d+)?$`).test(name);
+  return isNamedAfter(browserTokenName, name);
+}
+
+/** True for the name of a token that a login has created with that wanted name. */
+function isNamedAfter(wanted: string, name: string): boolean {
+  return name === wanted || name.replace(/-\d+$/, '') === wanted;
 }
 
 export function createLogins({ provider, ...parts }: LoginParts): Logins {
@@ -152,7 +163,14 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
     return body === null ? null : (JSON.parse(body) as Body);
   }
 
-  async function issue(user: { name: UserName; role: Role }, wanted: string): Promise<IssuedToken> {
+  /** First revokes the token that the new one replaces, if a login has created it with the same wanted name. */
+  async function issue(
+    user: { name: UserName; role: Role },
+    wanted: string,
+    replaced: Actor | null,
+  ): Promise<IssuedToken> {
+    if (replaced?.token !== undefined && isNamedAfter(wanted, replaced.token.name))
+      await revokeToken({ access, now }, replaced, replaced.token.id);
     const tokens = await access.tokens(user.name);
     const taken = new Set(
       tokens.filter((one) => one.revokedAt === null && one.expiresAt > now()).map(({ name }) => name),
@@ -163,6 +181,9 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
     const { token, view } = await createToken({ access, now }, actorOf(user.name, user.role), { name, validForMs });
     return { token, view };
   }
+
+  /** Null without a token, or for one that does not count. */
+  const holderOf = async (token = '') => createAuthenticate({ access, now })(token);
 
   async function cliAddress(
     { port, state, challenge }: CliTarget,
@@ -186,7 +207,7 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
         if ('page' in target) throw error;
         return cliAddress(target, { user: null, failure });
       }
-      const replaced = session === undefined ? null : await createAuthenticate({ access, now })(session);
+      const replaced = await holderOf(session);
       const awaited: AwaitedCallback = { ...secrets, redirectUri, target, replaced };
       await put('callback', secrets.state + browser, loginTime, awaited);
       return url;
@@ -202,11 +223,7 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
       const { target, redirectUri, replaced } = login;
       const find = async () => userOf(parts, await (await provider()).redeem(callback, login, redirectUri), 'browser');
       if ('page' in target) {
-        const user = await logged(find);
-        const old = replaced?.token;
-        if (replaced !== null && old !== undefined && isBrowserToken(old.name))
-          await revokeToken({ access, now }, replaced, old.id);
-        const { token } = await issue(user, browserTokenName);
+        const { token } = await issue(await logged(find), browserTokenName, replaced);
         return { kind: 'page', page: target.page, token };
       }
       let result: Omit<AwaitedCode, 'challenge'>;
@@ -218,25 +235,23 @@ export function createLogins({ provider, ...parts }: LoginParts): Logins {
       return { kind: 'cli', url: await cliAddress(target, result) };
     },
 
-    async redeem(code, verifier, tokenName) {
+    async redeem(code, verifier, tokenName, replaced) {
       const login = await take<AwaitedCode>('code', code);
       if (login === null || login.challenge !== createHash('sha256').update(verifier).digest('base64url'))
         throw loginRefused('The server does not know this code: it was already used, or has expired. Log in again.');
       const { user, failure } = login;
-      if (failure !== null)
-        throw new JobmanError(failure.message, failure.code, failure.lines, {
-          errorCode: failure.errorCode satisfies ErrorCode,
-        });
+      if (failure !== null) throw new JobmanError(failure.message, failure.code, failure.lines, failure);
       if (user === null) throw new Error('a login has neither a user nor a failure');
-      return issue(user, tokenName);
+      return issue(user, tokenName, await holderOf(replaced));
     },
 
     startDevice: () => logged(async () => (await provider()).startDevice()),
 
-    redeemDevice: (deviceCode, tokenName) =>
+    redeemDevice: (deviceCode, tokenName, replaced) =>
       logged(async () => {
         const claims = await (await provider()).redeemDevice(deviceCode);
-        return typeof claims === 'string' ? claims : issue(await userOf(parts, claims, 'device'), tokenName);
+        if (typeof claims === 'string') return claims;
+        return issue(await userOf(parts, claims, 'device'), tokenName, await holderOf(replaced));
       }),
   };
 }

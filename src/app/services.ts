@@ -234,7 +234,7 @@ export interface ServerContexts {
   /** Refuses what cannot be the address of a server. */
   requireUrl(url: string): void;
   clientOf(server: Pick<Context, 'server' | 'ca'> & { readonly token: string }): Client;
-  loginAt(server: Pick<Context, 'server' | 'ca'>): ServerLogin;
+  loginAt(server: Pick<Context, 'server' | 'ca' | 'token'>): ServerLogin;
   readonly machine: LoginMachine;
 }
 

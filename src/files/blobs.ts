@@ -4,6 +4,7 @@ import { execFile } from 'node:child_process';
 import { constants, existsSync, statSync, utimesSync } from 'node:fs';
 import { open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { mapConcurrent } from '../app/concurrency.ts';
 import { BlobError, isFileMissing, usageError } from '../app/errors.ts';
@@ -14,6 +15,8 @@ import { hour, type Instant } from '../core/model/time.ts';
 import { fileModeIn, makeFolder } from './files.ts';
 
 const maxConcurrent = 16;
+/** Files that are looked up in a row: some ten milliseconds. */
+const maxInARow = 1000;
 
 /** The time of use is not written again within this time, which is much shorter than the one for which `has` keeps a blob. */
 const minUseAge = hour;
@@ -24,6 +27,16 @@ export function createBlobs(home: string): Blobs {
     const name = digest.slice('sha256:'.length);
     return join(top, name.slice(0, 2), name);
   };
+
+  function isStored(digest: Digest, size: number | undefined): boolean {
+    // Another text could be the path of another file, or none at all.
+    if (!/^sha256:[0-9a-f]{64}$/.test(digest)) return false;
+    const path = pathOf(digest);
+    const stats = statSync(path, { throwIfNoEntry: false });
+    // A damaged one of another size is uploaded again. The same size is found by its next reader.
+    if (size !== undefined && stats?.size !== size) return false;
+    return stats?.isFile() === true && (Date.now() - stats.mtimeMs < minUseAge || setUsedNow(path));
+  }
 
   return {
     async put(blobs) {
@@ -51,15 +64,13 @@ export function createBlobs(home: string): Blobs {
     },
 
     async has(digests, sizes) {
-      return digests.filter((digest, at) => {
-        // Another text could be the path of another file, or none at all.
-        if (!/^sha256:[0-9a-f]{64}$/.test(digest)) return false;
-        const path = pathOf(digest);
-        const stats = statSync(path, { throwIfNoEntry: false });
-        // A damaged one of another size is uploaded again. The same size is found by its next reader.
-        if (sizes !== undefined && stats?.size !== sizes[at]) return false;
-        return stats?.isFile() === true && (Date.now() - stats.mtimeMs < minUseAge || setUsedNow(path));
-      });
+      const stored: Digest[] = [];
+      for (const [at, digest] of digests.entries()) {
+        // Other requests of a server are answered in between.
+        if (at % maxInARow === maxInARow - 1) await turn();
+        if (isStored(digest, sizes?.[at])) stored.push(digest);
+      }
+      return stored;
     },
 
     async collect(unusedSince, needed) {

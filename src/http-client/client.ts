@@ -10,11 +10,20 @@ import {
   type Route,
 } from '../api/routes.ts';
 import { encodeArguments, readRows, type More, type Values } from '../api/request.ts';
-import { blobsPerBody, decodeEvent, decodeLogPart, encodeSegment, streamHeader, versionHeader } from '../api/wire.ts';
+import {
+  blobsPerBody,
+  digestsPerSearch,
+  decodeEvent,
+  decodeLogPart,
+  encodeSegment,
+  streamHeader,
+  versionHeader,
+} from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
 import type { Client, CreateRequest } from '../app/client.ts';
 import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
 import { exitCode, JobmanError, reworded } from '../app/errors.ts';
+import type { Digest } from '../catalogue/digest.ts';
 import { createPatience, type OnSignal, type Patience } from '../app/patience.ts';
 import type { Blob } from '../app/ports.ts';
 import { createHttpClient, readBody, type Environment, type HttpClient, type HttpRequest } from '../http/client.ts';
@@ -186,9 +195,8 @@ export function createServerClient(parts: HttpClientParts): ServerClient {
     if (route.answer === 'rows') return readRows((more) => call(route, values, true, more), route, values);
     const keyed = keyedArguments[operation];
     if (keyed !== undefined) return create(route, withKey(values, keyed));
-    return operation === 'putBlobs'
-      ? inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true))
-      : call(route, values);
+    if (operation === 'putBlobs') return inBatches(values[0] as readonly Blob[], (blobs) => call(route, [blobs], true));
+    return operation === 'hasBlobs' ? searchBlobs(values, (part) => call(route, part)) : call(route, values);
   });
   return { ...methods, close: async () => http.close() };
 }
@@ -276,6 +284,19 @@ async function inBatches(blobs: readonly Blob[], send: (batch: readonly Blob[]) 
     size += blob.content.byteLength;
   }
   await send(batch);
+}
+
+/** In several requests, because one has a limit. */
+async function searchBlobs(values: Values, ask: (part: Values) => Promise<unknown>): Promise<readonly Digest[]> {
+  const [digests, sizes] = values as Parameters<Client['hasBlobs']>;
+  const found: Digest[] = [];
+  let from = 0;
+  do {
+    const part = [digests, sizes].map((list) => list?.slice(from, from + digestsPerSearch));
+    found.push(...((await ask(part)) as readonly Digest[]));
+    from += digestsPerSearch;
+  } while (from < digests.length);
+  return found;
 }
 
 // ------------------------------------------------------------------------------------------ streams

@@ -7,13 +7,16 @@ import { createHttpClient } from '../http/client.ts';
 import { NoReply } from '../http/reply.ts';
 import { failureOf, foreignAnswer, type HttpClientParts } from './client.ts';
 
-type LoginParts = Pick<HttpClientParts, 'server' | 'ca' | 'env'>;
+interface LoginParts extends Pick<HttpClientParts, 'server' | 'ca' | 'env'> {
+  /** Of an earlier login, which the server revokes with the next one; null without one. */
+  readonly replaced: string | null;
+}
 
 /** Retries only after status 429, because each step of a login works once. */
 const retry = { maxTries: 4, maxTriesIfBroken: 1, initialDelay: second, maxDelay: 10 * second } as const;
 
 /** Connects with the first call. */
-export function createServerLogin({ server, ca, env }: LoginParts): ServerLogin {
+export function createServerLogin({ server, ca, env, replaced }: LoginParts): ServerLogin {
   const http = createHttpClient({ env, retry, trust: { extraCa: ca ?? undefined } });
 
   async function call<T>(method: 'GET' | 'POST', path: string, fields?: object): Promise<T> {
@@ -23,7 +26,10 @@ export function createServerLogin({ server, ca, env }: LoginParts): ServerLogin 
       path,
       method,
       body,
-      headers: { 'content-type': 'application/json' },
+      headers: {
+        'content-type': 'application/json',
+        ...(replaced !== null && { authorization: `Bearer ${replaced}` }),
+      },
     });
     if (reply instanceof NoReply || reply.status >= 300) throw failureOf(reply, server, { ca });
     try {

@@ -27,7 +27,7 @@ import { createSenderReader, type Sender } from './sender.ts';
 import { createMetrics, metricsType, type MetricsParts } from './metrics.ts';
 import { byteStream, eventStream, noSuchStream, startReading, type Reading } from './events.ts';
 import { addLoginRoutes, type LoginRoutes } from './login.ts';
-import { addPageRoutes, sessionToken, type PageRoutes } from './pages.ts';
+import { addPageRoutes, bearerToken, sessionToken, type PageRoutes } from './pages.ts';
 
 export interface AppParts {
   /** The user of a token; null for an invalid token. Called for each request. */
@@ -200,8 +200,7 @@ function createAuthentication(parts: AppParts, limits: ReturnType<typeof createL
     return { actor, token };
   }
   const authenticate: MiddlewareHandler<Env> = async (context, next) => {
-    const [, sent] = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '') ?? [];
-    const { actor, token } = await actorOf(sent ?? sessionToken(context), context.get('sender'));
+    const { actor, token } = await actorOf(bearerToken(context) ?? sessionToken(context), context.get('sender'));
     context.set('actor', actor);
     context.set('token', token);
     // Only for valid tokens, because the version shows which known vulnerabilities the server may have.

@@ -12,7 +12,7 @@ import { second } from '../core/model/time.ts';
 import { readTexts } from './body.ts';
 import { Overload } from './limits.ts';
 import type { Env } from './app.ts';
-import { beginSession, sessionToken } from './pages.ts';
+import { bearerToken, beginSession, sessionToken } from './pages.ts';
 import type { Sender } from './sender.ts';
 
 export interface LoginRoutes {
@@ -82,7 +82,7 @@ export function addLoginRoutes(app: Hono<Env>, routes: LoginRoutes, { admit, exp
   });
   app.post('/login/token', async (context) => {
     const [code, verifier, name] = await readTexts(context.env.incoming, ['code', 'verifier', 'name']);
-    return context.json(await (await requireLogins(routes)).redeem(code, verifier, name));
+    return context.json(await (await requireLogins(routes)).redeem(code, verifier, name, bearerToken(context)));
   });
   app.post('/login/device', async (context) => {
     admit(context.get('sender'));
@@ -91,7 +91,7 @@ export function addLoginRoutes(app: Hono<Env>, routes: LoginRoutes, { admit, exp
   app.post('/login/device/token', async (context) => {
     admit(context.get('sender'));
     const [deviceCode, name] = await readTexts(context.env.incoming, ['deviceCode', 'name']);
-    const answer = await (await requireLogins(routes)).redeemDevice(deviceCode, name);
+    const answer = await (await requireLogins(routes)).redeemDevice(deviceCode, name, bearerToken(context));
     return context.json(typeof answer === 'string' ? { waiting: answer } : answer);
   });
 }

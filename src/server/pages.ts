@@ -116,6 +116,11 @@ export function addPageRoutes(
   });
 }
 
+/** The token of a program; undefined without one. */
+export function bearerToken({ req }: Context): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(req.header('authorization') ?? '')?.[1];
+}
+
 /** The token of the session; undefined without one, or for a request that another site may have caused. */
 export function sessionToken(context: PageContext): string | undefined {
   if (!isFromOwnPage(context)) return undefined;

@@ -17,7 +17,7 @@ export function openContexts({ env, uid }: Pick<Io, 'env' | 'uid'>, home: string
     requireUrl: (url) => requireServerUrl(url, 'The server'),
     clientOf: ({ server, token, ca }) =>
       createServerClient({ server, token: requireToken(token, 'The token'), ca, env }),
-    loginAt: ({ server, ca }) => createServerLogin({ server, ca, env }),
+    loginAt: ({ server, ca, token }) => createServerLogin({ server, ca, env, replaced: token }),
     machine: loginMachine({ env }),
   };
 }

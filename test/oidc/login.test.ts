@@ -54,7 +54,7 @@ async function openLogin(t: TestContext, given: Given = {}) {
   });
   const routes = { logins: async () => logins, url: async () => given.url ?? null };
   const { server } = await openServer(t, { login: routes });
-  const login = createServerLogin({ server: server.url, env: {} });
+  const login = createServerLogin({ server: server.url, env: {}, replaced: null });
   t.after(() => login.close());
   const [verifier, state] = [randomSecret(), randomSecret()];
   const challenge = createHash('sha256').update(verifier).digest('base64url');
@@ -174,6 +174,44 @@ suite('a person', () => {
     const eve = new Browser();
     const refusal = await eve.logIn(await eve.open(`${server.url}/login/page`), 'eve');
     assert.equal(refusal.status, 403);
+  });
+
+  test('who logs in again at the same machine has one token of it, and keeps those of other machines and programs', async (t) => {
+    const given = await openLogin(t);
+    const valid = async () =>
+      (await given.tokens()).filter(({ revokedAt }) => revokedAt === null).map(({ name }) => name);
+    const withStored = (token: string | null) => {
+      const login = createServerLogin({ server: given.server.url, env: {}, replaced: token });
+      t.after(() => login.close());
+      return login;
+    };
+    const { token } = await given.logIn();
+    const other = await given.logIn();
+    assert.deepEqual(await valid(), ['laptop', 'laptop-2']);
+    const again = await withStored(token).redeem(await given.byBrowser(), given.verifier, 'laptop');
+    assert.deepEqual([again.view.name, await valid()], ['laptop', ['laptop-2', 'laptop']]);
+    assert.equal(await createAuthenticate(given.parts)(token), null);
+    // One that does not count, or that no login from this machine has created.
+    const program = await createToken(given.parts, aMember('ada'), { name: 'ci' });
+    for (const stored of [token, 'wrong', program.token, (await given.logIn()).token, null])
+      await withStored(stored).redeem(await given.byBrowser(), given.verifier, 'node');
+    assert.deepEqual(await valid(), [
+      'laptop-2',
+      'laptop',
+      'ci',
+      'laptop-3',
+      'node',
+      'node-2',
+      'node-3',
+      'node-4',
+      'node-5',
+    ]);
+    assert.notEqual(await createAuthenticate(given.parts)(other.token), null);
+    // A refused login takes no token away.
+    given.provider.people.set('eve', { email: 'eve@example.com', email_verified: true });
+    const refusal = withStored(again.token).redeem(await given.byBrowser('eve'), given.verifier, 'laptop');
+    await assert.rejects(refusal, refused(/^No user of this server has the account eve/));
+    assert.notEqual(await createAuthenticate(given.parts)(again.token), null);
   });
 
   test('stays the same user after the first login, whatever the address is', async (t) => {
@@ -557,6 +595,20 @@ suite('a login with a code', () => {
     const answer = await login.redeemDevice(deviceCode, 'node-1');
     assert.ok(typeof answer === 'object');
     assert.deepEqual([answer.view.user, answer.view.name], ['ada', 'node-1']);
+    const again = createServerLogin({ server: given.server.url, env: {}, replaced: answer.token });
+    t.after(() => again.close());
+    const next = await again.startDevice();
+    const other = given.newBrowser();
+    await other.logIn(await other.submit(await enter(other, next.verificationUri, next.userCode)), 'ada');
+    const second = await again.redeemDevice(next.deviceCode, 'node-1');
+    assert.ok(typeof second === 'object');
+    assert.deepEqual(
+      (await given.tokens()).map(({ name, revokedAt }) => [name, revokedAt !== null]),
+      [
+        ['node-1', true],
+        ['node-1', false],
+      ],
+    );
     assert.equal((await given.audit())[0]?.detail['method'], 'device');
     await assert.rejects(login.redeemDevice(deviceCode, 'node-1'), refused(/returned the error invalid_grant/));
   });

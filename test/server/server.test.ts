@@ -8,6 +8,8 @@ import type { CreateRequest } from '../../src/app/client.ts';
 import { exitCode, JobmanError, StoreError } from '../../src/app/errors.ts';
 import { withNext, type Page } from '../../src/app/pages.ts';
 import { apiRoutes } from '../../src/api/routes.ts';
+import { digestsPerSearch } from '../../src/api/wire.ts';
+import { digestOf, type Digest } from '../../src/catalogue/digest.ts';
 import { bodyLimits } from '../../src/server/body.ts';
 import { defaultLimits } from '../../src/server/limits.ts';
 import { localSpec } from '../support/builders.ts';
@@ -169,6 +171,32 @@ suite('a request', () => {
     }
     const header = await send(server.url, '/v1/jobs', { headers: { ...asAda, x: 'a'.repeat(20_000) } });
     assert.equal(header.status, 431);
+  });
+
+  test('about more blobs than one request may name is refused, and the client sends several', async (t) => {
+    const digests = Array.from({ length: 2 * digestsPerSearch + 1 }, (_, at) => digestOf(Buffer.from(String(at))));
+    const searches: (readonly unknown[])[] = [];
+    const hasBlobs = async (asked: readonly Digest[], sizes?: readonly number[]) => {
+      searches.push([asked.length, sizes?.length]);
+      return asked.filter((_, at) => sizes?.[at] !== 7);
+    };
+    const { server, client } = await openServer(t, { client: { hasBlobs } });
+    const body = JSON.stringify({ digests: digests.slice(0, digestsPerSearch + 1) });
+    const answer = await send(server.url, '/v1/blobs/search', { method: 'POST', body });
+    assert.equal(answer.status, 400);
+    assert.equal(problemOf(answer)['detail'], 'digests must NOT have more than 2000 items.');
+    assert.deepEqual(searches, []);
+    const sizes = digests.map((_, at) => at % 10);
+    assert.deepEqual(
+      await client.hasBlobs(digests, sizes),
+      digests.filter((_, at) => at % 10 !== 7),
+    );
+    assert.deepEqual(searches.splice(0), [
+      [2000, 2000],
+      [2000, 2000],
+      [1, 1],
+    ]);
+    assert.deepEqual([await client.hasBlobs([]), searches], [[], [[0, undefined]]]);
   });
 
   test('whose client leaves in the middle of its body is no bug', async (t) => {

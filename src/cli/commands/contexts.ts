@@ -36,8 +36,11 @@ export async function logIn(cli: Cli, flags: LoginFlags & GlobalFlags, target: s
   contexts.requireUrl(url);
   const ca = caFile === undefined ? (all.contexts[context.name]?.ca ?? null) : readCa(resolve(cli.io.cwd, caFile), url);
   const token =
-    (await logInAsPerson(cli, flags, contexts, { server: url, ca })) ??
-    (await readToken(cli, flags.tokenFile, `Token for ${url} (not shown)`));
+    (await logInAsPerson(cli, flags, contexts, {
+      server: url,
+      ca,
+      token: all.contexts[context.name]?.token ?? null,
+    })) ?? (await readToken(cli, flags.tokenFile, `Token for ${url} (not shown)`));
   const { actor, view } = await tryToken(contexts.clientOf({ server: url, token, ca }), url);
   const stored: Context = { server: url, token, user: actor.user, tokenName: actor.token?.name ?? null, ca };
   await contexts.change((now) => ({
@@ -99,7 +102,7 @@ async function logInAsPerson(
   cli: Cli,
   { tokenFile, browser = false, device = false }: LoginFlags,
   contexts: ServerContexts,
-  server: Pick<Context, 'server' | 'ca'>,
+  server: Pick<Context, 'server' | 'ca' | 'token'>,
 ): Promise<string | null> {
   const isChosen = browser || device;
   if (browser && device) throw usageError('Choose one of --browser and --device.');
