@@ -75,6 +75,10 @@ AccessChange_5_limits = TypedDict("AccessChange_5_limits", {
     "clusters": "Union[List[str], None]",
     # Hosts of the settings; `localhost` is the machine of the controller. Null: all hosts, but through a server not `localhost`.
     "hosts": "Union[List[str], None]",
+    # Tokens that count at once.
+    "tokens": "Union[float, None]",
+    # MiB of files that the user has sent to a server and that it stores.
+    "filesMib": "Union[float, None]",
 }, total=False)
 
 AccessChange_5 = TypedDict("AccessChange_5", {
@@ -119,6 +123,8 @@ _Actor_optional = TypedDict("_Actor_optional", {
     "projects": "Union[List[str], None]",
     # Clusters of the server that the user of the token may use, as in `UserLimits`; null for all.
     "clusters": "Union[List[str], None]",
+    # MiB of files that the user of the token may store on the server; null without a limit.
+    "filesMib": "Union[float, None]",
     # An admin lets the user of the token run programs on the machine of the server.
     "mayUseServerMachine": "Literal[True]",
     # The token of the call; absent for a login.
@@ -4471,6 +4477,10 @@ UserLimits = TypedDict("UserLimits", {
     "clusters": "Union[List[str], None]",
     # Hosts of the settings; `localhost` is the machine of the controller. Null: all hosts, but through a server not `localhost`.
     "hosts": "Union[List[str], None]",
+    # Tokens that count at once.
+    "tokens": "Union[float, None]",
+    # MiB of files that the user has sent to a server and that it stores.
+    "filesMib": "Union[float, None]",
 })
 
 # The name of a registered user, or the login of an unregistered one.

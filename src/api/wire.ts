@@ -14,7 +14,7 @@ export const versionHeader = 'jobman-version';
 /** Limit of one body with several blobs. A larger blob has a body of its own. */
 export const blobsPerBody = 32 * 1024 * 1024;
 
-/** Of one search for blobs, because the server looks at a file for each. The schema of `BlobDigests` has the same number. */
+/** Of one search for blobs, because the server checks a file for each. The schema of `BlobDigests` has the same number. */
 export const digestsPerSearch = 2000;
 
 // ------------------------------------------------------------------------------------------ paths

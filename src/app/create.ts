@@ -16,6 +16,7 @@ import { exitCode, JobmanError, StoreError, usageError } from './errors.ts';
 import { noShell } from './hosts.ts';
 import { channelsOf } from './notifications/recipients.ts';
 import { pluralize } from './format.ts';
+import { ownBlobs, type OwnBlobs } from './own-blobs.ts';
 import { describeEvent } from './history.ts';
 import type { ClientParts } from './store-client.ts';
 import type { CreationKey, JobDraft, SecretRows, StoredJob } from './ports.ts';
@@ -58,7 +59,8 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const toConfirm = { text, replaces, ...(confirmed !== undefined && { confirmed }) };
   let check = await checkRequest(parts, guarded, toConfirm);
   if (check.confirmation !== null) return { kind: 'confirmation_required', confirmation: check.confirmation };
-  await requireBlobs(parts, spec);
+  const blobs = ownBlobs(parts, actor);
+  await requireBlobs(blobs, spec);
   if (spec.workdir !== undefined && workdir === undefined)
     throw usageError('Nothing was created: the files of job.workdir were not sent.');
   const values = jobSecretValues(spec, request.secrets ?? {});
@@ -66,7 +68,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   const draft = await folders.draft(owner, {
     manifest,
     secrets: sealed === null ? values : {},
-    workdir: workdir === undefined ? null : await requireUploaded(await parts.blobs(), workdir),
+    workdir: workdir === undefined ? null : await requireUploaded(blobs, workdir),
   });
   let stored: StoredJob;
   try {
@@ -177,13 +179,13 @@ export async function requireValidSpec(
 }
 
 /** They stay for a day, and as long as a job needs them. */
-async function requireBlobs(parts: Pick<ClientParts, 'blobs'>, { steps }: JobSpec): Promise<void> {
+async function requireBlobs(blobs: OwnBlobs, { steps }: JobSpec): Promise<void> {
   const files = steps.flatMap((step) => step.files).filter((file) => file.kind === 'blob');
   if (files.length === 0) return;
-  const stored = new Set(await (await parts.blobs()).has(files.map(({ blob }) => blob)));
+  const stored = new Set(await blobs.has(files.map(({ blob }) => blob)));
   const missing = files.find(({ blob }) => !stored.has(blob));
   if (missing !== undefined)
-    throw usageError(`Nothing was created: the content of ${missing.to} (${missing.blob}) was not sent.`);
+    throw usageError(`Nothing was created: the content of ${missing.to} (${missing.blob}) was not sent by this user.`);
 }
 
 /** The job exists by now: the controller rewrites its copies with the next event. */

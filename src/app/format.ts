@@ -138,7 +138,8 @@ export function pluralize(count: number, one: string, many = `${one}s`): string 
 }
 
 /** `64 chips; 20 jobs; $500.00 per day; projects: a, b`; `-` without any. */
-export function formatLimits({ chips, jobs, usdPerDay, projects, clusters, hosts }: UserLimits): string {
+export function formatLimits(limits: UserLimits): string {
+  const { chips, jobs, usdPerDay, projects, clusters, hosts, tokens, filesMib } = limits;
   const names = (what: string, list: readonly string[]) => `${what} ${list.length === 0 ? 'none' : list.join(', ')}`;
   const parts = [
     ...(chips === null ? [] : [pluralize(chips, 'chip')]),
@@ -147,6 +148,8 @@ export function formatLimits({ chips, jobs, usdPerDay, projects, clusters, hosts
     ...(projects === null ? [] : [names('projects:', projects)]),
     ...(clusters === null ? [] : [names('clusters:', clusters)]),
     ...(hosts === null ? [] : [names('hosts:', hosts)]),
+    ...(tokens === null ? [] : [pluralize(tokens, 'token')]),
+    ...(filesMib === null ? [] : [`${filesMib} MiB of files`]),
   ];
   return parts.join('; ') || '-';
 }

@@ -446,6 +446,21 @@ export interface AccessStore {
   record(audit: AuditEntry): Promise<void>;
   /** Newest first. */
   audit(filter: AuditFilter): Promise<readonly AuditRow[]>;
+  /** Records that the user has sent these blobs, which are stored. Safe to repeat. */
+  addUploads(user: UserName, uploads: readonly Upload[], at: Instant): Promise<void>;
+  /** Those of the digests that the user has sent. */
+  uploads(user: UserName, digests: readonly Digest[]): Promise<ReadonlySet<Digest>>;
+  /** The bytes of all recorded blobs of the user. */
+  uploadedBytes(user: UserName): Promise<number>;
+  /** For blobs that are no longer stored, unless a user has sent one again since then. */
+  removeUploads(digests: readonly Digest[], since: Instant): Promise<void>;
+}
+
+/** A blob that a user has sent. */
+export interface Upload {
+  readonly digest: Digest;
+  /** In bytes. */
+  readonly size: number;
 }
 
 // ---------------------------------------------------------------------------------------------- capacity
@@ -683,9 +698,9 @@ export interface Blobs {
   read(digest: Digest): Promise<Uint8Array>;
   /**
    * Removes the blobs that `has` and `put` have not named since then and that no job needs, and what killed uploads have
-   * left. Asks only if there are such blobs. Returns the number of removed blobs.
+   * left. Asks only if there are such blobs. Returns the removed blobs.
    */
-  collect(unusedSince: Instant, needed: () => Promise<ReadonlySet<Digest>>): Promise<number>;
+  collect(unusedSince: Instant, needed: () => Promise<ReadonlySet<Digest>>): Promise<readonly Digest[]>;
 }
 
 /** An object of a bucket. Another content has another generation, and another attribute another metageneration. */

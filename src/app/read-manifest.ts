@@ -10,16 +10,18 @@ import { fileProblem, type Problem } from '../schema/problems.ts';
 import { hasMoreTokens } from '../schema/yaml.ts';
 import type { GivenFile, ManifestAnswer, ManifestRequest } from './client.ts';
 import { exitCode, JobmanError, usageError, type ManifestProblem } from './errors.ts';
+import type { OwnBlobs } from './own-blobs.ts';
 import { channelsOf } from './notifications/recipients.ts';
 import type { ClientParts } from './store-client.ts';
 
-type Parts = Pick<ClientParts, 'blobs' | 'channels' | 'defaultProject' | 'pools'>;
+type Parts = Pick<ClientParts, 'channels' | 'defaultProject' | 'pools'>;
 
 /** Stores the contents of files. Throws JobmanError (2) with every problem, or for a manifest that needs the command. */
 export async function readManifest(
   parts: Parts,
   { text, file = 'manifest.yaml', sets = [], files = {}, variables = {}, ...request }: ManifestRequest,
   secretNames: readonly string[],
+  stored: Pick<OwnBlobs, 'put'>,
 ): Promise<ManifestAnswer> {
   const hasFolder = request.folder !== undefined || request.home !== undefined;
   const { folder = unknownFolder, home = unknownFolder } = request;
@@ -65,7 +67,7 @@ export async function readManifest(
       relative.map(([at]) => shown(problemAt(at, 'must be an absolute path: the folder of the manifest is not known'))),
     );
   const blobs = uploads.contents.map((content) => ({ digest: digestOf(content), content }));
-  if (blobs.length > 0) await (await parts.blobs()).put(blobs);
+  if (blobs.length > 0) await stored.put(blobs);
   return {
     kind: 'spec',
     spec,

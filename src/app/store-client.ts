@@ -134,6 +134,7 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
   const { store, now } = parts;
   const find = async (ref: string, purpose: RefPurpose) =>
     resolve(store, ref, ownNames(await whoAmI()), now(), purpose);
+  const blobsOf = async (actor: Actor) => (await import('./own-blobs.ts')).ownBlobs(parts, actor);
   return {
     ...createJobViews(whoAmI, parts, find),
     ...createReports(whoAmI, parts),
@@ -167,7 +168,7 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
       requireGeneral(actor, 'store-files', 'create jobs or store their files');
       (await parts.jobFolders()).makeHome();
       const names = (await listSecrets(parts, actor)).map(({ name }) => name);
-      return readManifest(parts, request, names);
+      return readManifest(parts, request, names, await blobsOf(actor));
     },
 
     hosts: () => parts.pools(),
@@ -195,17 +196,19 @@ function createClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange):
 
     async putBlobs(blobs) {
       const { requireGeneral } = await import('./require-permission.ts');
-      requireGeneral(await whoAmI(), 'store-files', 'create jobs or store their files');
+      const actor = await whoAmI();
+      requireGeneral(actor, 'store-files', 'create jobs or store their files');
       // Check first: a refused home stays unchanged, and nothing is stored for a job that no controller could run.
       (await parts.jobFolders()).makeHome();
       await parts.isControllerRunning();
-      await (await parts.blobs()).put(blobs);
+      await (await blobsOf(actor)).put(blobs);
     },
 
     async hasBlobs(digests, sizes) {
       const { requireGeneral } = await import('./require-permission.ts');
-      requireGeneral(await whoAmI(), 'store-files', 'create jobs or store their files');
-      return (await parts.blobs()).has(digests, sizes);
+      const actor = await whoAmI();
+      requireGeneral(actor, 'store-files', 'create jobs or store their files');
+      return (await blobsOf(actor)).has(digests, sizes);
     },
 
     async checkLabCommand(command) {
@@ -480,7 +483,8 @@ function createCommands(
     ]);
     if (checkAction(job, verb, actor, options).answer !== 'allow') return {};
     const workdirCopy = nextWorkdirCopy(job);
-    const description = await requireUploaded(await parts.blobs(), workdir);
+    const { ownBlobs } = await import('./own-blobs.ts');
+    const description = await requireUploaded(ownBlobs(parts, actor), workdir);
     await (await jobFolders()).describeWorkdir(job, workdirCopy, description);
     return { workdirCopy, workdirTree: workdir.tree };
   }

@@ -183,7 +183,7 @@ export function createAuthenticate({ access, now }: TokenParts): Authenticate {
     const found = await access.findToken(hashOf(token));
     if (found === null) return null;
     const { id, name, user, expiresAt, revokedAt, lastUsedAt, userLimits } = found;
-    const { projects, clusters, hosts } = userLimits;
+    const { projects, clusters, hosts, filesMib } = userLimits;
     const actor: Actor = {
       user,
       role: lowerRole(found.role, found.userRole),
@@ -191,6 +191,7 @@ export function createAuthenticate({ access, now }: TokenParts): Authenticate {
       logins: [],
       ...(projects !== null && { projects }),
       ...(clusters !== null && { clusters }),
+      ...(filesMib !== null && { filesMib }),
       ...(hosts?.includes(ownHost) === true && { mayUseServerMachine: true }),
       token: { id, name },
     };

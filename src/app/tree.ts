@@ -3,7 +3,7 @@
 // File names are bytes, not text. Here they are strings of one character per byte (latin1), so that a name that is not
 // UTF-8 is preserved.
 
-import type { Digest } from '../catalogue/digest.ts';
+import { isDigest, type Digest } from '../catalogue/digest.ts';
 import { BlobError, messageOf } from './errors.ts';
 import type { Blobs } from './ports.ts';
 
@@ -97,7 +97,7 @@ function isEntry(value: unknown): value is TreeEntry {
   const digests = [digest, ...(Array.isArray(parts) ? (parts as readonly unknown[]) : [])];
   // Otherwise a part would have no size.
   const hasParts = parts === undefined || digests.length - 1 === Math.ceil((size as number) / partBytes);
-  const areDigests = digests.every((one) => /^sha256:[0-9a-f]{64}$/.test(String(one)));
+  const areDigests = digests.every((one) => isDigest(String(one)));
   return isMode && isSize && Number.isSafeInteger(changedAtSeconds) && areDigests && hasParts;
 }
 

@@ -127,8 +127,8 @@ function requireAccount(given: string): string {
   throw usageError(`${JSON.stringify(given)} is not the name of an account.`);
 }
 
-function requireLimits({ chips, jobs, usdPerDay, projects, clusters, hosts }: Partial<UserLimits>): void {
-  for (const [what, count] of Object.entries({ chips, jobs }))
+function requireLimits({ usdPerDay, projects, clusters, hosts, filesMib, ...counts }: Partial<UserLimits>): void {
+  for (const [what, count] of Object.entries({ ...counts, 'MiB of files': filesMib }))
     if (count !== undefined && count !== null && !(Number.isSafeInteger(count) && count >= 0))
       throw usageError(`The limit of ${what} must be a whole number, 0 or more, and not ${count}.`);
   if (usdPerDay !== undefined && usdPerDay !== null && !(Number.isFinite(usdPerDay) && usdPerDay >= 0))

@@ -3,9 +3,10 @@
 import type { Digest } from '../catalogue/digest.ts';
 import { workdirCopyOf, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { Blobs, JobFiles, WorkdirFiles } from './ports.ts';
+import type { OwnBlobs } from './own-blobs.ts';
+import type { JobFiles, WorkdirFiles } from './ports.ts';
 import type { WorkdirCopyView } from './client.ts';
-import { usageError, type JobmanError } from './errors.ts';
+import { BlobError, usageError, type JobmanError } from './errors.ts';
 import { contentsOf, isFile, isLink, nameOf, readTree, type TreeEntry, type TreeFile } from './tree.ts';
 
 export interface FrozenWorkdir {
@@ -52,16 +53,25 @@ export interface WorkdirTree {
  * Throws JobmanError if a content of the copy is not stored. A stored one stays for a day, and while a job needs it.
  */
 export async function requireUploaded(
-  blobs: Blobs,
+  blobs: OwnBlobs,
   { tree, changes, about }: UploadedWorkdir,
 ): Promise<WorkdirDescription> {
-  const entries = await readTree(blobs, tree);
+  const lists = changes === null ? [tree] : [tree, changes];
+  const own = new Set(await blobs.has(lists));
+  const absent = lists.find((digest) => !own.has(digest));
+  if (absent !== undefined)
+    throw usageError(`A content of the working directory, ${absent}, was not sent by this user.`);
+  const entries = await readTree(blobs, tree).catch((error: unknown) => {
+    throw error instanceof BlobError ? usageError(`The working directory cannot be used: ${error.problem}.`) : error;
+  });
   const files = entries.filter(isFile);
   const contents = files.flatMap(contentsOf).map(({ digest }) => digest);
   const stored = new Set(await blobs.has([tree, ...contents]));
   const missing = files.find((file) => contentsOf(file).some(({ digest }) => !stored.has(digest)));
   if (missing !== undefined)
-    throw usageError(`The content of ${nameOf(missing)} in the working directory (${missing.digest}) was not sent.`);
+    throw usageError(
+      `The content of ${nameOf(missing)} in the working directory (${missing.digest}) was not sent by this user.`,
+    );
   return { about, changes: changes === null ? null : await blobs.read(changes) };
 }
 

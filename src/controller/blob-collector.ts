@@ -2,7 +2,7 @@
 
 import { BlobError, messageOf } from '../app/errors.ts';
 import { pluralize } from '../app/format.ts';
-import type { Blobs, Clock, Store } from '../app/ports.ts';
+import type { AccessStore, Blobs, Clock, Store } from '../app/ports.ts';
 import { contentsOf, isFile, readTree } from '../app/tree.ts';
 import type { Digest } from '../catalogue/digest.ts';
 import { workdirTreeOf } from '../core/model/job.ts';
@@ -20,18 +20,22 @@ const jobsPerRead = 100;
 export function createBlobCollector(parts: {
   readonly store: Pick<Store, 'list' | 'loadMany'>;
   readonly blobs: Pick<Blobs, 'collect' | 'read'>;
+  readonly access: Pick<AccessStore, 'removeUploads'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: { info(line: string): void; warn(line: string): void };
 }): () => Promise<void> {
-  const { store, blobs, clock, log } = parts;
+  const { store, blobs, access, clock, log } = parts;
   let nextAt = clock.now() + firstDelay;
   return async () => {
     const now = clock.now();
     if (now < nextAt) return;
     nextAt = now + interval;
     try {
-      const removed = await blobs.collect(now - draftTime, () => neededBlobs(store, blobs));
-      if (removed > 0) log.info(`removed ${pluralize(removed, 'stored file')} that no job needs`);
+      const since = now - draftTime;
+      const removed = await blobs.collect(since, () => neededBlobs(store, blobs));
+      if (removed.length === 0) return;
+      await access.removeUploads(removed, since);
+      log.info(`removed ${pluralize(removed.length, 'stored file')} that no job needs`);
     } catch (error) {
       log.warn(`cannot remove the stored files that no job needs: ${messageOf(error)}`);
     }

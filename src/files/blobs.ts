@@ -10,7 +10,7 @@ import { mapConcurrent } from '../app/concurrency.ts';
 import { BlobError, isFileMissing, usageError } from '../app/errors.ts';
 import { fileError } from '../app/file-errors.ts';
 import type { Blob, Blobs } from '../app/ports.ts';
-import { digestOf, type Digest } from '../catalogue/digest.ts';
+import { digestOf, isDigest, type Digest } from '../catalogue/digest.ts';
 import { hour, type Instant } from '../core/model/time.ts';
 import { fileModeIn, makeFolder } from './files.ts';
 
@@ -23,14 +23,15 @@ const minUseAge = hour;
 
 export function createBlobs(home: string): Blobs {
   const top = join(home, 'blobs');
+  /** Throws BlobError for another text, which could be the path of another file. */
   const pathOf = (digest: Digest): string => {
+    if (!isDigest(digest)) throw new BlobError(`${JSON.stringify(digest)} is no digest`);
     const name = digest.slice('sha256:'.length);
     return join(top, name.slice(0, 2), name);
   };
 
   function isStored(digest: Digest, size: number | undefined): boolean {
-    // Another text could be the path of another file, or none at all.
-    if (!/^sha256:[0-9a-f]{64}$/.test(digest)) return false;
+    if (!isDigest(digest)) return false;
     const path = pathOf(digest);
     const stats = statSync(path, { throwIfNoEntry: false });
     // A damaged one of another size is uploaded again. The same size is found by its next reader.
@@ -74,7 +75,7 @@ export function createBlobs(home: string): Blobs {
     },
 
     async collect(unusedSince, needed) {
-      if (!existsSync(top)) return 0;
+      if (!existsSync(top)) return [];
       const unused: { readonly digest: Digest; readonly path: string }[] = [];
       for await (const { name, path, usedAt } of filesIn(top)) {
         if (usedAt >= unusedSince) continue;
@@ -82,11 +83,11 @@ export function createBlobs(home: string): Blobs {
         else await rm(path, { force: true });
       }
       const stillNeeded = unused.length === 0 ? new Set<Digest>() : await needed();
-      let removed = 0;
+      const removed: Digest[] = [];
       for (const { digest, path } of unused) {
         // A needed blob is looked up again after another such time.
         if (stillNeeded.has(digest)) setUsedNow(path);
-        else if (await removeUnlessUsed(path, unusedSince)) removed += 1;
+        else if (await removeUnlessUsed(path, unusedSince)) removed.push(digest);
       }
       return removed;
     },

@@ -3,7 +3,7 @@
 import { mapConcurrent } from '../app/concurrency.ts';
 import { BlobError } from '../app/errors.ts';
 import type { Blobs, Bucket, BucketObject } from '../app/ports.ts';
-import { digestOf, type Digest } from '../catalogue/digest.ts';
+import { digestOf, isDigest, type Digest } from '../catalogue/digest.ts';
 import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import { requireDigests } from './blobs.ts';
 
@@ -35,7 +35,7 @@ export function createBucketBlobs(bucket: Bucket, now: () => Instant): Blobs {
   }
 
   async function isStored(digest: Digest, size: number | undefined): Promise<boolean> {
-    if (!/^sha256:[0-9a-f]{64}$/.test(digest)) return false;
+    if (!isDigest(digest)) return false;
     const known = found.get(digest);
     if (known !== undefined && now() - known.at < foundFor) return size === undefined || size === known.size;
     const object = await bucket.find(nameOf(digest));
@@ -59,14 +59,14 @@ export function createBucketBlobs(bucket: Bucket, now: () => Instant): Blobs {
       for await (const object of bucket.list('blobs/'))
         if (object.usedAt < unusedSince - minUseAge) unused.push(object);
       const stillNeeded = unused.length === 0 ? new Set<Digest>() : await needed();
-      let removed = 0;
+      const removed: Digest[] = [];
       await mapConcurrent(unused, maxConcurrent, async ({ name, metageneration }) => {
         const digest: Digest = `sha256:${name.slice(name.lastIndexOf('/') + 1)}`;
         found.delete(digest);
         // A needed blob is looked up again after another such time.
         if (stillNeeded.has(digest)) await bucket.setUsed(name, now());
         // A client may have used it meanwhile, which changes the metageneration.
-        else if (await bucket.remove(name, metageneration)) removed += 1;
+        else if (await bucket.remove(name, metageneration)) removed.push(digest);
       });
       return removed;
     },

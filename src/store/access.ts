@@ -1,4 +1,4 @@
-// Access: users, tokens and the audit log, for the rest of the program. Loads the statements at the first use, because
+// Access: users, tokens, uploads and the audit log, for the rest of the program. Loads the statements at the first use, because
 // lists need none of them.
 
 import type { AccessStore } from '../app/ports.ts';
@@ -9,6 +9,7 @@ export function accessStore(read: RunOperation, write: RunOperation): AccessStor
   const tokens = () => import('./tokens.ts');
   const audit = () => import('./audit.ts');
   const accounts = () => import('./accounts.ts');
+  const uploads = () => import('./uploads.ts');
   return {
     async users() {
       const { readUserViews } = await users();
@@ -65,6 +66,22 @@ export function accessStore(read: RunOperation, write: RunOperation): AccessStor
     async record(entry) {
       const { auditWrites } = await audit();
       await write((db) => db.runAll(auditWrites(entry)));
+    },
+    async addUploads(user, given, at) {
+      const { addUploads } = await uploads();
+      await write((db) => addUploads(db, user, given, at));
+    },
+    async uploads(user, digests) {
+      const { readUploads } = await uploads();
+      return read((db) => readUploads(db, user, digests));
+    },
+    async uploadedBytes(user) {
+      const { readUploadedBytes } = await uploads();
+      return read((db) => readUploadedBytes(db, user));
+    },
+    async removeUploads(digests, since) {
+      const { removeUploads } = await uploads();
+      await write((db) => removeUploads(db, digests, since));
     },
     async audit(filter) {
       const { readAudit } = await audit();

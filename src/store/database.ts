@@ -33,7 +33,7 @@ export interface DatabaseName {
 }
 
 /** The database version that this program reads and writes: the number of the last migration. */
-export const schemaVersion = 17;
+export const schemaVersion = 18;
 
 /** 0 for a database without tables. Throws StoreError for a version that this program cannot use. */
 export async function supportedVersion(db: Database, { name, replacement }: DatabaseName): Promise<number> {

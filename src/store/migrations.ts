@@ -100,7 +100,23 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
     // The user who made the latest change; null if a job made it.
     await sql`alter table lab_booking add column changed_by text`.execute(db);
   },
+  async '0018_uploads'(db) {
+    for (const statement of uploads) await statement.execute(db);
+  },
 };
+
+/** The stored blobs that each user has sent through a server. `size` is in bytes, `sent_at` of the latest time. */
+const uploads: readonly Sql[] = [
+  sql`
+    create table blob_upload (
+      owner text not null,
+      digest text not null,
+      size bigint not null,
+      sent_at bigint not null,
+      primary key (owner, digest)
+    )`,
+  sql`create index blob_upload_digest on blob_upload (digest)`,
+];
 
 const accounts: readonly Sql[] = [
   // `issuer` and `subject` are null until the first login binds the account to a person.

@@ -2,6 +2,7 @@
 
 import type { AuditEntry } from '../app/audit.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { pluralize } from '../app/format.ts';
 import { firstRows, type Key, type Rows, type Span } from '../app/pages.ts';
 import type { FoundToken, NewToken } from '../app/ports.ts';
 import type { TokenView } from '../app/tokens.ts';
@@ -55,6 +56,18 @@ export async function addToken(
   await sql`
     update token set revoked_at = expires_at
     where owner = ${user} and name = ${name} and revoked_at is null and expires_at <= ${createdAt}`.execute(db);
+  const allowed = found?.limits.tokens ?? null;
+  const { rows } = await sql`
+    select 1 from token where owner = ${user} and revoked_at is null and expires_at > ${createdAt}`.execute(db);
+  if (allowed !== null && rows.length >= allowed)
+    throw new JobmanError(
+      `No token was created: ${user} has ${pluralize(rows.length, 'valid token')}, and ${allowed} are allowed.`,
+      exitCode.conflict,
+      [
+        `jobman token revoke NAME    revokes one that nothing uses`,
+        `jobman user limit ${user} tokens=N    changes the limit, for an admin`,
+      ],
+    );
   const isNew = await wroteRow(
     db,
     sql`

@@ -127,6 +127,7 @@ export async function removeUser(db: Database, name: UserName): Promise<void> {
     sql`delete from account where owner = ${name}`,
     sql`delete from token where owner = ${name}`,
     sql`delete from user_limit where owner = ${name}`,
+    sql`delete from blob_upload where owner = ${name}`,
     sql`delete from users where name = ${name}`,
   ]);
 }

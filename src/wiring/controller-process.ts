@@ -74,6 +74,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   const collectBlobsIfDue = createBlobCollector({
     store,
     blobs: data.blobs,
+    access: store.access,
     clock,
     log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
   });

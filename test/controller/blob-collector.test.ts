@@ -15,6 +15,7 @@ testStore('the blobs of deleted jobs are removed, after the first work for jobs'
   const undo: (() => void)[] = [];
   const home = temporaryFolder({ after: (fn) => undo.push(fn) });
   const blobs = createBlobs(home);
+  const { access } = store;
   const fileOf = (digest: Digest): string => join(home, 'blobs', digest.slice(7, 9), digest.slice(7));
   const create = async (text: string) => {
     const content = Buffer.from(text);
@@ -24,6 +25,8 @@ testStore('the blobs of deleted jobs are removed, after the first work for jobs'
     const tree = encodeTree([entry, { path: 'link', target: 'x' }]);
     const all = [content, code, tree].map((one) => ({ digest: digestOf(one), content: one }));
     await blobs.put(all);
+    const uploads = all.map(({ digest: sent, content: bytes }) => ({ digest: sent, size: bytes.byteLength }));
+    await access.addUploads('ada', uploads, Date.now() - 2 * day);
     const file = { kind: 'blob', blob: digest, to: '~/x', mode: 0o644 } as const;
     const step = { name: 'files', key: 'k', check: null, apply: '', files: [file], timeoutMs: hour };
     const stored = await store.insert({
@@ -34,7 +37,14 @@ testStore('the blobs of deleted jobs are removed, after the first work for jobs'
     });
     const old = new Date(Date.now() - 2 * day);
     for (const one of all) utimesSync(fileOf(one.digest), old, old);
-    return { ...stored, isKept: all.map((one) => () => existsSync(fileOf(one.digest))) };
+    const recorded = async () =>
+      (
+        await access.uploads(
+          'ada',
+          all.map((one) => one.digest),
+        )
+      ).size;
+    return { ...stored, recorded, isKept: all.map((one) => () => existsSync(fileOf(one.digest))) };
   };
   const [kept, deleted] = [await create('kept'), await create('deleted')];
   const job = { ...deleted.job, startRequest: null, removed: true };
@@ -43,7 +53,7 @@ testStore('the blobs of deleted jobs are removed, after the first work for jobs'
   let now = Date.now();
   const lines: string[] = [];
   const log = { info: (line: string) => lines.push(line), warn: (line: string) => lines.push(line) };
-  const collect = createBlobCollector({ store, blobs, clock: { now: () => now }, log });
+  const collect = createBlobCollector({ store, access, blobs, clock: { now: () => now }, log });
   await collect();
   assert.ok(deleted.isKept[0]?.(), 'jobs that wait for the controller come first');
   now += hour;
@@ -53,6 +63,7 @@ testStore('the blobs of deleted jobs are removed, after the first work for jobs'
     [true, true, true, false, false, false],
     'the file, the code and the list of the code',
   );
+  assert.deepEqual([await kept.recorded(), await deleted.recorded()], [3, 0]);
   assert.deepEqual(lines, ['removed 3 stored files that no job needs']);
   for (const one of undo) one();
 });

@@ -191,7 +191,7 @@ suite('a person', () => {
     const again = await withStored(token).redeem(await given.byBrowser(), given.verifier, 'laptop');
     assert.deepEqual([again.view.name, await valid()], ['laptop', ['laptop-2', 'laptop']]);
     assert.equal(await createAuthenticate(given.parts)(token), null);
-    // One that does not count, or that no login from this machine has created.
+    // Tokens that do not count, or of another machine or program, stay.
     const program = await createToken(given.parts, aMember('ada'), { name: 'ci' });
     for (const stored of [token, 'wrong', program.token, (await given.logIn()).token, null])
       await withStored(stored).redeem(await given.byBrowser(), given.verifier, 'node');

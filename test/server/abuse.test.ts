@@ -1,8 +1,10 @@
 /** Attempts of a member with a token to reach more than its own jobs: the machine of the server, and its files. */
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { exitCode } from '../../src/app/errors.ts';
+import { digestOf, type Digest } from '../../src/catalogue/digest.ts';
 import { addAllocation } from '../../src/core/decide/allocate.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import type { Actor } from '../../src/core/model/user.ts';
@@ -17,6 +19,11 @@ import { openServer } from './support/server.ts';
 
 const holder = (role: 'member' | 'admin'): Actor =>
   aMember('ada', { role, via: 'token', token: { id: 'tok_1', name: 'laptop' } });
+
+function blobOf(text: string) {
+  const content = Buffer.from(text);
+  return { digest: digestOf(content), content };
+}
 
 function openHome(t: TestContext) {
   const world = openWorld(t);
@@ -80,6 +87,102 @@ test('a job of a member is refused on the TPU of a job of another user, which wo
   assert.ok((await client.eve.sendCommand(id, 'stop', {})).ok);
   assert.equal(await allocated({}), 'vit-000009-1');
   await assert.rejects(client.eve.sendCommand(id, 'start', {}), { errorCode: 'forbidden' });
+});
+
+test('a member uses only contents that they have sent, even with the digests of others', async (t) => {
+  const { clientOf } = openHome(t);
+  const [ada, eve, root] = [
+    clientOf(holder('member')),
+    clientOf(aMember('eve', { via: 'token' })),
+    clientOf(aMember('root', { role: 'admin', via: 'token' })),
+  ];
+  const file = blobOf('marked-private');
+  const entry = { path: 'x', mode: 0o644, size: file.content.length, changedAtSeconds: 0, digest: file.digest };
+  const [tree, ofEve] = [blobOf('[]'), blobOf(JSON.stringify([entry]))];
+  await ada.putBlobs([file, tree]);
+  await eve.putBlobs([ofEve]);
+  const all = [file, tree].map(({ digest }) => digest);
+  assert.deepEqual([await ada.hasBlobs(all), await eve.hasBlobs(all), await root.hasBlobs(all)], [all, [], []]);
+  const about = { from: '/a', copiedAt: noon, files: 1, bytes: 1, git: null };
+  const step = { name: 'files', key: 'k', check: null, apply: '', timeoutMs: 1000 };
+  const blob = { kind: 'blob', blob: file.digest, to: '~/x', mode: 0o644 } as const;
+  const withFile = { spec: tpuSpec({ steps: [{ ...step, files: [blob] }] }), manifest: '' };
+  const withCopy = (digest: Digest) => ({
+    spec: tpuSpec({ workdir: { tree: digest } }),
+    manifest: '',
+    workdir: { tree: digest, changes: null, about },
+  });
+  for (const request of [withFile, withCopy(tree.digest), withCopy(ofEve.digest)])
+    await assert.rejects(createConfirmed(eve, request), {
+      code: exitCode.usage,
+      message: /\(?sha256:\w{64}\)?,? was not sent by this user\.$/,
+    });
+  const changes = { ...withCopy(ofEve.digest).workdir, changes: file.digest };
+  await eve.putBlobs([file]);
+  for (const request of [withFile, withCopy(ofEve.digest), { ...withCopy(ofEve.digest), workdir: changes }])
+    assert.equal((await createConfirmed(eve, request)).kind, 'created');
+  const listed = await createConfirmed(ada, withFile);
+  const id = listed.kind === 'created' ? listed.id : assert.fail();
+  assert.ok((await ada.sendCommand(id, 'stop', {})).ok);
+  const resumed = root.sendCommand(id, 'resume', { onBehalfOf: 'ada', workdir: withCopy(tree.digest).workdir });
+  await assert.rejects(resumed, { code: exitCode.usage });
+});
+
+test('a list of files that is none is a mistake of its sender', async (t) => {
+  const { clientOf } = openHome(t);
+  const client = clientOf(holder('admin'));
+  const list = blobOf('{}');
+  await client.putBlobs([list]);
+  const workdir = {
+    tree: list.digest,
+    changes: null,
+    about: { from: '/a', copiedAt: noon, files: 0, bytes: 0, git: null },
+  };
+  const create = createConfirmed(client, {
+    spec: localSpec({ workdir: { tree: list.digest } }),
+    manifest: '',
+    workdir,
+  });
+  await assert.rejects(create, { code: exitCode.usage, message: /is not a list of files: it is not an array/ });
+});
+
+test('a user stores no more files than an admin allows', async (t) => {
+  const { clientOf, store } = openHome(t);
+  const ada = clientOf({ ...holder('member'), filesMib: 2 });
+  const [one, two] = [blobOf('1'.repeat(2 ** 20)), blobOf('2'.repeat(2 ** 20))];
+  await ada.putBlobs([one]);
+  await ada.putBlobs([one, two]);
+  const more = blobOf('3');
+  await assert.rejects(ada.putBlobs([one, more]), {
+    code: exitCode.conflict,
+    message: 'Nothing was stored: ada would have 3 MiB of uploaded files, and 2 MiB are allowed.',
+  });
+  assert.deepEqual(await ada.hasBlobs([one.digest, two.digest, more.digest]), [one.digest, two.digest]);
+  await ada.putBlobs([two]);
+  await clientOf(aMember('eve', { via: 'token', filesMib: 2 })).putBlobs([one, more]);
+  await store.access.removeUploads([two.digest], noon + 1);
+  await ada.putBlobs([more]);
+});
+
+test('a digest leads to no other file, and moves none', async (t) => {
+  const { world, clientOf } = openHome(t);
+  const client = clientOf(holder('admin'));
+  const list = blobOf('[]');
+  await client.putBlobs([list]);
+  writeFileSync(join(world.home, 'private'), 'marked-private');
+  const about = { from: '/a', copiedAt: noon, files: 0, bytes: 0, git: null };
+  const digest = 'sha256:xx/../../../private' as const;
+  for (const workdir of [
+    { tree: digest, changes: null, about },
+    { tree: list.digest, changes: digest, about },
+  ]) {
+    const spec = localSpec({ workdir: { tree: workdir.tree } });
+    await assert.rejects(createConfirmed(client, { spec, manifest: '', workdir }), { code: exitCode.usage });
+  }
+  assert.equal(readFileSync(join(world.home, 'private'), 'utf8'), 'marked-private');
+  const { server } = await openServer(t, { client });
+  const search = { method: 'POST', body: JSON.stringify({ digests: [digest] }) };
+  assert.equal((await send(server.url, '/v1/blobs/search', search)).status, 400);
 });
 
 test('a name of a secret, a log or a job leads to no other file', async (t) => {

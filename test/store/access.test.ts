@@ -237,6 +237,25 @@ suite('a token', () => {
     },
   );
 
+  testStore('is one of as many as an admin allows a user', async (store) => {
+    const parts = partsOf(store);
+    await addUser(parts, root, { name: 'ada' });
+    await changeUser(parts, root, 'ada', { kind: 'limits', limits: { tokens: 2 } });
+    const ada = aMember('ada');
+    const first = await createToken(parts, ada, { name: 'one', validForMs: hour });
+    await createToken(parts, root, { user: 'ada', name: 'two' });
+    for (const actor of [ada, root])
+      await assert.rejects(createToken(parts, actor, { user: 'ada' }), {
+        code: exitCode.conflict,
+        message: 'No token was created: ada has 2 valid tokens, and 2 are allowed.',
+      });
+    await revokeToken(parts, ada, first.view.id);
+    await createToken(parts, ada, { name: 'three', validForMs: hour });
+    await assert.rejects(createToken(parts, ada, {}), { code: exitCode.conflict });
+    parts.clock.time += hour;
+    await createToken(parts, ada, {});
+  });
+
   testStore('of a name exists once until it is revoked or expires, and is revoked once', async (store) => {
     const parts = partsOf(store);
     await addUser(parts, root, { name: 'ada' });

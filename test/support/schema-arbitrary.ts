@@ -4,6 +4,7 @@ import fc from 'fast-check';
 export interface JsonSchema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
+  readonly pattern?: string;
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly JsonSchema[];
@@ -16,7 +17,7 @@ export interface JsonSchema {
 
 export type Definitions = Readonly<Record<string, JsonSchema>>;
 
-/** `text` is for every string without an enumeration. */
+/** `text` is for every string without an enumeration or a pattern. */
 export function arbitraryOf(schema: JsonSchema, $defs: Definitions, text: fc.Arbitrary<string>): fc.Arbitrary<unknown> {
   const of = (one: JsonSchema): fc.Arbitrary<unknown> => arbitraryOf(one, $defs, text);
   const { $ref, type, anyOf, items, prefixItems, properties = {}, required = [], additionalProperties } = schema;
@@ -27,7 +28,7 @@ export function arbitraryOf(schema: JsonSchema, $defs: Definitions, text: fc.Arb
   if (typeof type === 'object') return fc.oneof(...type.map((one) => of({ ...schema, type: one })));
   switch (type) {
     case 'string':
-      return text;
+      return schema.pattern === undefined ? text : fc.stringMatching(new RegExp(schema.pattern));
     case 'number':
       return fc.oneof(
         fc.integer({ min: -1, max: 9 }),

@@ -10,6 +10,7 @@ import { noLimits, type UserLimits } from '../../core/policy/limits.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
+import { limitKeys } from '../completion/proposals.ts';
 import type { AddUserFlags } from '../table/flags.ts';
 
 export async function list(cli: Cli): Promise<number> {
@@ -126,7 +127,7 @@ export async function limit(cli: Cli, _flags: GlobalFlags, ...[name, ...given]: 
   }
   return change(cli, name, { kind: 'limits', limits: parseLimits(given) }, ({ user, changed }) =>
     changed
-      ? `${describeLimits(user)}. New limits apply from the next start of a job on.`
+      ? `${describeLimits(user)}. New limits apply from the next request on.`
       : `Nothing was changed. ${describeLimits(user)}.`,
   );
 }
@@ -153,8 +154,6 @@ function printUser(cli: Cli, user: UserView, message: string): void {
 
 // ------------------------------------------------------------------------------------------ limits
 
-const limitKeys = ['chips', 'jobs', 'usd-per-day', 'projects', 'clusters', 'hosts'] as const;
-
 /** `chips=64 projects=a,b`; `none` removes all limits, `chips=none` one. Throws JobmanError (2) with every mistake. */
 function parseLimits(given: readonly string[]): Partial<UserLimits> {
   if (given.length === 1 && given[0] === 'none') return noLimits;
@@ -176,7 +175,10 @@ function parseLimit(key: string, value: string): Partial<UserLimits> {
   switch (key) {
     case 'chips':
     case 'jobs':
+    case 'tokens':
       return { [key]: value === 'none' ? null : parseWhole(value) };
+    case 'files-mib':
+      return { filesMib: value === 'none' ? null : parseWhole(value) };
     case 'usd-per-day':
       return { usdPerDay: value === 'none' ? null : parseAmount(value) };
     case 'projects':

@@ -82,10 +82,21 @@ export async function roleArguments(line: PartialLine): Promise<readonly string[
   return line.args.length === 1 ? roles : userNames(line);
 }
 
+/** The names of the limits of a user on the command line. */
+export const limitKeys = [
+  'chips',
+  'jobs',
+  'usd-per-day',
+  'projects',
+  'clusters',
+  'hosts',
+  'tokens',
+  'files-mib',
+] as const;
+
 export async function limitArguments(line: PartialLine): Promise<readonly string[]> {
-  return line.args.length === 0
-    ? userNames(line)
-    : ['chips=', 'jobs=', 'usd-per-day=', 'projects=', 'clusters=', ...(line.args.length === 1 ? ['none'] : [])];
+  if (line.args.length === 0) return userNames(line);
+  return [...limitKeys.map((key) => `${key}=`), ...(line.args.length === 1 ? ['none'] : [])];
 }
 
 export async function tokenNames({ services }: PartialLine): Promise<readonly string[]> {

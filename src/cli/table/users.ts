@@ -85,11 +85,11 @@ export const users = grouped('Users', [
   }),
   command({
     names: ['user limit'],
-    summary: 'Limit the chips, jobs, dollars, projects, clusters and hosts of a user',
+    summary: 'Limit the chips, jobs, dollars, projects, clusters, hosts, tokens and files of a user',
     usage: '<name> [limit=value]... | <name> none',
     about:
-      'jobman checks the limits when a job is created or started again; no confirmation overrides them. Limits that you do ' +
-      'not name stay.',
+      'jobman checks the limits when a job is created or started again, a token is created or a file is uploaded; no ' +
+      'confirmation overrides them. Limits that you do not name stay.',
     extraRows: [
       'Limits',
       [
@@ -99,6 +99,8 @@ export const users = grouped('Users', [
         ['projects=a,b', 'projects of Google Cloud'],
         ['clusters=c', 'contexts of the kubeconfig, or context/namespace'],
         ['hosts=gpu1,localhost', 'hosts of the settings; `localhost` is the machine of the controller or server'],
+        ['tokens=10', 'tokens that are valid at once'],
+        ['files-mib=2048', 'MiB of files that the user has sent to the server and that it stores'],
         ['chips=none', 'remove the limit of chips; `none` alone removes all limits'],
       ],
     ],

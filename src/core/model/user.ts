@@ -37,6 +37,8 @@ export interface Actor {
   readonly projects?: readonly string[] | null;
   /** Clusters of the server that the user of the token may use, as in `UserLimits`; null for all. */
   readonly clusters?: readonly string[] | null;
+  /** MiB of files that the user of the token may store on the server; null without a limit. */
+  readonly filesMib?: number | null;
   /** An admin lets the user of the token run programs on the machine of the server. */
   readonly mayUseServerMachine?: true;
   /** The token of the call; absent for a login. */

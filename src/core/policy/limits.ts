@@ -22,6 +22,10 @@ export interface UserLimits {
   readonly clusters: readonly string[] | null;
   /** Hosts of the settings; `localhost` is the machine of the controller. Null: all hosts, but through a server not `localhost`. */
   readonly hosts: readonly string[] | null;
+  /** Tokens that count at once. */
+  readonly tokens: number | null;
+  /** MiB of files that the user has sent to a server and that it stores. */
+  readonly filesMib: number | null;
 }
 
 export const noLimits: UserLimits = {
@@ -31,6 +35,8 @@ export const noLimits: UserLimits = {
   projects: null,
   clusters: null,
   hosts: null,
+  tokens: null,
+  filesMib: null,
 };
 
 /** The limits of a user, and the use that counts against them. */

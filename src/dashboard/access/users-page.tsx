@@ -176,6 +176,7 @@ interface LimitsProps {
 /** Stays open after a failure, so that nothing typed is lost. */
 function Limits({ user: { name, limits }, onSaved, onClose }: LimitsProps) {
   const [chips, jobs, usd] = [useSignal(limits.chips), useSignal(limits.jobs), useSignal(limits.usdPerDay)];
+  const [tokens, files] = [useSignal(limits.tokens), useSignal(limits.filesMib)];
   const [projects, clusters, hosts] = [
     useSignal(formatNames(limits.projects)),
     useSignal(formatNames(limits.clusters)),
@@ -192,6 +193,8 @@ function Limits({ user: { name, limits }, onSaved, onClose }: LimitsProps) {
       projects: parseNames(projects.value),
       clusters: parseNames(clusters.value),
       hosts: parseNames(hosts.value),
+      tokens: tokens.value,
+      filesMib: files.value,
     };
     try {
       await client.changeUser(name, { kind: 'limits', limits: wanted });
@@ -208,6 +211,8 @@ function Limits({ user: { name, limits }, onSaved, onClose }: LimitsProps) {
         <Amount value={chips}>Chips at once</Amount>
         <Amount value={jobs}>Unfinished jobs</Amount>
         <Amount value={usd}>US dollars per day</Amount>
+        <Amount value={tokens}>Valid tokens</Amount>
+        <Amount value={files}>MiB of uploaded files</Amount>
         <Names value={projects}>Google Cloud projects</Names>
         <Names value={clusters}>Clusters, as context or context/namespace</Names>
         <Names value={hosts}>Hosts</Names>

@@ -1,0 +1,61 @@
+// Own blobs: the blobs that an actor may use. A digest is no secret, so a digest alone must not lead to a content.
+
+import type { Actor } from '../core/model/user.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import type { Blob, Blobs } from './ports.ts';
+import type { ClientParts } from './store-client.ts';
+
+/** The methods for a new job. */
+export type OwnBlobs = Pick<Blobs, 'put' | 'has' | 'read'>;
+
+type Parts = Pick<ClientParts, 'blobs' | 'access' | 'now'>;
+
+const mebibyte = 1024 * 1024;
+
+/**
+ * With a token, `has` knows only the blobs that the user has sent, and `put` throws JobmanError (4) beyond the user's limit.
+ * A login of this machine may use all, because it can read the files of the home anyway.
+ */
+export function ownBlobs(parts: Parts, actor: Actor): OwnBlobs {
+  const { blobs, access, now } = parts;
+  return {
+    read: async (digest) => (await blobs()).read(digest),
+
+    async has(digests, sizes) {
+      const stored = await (await blobs()).has(digests, sizes);
+      if (actor.via === 'local' || stored.length === 0) return stored;
+      const own = await access.uploads(actor.user, stored);
+      return stored.filter((digest) => own.has(digest));
+    },
+
+    async put(given) {
+      if (actor.via !== 'local') await requireRoom(parts, actor, given);
+      await (await blobs()).put(given);
+      // Only now, because `put` has checked that the user has sent these contents.
+      if (actor.via !== 'local')
+        await access.addUploads(
+          actor.user,
+          given.map(({ digest, content }) => ({ digest, size: content.byteLength })),
+          now(),
+        );
+    },
+  };
+}
+
+/** Uploads at the same time may exceed the limit together. Throws JobmanError (4). */
+async function requireRoom({ access }: Parts, { user, filesMib = null }: Actor, given: readonly Blob[]): Promise<void> {
+  if (filesMib === null) return;
+  const sizes = new Map(given.map(({ digest, content }) => [digest, content.byteLength]));
+  for (const digest of await access.uploads(user, [...sizes.keys()])) sizes.delete(digest);
+  const added = sizes.values().reduce((sum, size) => sum + size, 0);
+  const bytes = (await access.uploadedBytes(user)) + added;
+  if (added === 0 || bytes <= filesMib * mebibyte) return;
+  throw new JobmanError(
+    `Nothing was stored: ${user} would have ${Math.ceil(bytes / mebibyte)} MiB of uploaded files, and ${filesMib} MiB are allowed.`,
+    exitCode.conflict,
+    [
+      'The server removes a file one day after the last job that needs it was deleted: jobman delete JOB',
+      `An admin changes the limit: jobman user limit ${user} files-mib=N`,
+    ],
+  );
+}
