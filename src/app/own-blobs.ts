@@ -1,19 +1,24 @@
 // Own blobs: the blobs that an actor may use. A digest is no secret, so a digest alone must not lead to a content.
 
+import { isDigest } from '../catalogue/digest.ts';
+import type { Instant } from '../core/model/time.ts';
 import type { Actor } from '../core/model/user.ts';
-import { exitCode, JobmanError } from './errors.ts';
-import type { Blob, Blobs } from './ports.ts';
-import type { ClientParts } from './store-client.ts';
+import { exitCode, JobmanError, usageError } from './errors.ts';
+import type { AccessStore, Blob, Blobs } from './ports.ts';
 
 /** The methods for a new job. */
 export type OwnBlobs = Pick<Blobs, 'put' | 'has' | 'read'>;
 
-type Parts = Pick<ClientParts, 'blobs' | 'access' | 'now'>;
+interface Parts {
+  readonly blobs: () => Promise<Blobs>;
+  readonly access: Pick<AccessStore, 'addUploads' | 'uploads' | 'uploadedBytes'>;
+  readonly now: () => Instant;
+}
 
 const mebibyte = 1024 * 1024;
 
 /**
- * With a token, `has` knows only the blobs that the user has sent, and `put` throws JobmanError (4) beyond the user's limit.
+ * `has` throws JobmanError (2) for a text that is no digest. With a token, it knows only the blobs that the user has sent, and `put` throws JobmanError (4) beyond the user's limit.
  * A login of this machine may use all, because it can read the files of the home anyway.
  */
 export function ownBlobs(parts: Parts, actor: Actor): OwnBlobs {
@@ -22,6 +27,8 @@ export function ownBlobs(parts: Parts, actor: Actor): OwnBlobs {
     read: async (digest) => (await blobs()).read(digest),
 
     async has(digests, sizes) {
+      const wrong = digests.find((digest) => !isDigest(digest));
+      if (wrong !== undefined) throw usageError(`${JSON.stringify(wrong)} is not a digest.`);
       const stored = await (await blobs()).has(digests, sizes);
       if (actor.via === 'local' || stored.length === 0) return stored;
       const own = await access.uploads(actor.user, stored);

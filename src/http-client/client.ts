@@ -20,7 +20,7 @@ import {
   versionHeader,
 } from '../api/wire.ts';
 import { randomUUID } from 'node:crypto';
-import type { Client, CreateRequest } from '../app/client.ts';
+import type { BlobDigests, Client, CreateRequest } from '../app/client.ts';
 import type { ArchivedLogQuery } from '../app/cluster/objects.ts';
 import { exitCode, JobmanError, reworded } from '../app/errors.ts';
 import type { Digest } from '../catalogue/digest.ts';
@@ -287,15 +287,14 @@ async function inBatches(blobs: readonly Blob[], send: (batch: readonly Blob[]) 
 }
 
 /** In several requests, because one has a limit. */
-async function searchBlobs(values: Values, ask: (part: Values) => Promise<unknown>): Promise<readonly Digest[]> {
-  const [digests, sizes] = values as Parameters<Client['hasBlobs']>;
+async function searchBlobs(values: Values, ask: (part: Values) => Promise<unknown>): Promise<unknown> {
+  const [digests, sizes] = values as readonly [BlobDigests, readonly number[] | undefined];
+  if (digests.length <= digestsPerSearch) return ask(values);
   const found: Digest[] = [];
-  let from = 0;
-  do {
+  for (let from = 0; from < digests.length; from += digestsPerSearch) {
     const part = [digests, sizes].map((list) => list?.slice(from, from + digestsPerSearch));
     found.push(...((await ask(part)) as readonly Digest[]));
-    from += digestsPerSearch;
-  } while (from < digests.length);
+  }
   return found;
 }
 

@@ -238,7 +238,7 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   hasBlobs: [
     harmless('unknown digests', [], (client) => client.hasBlobs([`sha256:${'0'.repeat(64)}`])),
     ...['sha256:../../state.db', 'sha256:\u0000', ''].map((text) =>
-      harmless(`${JSON.stringify(text)} instead of a digest`, [], (client) => client.hasBlobs([untyped(text)])),
+      refused(`${JSON.stringify(text)} instead of a digest`, usage, (client) => client.hasBlobs([untyped(text)])),
     ),
   ],
   create: [

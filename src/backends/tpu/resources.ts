@@ -79,10 +79,16 @@ export function withSlices(
   return slices.length === 1 && first === expected ? status : { ...status, slices };
 }
 
-/** A persistent TPU belongs by name, not by label. A foreign node with our queued resource's name blocks our node. */
+/**
+ * A persistent TPU belongs by name, not by label, unless another installation has created it for one of its jobs: the
+ * program of that job runs there. A foreign node with our queued resource's name blocks our node.
+ */
 function ownResources(ref: AllocationRef, { node, queued }: FoundResources): Pick<FoundResources, 'node' | 'queued'> {
-  if (ref.allocation.ownership === 'persistent') return { node, queued };
   const owner = ownerOf(ref);
+  if (ref.allocation.ownership === 'persistent') {
+    const { installation } = nodeOwner(node) ?? queuedOwner(queued) ?? owner;
+    return installation === owner.installation ? { node, queued } : { node: undefined, queued: undefined };
+  }
   const isQueuedOurs = isSameOwner(queuedOwner(queued), owner);
   // A user may have changed the node's labels; a node of our queued resource is still ours.
   const isNodeOurs = isSameOwner(nodeOwner(node), owner) || (isQueuedOurs && node?.queuedResource === queued?.name);

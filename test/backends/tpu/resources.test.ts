@@ -49,6 +49,13 @@ const rows: readonly Row[] = [
   ['a node of an earlier allocation', {}, { node: labelled('jobman-allocation', '2') }, 'foreign'],
   ['a node with a number that is none', {}, { node: labelled('jobman-allocation', '') }, 'foreign'],
   ['a persistent node without labels', persistent, { node: nodeOf({ labels: {} }) }, 'ready'],
+  ['a persistent node of a job of this installation', persistent, { node: labelled('jobman-job', '000008') }, 'ready'],
+  [
+    'a persistent node of a job of another installation',
+    persistent,
+    { node: labelled('jobman-installation', 'zz99zz') },
+    'foreign',
+  ],
   [
     'a persistent node that a user stopped',
     persistent,
