@@ -6,7 +6,7 @@ import { Hono, type Context, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { problemType } from '../api/problem.ts';
-import { toProblem } from './problem.ts';
+import { toProblem, withoutPaths } from './problem.ts';
 import { answerTypes, apiRoutes, keyedArguments, type ApiOperation, type Route } from '../api/routes.ts';
 import { encodeLogPart, streamHeader, versionHeader } from '../api/wire.ts';
 import type { Client, CreateRequest, JobView, LogPart } from '../app/client.ts';
@@ -53,6 +53,8 @@ export interface AppParts {
   reportBug(line: string): void;
   /** One line about a database that cannot be used, at most once in 10 seconds. */
   reportOutage(line: string): void;
+  /** Paths of this machine that only admins see in errors. */
+  readonly folders?: readonly string[];
   /** Aborted when the server stops: streams end, and the server is no longer ready. */
   readonly stopping: AbortSignal;
   readonly metrics: MetricsParts;
@@ -156,7 +158,7 @@ export function createApp(parts: AppParts): Hono<Env> {
       const reading = await startReading(result as AsyncIterable<Uint8Array>);
       const broken = (): void => void context.env.outgoing.destroy();
       onClosed(context.env.outgoing, streams.add(context, route, async () => broken()).release);
-      const body = byteStream(reading, { broken, expected: (error) => expectedError(error, parts) });
+      const body = byteStream(reading, { broken, expected: errorsFor(context, parts) });
       return context.body(body, 200, { 'content-type': answerTypes[route.answer] });
     }
     return answerValue(await (result as Promise<unknown>), route, context);
@@ -171,7 +173,7 @@ export function createApp(parts: AppParts): Hono<Env> {
     const heartbeatMs = parts.heartbeatMs ?? defaultHeartbeatMs;
     const { body, leave } = eventStream(reading, {
       heartbeatMs,
-      expected: (error) => expectedError(error, parts),
+      expected: errorsFor(context, parts),
     });
     const { id, release } = streams.add(context, route, leave);
     onClosed(context.env.outgoing, () => {
@@ -365,13 +367,23 @@ function createOutages(parts: AppParts) {
   };
 }
 
+/** The errors of a stream. */
+function errorsFor(context: Context<Env>, parts: AppParts): (error: unknown) => JobmanError {
+  return (error) => shownTo(context.get('actor'), expectedError(error, parts), parts);
+}
+
+/** Only admins see where the files of the server are. */
+function shownTo({ role }: Actor, error: JobmanError, { folders = [] }: Pick<AppParts, 'folders'>): JobmanError {
+  return role === 'admin' ? error : withoutPaths(error, folders);
+}
+
 /** Responds to each error with a problem document. */
 function addErrors(app: Hono<Env>, parts: AppParts, withoutDatabase: ReturnType<typeof createOutages>): void {
   const { version } = parts.metrics;
   app.onError((error, context) => {
     const actor = context.get('actor') as Actor | undefined;
     const full = expectedError(error, parts);
-    const expected = actor === undefined ? withoutDatabase(full) : full;
+    const expected = actor === undefined ? withoutDatabase(full) : shownTo(actor, full, parts);
     const isUnknown = expected.code === exitCode.usage;
     return answerProblem(context, isUnknown ? withVersions(expected, context, version) : expected, statusOf(error));
   });

@@ -1,6 +1,6 @@
 // Builds one running server: the HTTP API over the database of the home, and its controller.
 
-import { resolve } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
 import { clientFor } from '../app/store-client.ts';
 import { clusterAccessFor } from '../app/cluster/cluster-client.ts';
 import { labClientFor } from '../lab/lab-client.ts';
@@ -59,6 +59,7 @@ export async function runServer(options: ServerOptions): Promise<number> {
   try {
     server = await listen(address, {
       ...apiParts({ io, clients, meter, log }),
+      folders: privatePaths(io, home, settings),
       trustedProxies,
       limits: { ...defaultLimits, requestsPerSecond: settings.rate_limit },
       authenticate: async (token) =>
@@ -92,6 +93,14 @@ export async function runServer(options: ServerOptions): Promise<number> {
     forget();
     await clients.close();
   }
+}
+
+/** Of the home, the settings and the credentials of this login. */
+function privatePaths({ env, userHome }: Io, home: string, { data, secrets_key: key }: ServerSettings): string[] {
+  const named = [data, key].filter((path) => path !== null && !path.includes('://'));
+  const own = ['.kube', '.ssh', '.config'].map((name) => join(userHome, name));
+  const kubeconfigs = (env['KUBECONFIG'] ?? '').split(delimiter).filter((path) => path !== '');
+  return [home, ...own, ...kubeconfigs, ...named.map((path) => resolveSettingPath(path ?? '', { home, userHome }))];
 }
 
 type ServerClients = ReturnType<typeof createClients>;

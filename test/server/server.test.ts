@@ -77,6 +77,33 @@ suite('a request', () => {
     assert.doesNotMatch(answer.text, /secret|\.ts/);
   });
 
+  test('that fails by a file of the server names it without its folder, except to an admin', async (t) => {
+    const lines = ['chmod 600 /srv/jobman/secrets.key', 'Try again.'];
+    const error = new JobmanError(
+      'The key /srv/jobman/secrets.key cannot be used: /srv/jobman2 is.',
+      exitCode.failed,
+      lines,
+    );
+    const show = () => Promise.reject(error);
+    const metrics = async function* () {
+      yield await show();
+    };
+    for (const role of ['member', 'admin'] as const) {
+      const authenticate = async () => ({ user: 'ada', role, via: 'token', logins: [] }) as const;
+      const folders = ['/srv/jobman'];
+      const { client } = await openServer(t, { client: { show, metrics }, authenticate, folders });
+      const expected =
+        role === 'admin'
+          ? { message: error.message, lines }
+          : {
+              message: 'The key secrets.key cannot be used: /srv/jobman2 is.',
+              lines: ['Try again.', 'An admin of the server finds the cause: jobman doctor, on its machine'],
+            };
+      await assert.rejects(client.show('1'), expected);
+      await assert.rejects(Array.fromAsync(client.metrics('1', {})), expected);
+    }
+  });
+
   test('that is wrong gets a sentence about its mistake', async (t) => {
     const { server } = await openServer(t, { client: { show, create: show, events: show } });
     const json = (body: string | Uint8Array): Sent => ({ method: 'POST', body });
