@@ -35,8 +35,8 @@ test('an answer that ends early or is no JSON is a failure with a sentence of jo
       await messageOf(broken, 200, 'application/json'),
     ],
     [
-      'The server does not answer like jobman: status 200.',
-      'The server does not answer like jobman: status 502.',
+      'The response is not from jobman: status 200.',
+      'The response is not from jobman: status 502.',
       'The connection to the server ended early.',
     ],
   );
