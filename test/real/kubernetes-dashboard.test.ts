@@ -88,7 +88,7 @@ kubeTest(
       .first()
       .waitFor();
     await all.getByRole('button', { name: 'Delete 2 jobs' }).click();
-    await page.getByText('Delete: 2 of 2 jobs answered').waitFor();
+    await page.getByText('Delete: 2 of 2 jobs processed').waitFor();
     // Rows stay below the pointer.
     await page.mouse.move(0, 0);
     await row(/train/).waitFor({ state: 'hidden' });
