@@ -20,6 +20,7 @@ export function createCapacityWatch(parts: {
 }) {
   const watched = new Map<string, AllocationRef>();
   let lastAt: Instant = -Infinity;
+  let isPolling = false;
 
   async function observeAll(backend: Backend, refs: readonly AllocationRef[]): Promise<void> {
     const facts = await parts.observerFor(backend)(refs);
@@ -49,11 +50,17 @@ export function createCapacityWatch(parts: {
       if (isWatched) watched.set(job.id, { job, allocation });
       else watched.delete(job.id);
     },
-    /** Never rejects, because an observer answers `unknown` for each failure. */
+    /**
+     * Does nothing while the clouds have not answered the poll before: each would add all jobs to the next request.
+     * Never rejects, because an observer answers `unknown` for each failure.
+     */
     async poll(now: Instant): Promise<void> {
       lastAt = now;
+      if (isPolling) return;
+      isPolling = true;
       const byBackend = Map.groupBy(watched.values(), ({ job }) => parts.backendOf(job.spec));
       await Promise.all([...byBackend].map(([backend, refs]) => observeAll(backend, refs)));
+      isPolling = false;
     },
   };
 }
