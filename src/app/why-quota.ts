@@ -71,7 +71,7 @@ function locationOf({ zone }: TpuSpec, scope: RefusingQuota['scope']): string {
 }
 
 export interface QuotaHolders {
-  /** `4 of the 8 chips of v4 spot in region us-central2 are used by job 000002 (vit-000002-1, running); this job needs 8` */
+  /** `4 of the 8 chips of v4 spot in region us-central2 are used by job 000002 (vit-000002-1, 4 chips, running); this job needs 8, 4 more than are free` */
   readonly phrase: string;
   /** Those of the jobs that have finished and keep their TPUs. */
   readonly finished: readonly Job[];
@@ -85,14 +85,11 @@ export function quotaHolders(quota: RefusingQuota, jobs: readonly Job[]): QuotaH
     .toSorted((one, other) => other.chips - one.chips);
   if (holders.length === 0) return null;
   const used = holders.reduce((sum, { chips }) => sum + chips, 0);
-  const names = formatList(
-    firstJobs(
-      holders.map(({ job }) => formatHolder(job)),
-      maxNamedJobs,
-    ),
-  );
+  const names = formatList(firstJobs(holders.map(formatHolder), maxNamedJobs));
+  const missing = quota.wantedChips - (quota.limitChips - used);
+  const more = missing > 0 ? `, ${missing} more than are free` : '';
   return {
-    phrase: `${used} of the ${pluralize(quota.limitChips, 'chip')} of ${quota.name} are used by ${names}; this job needs ${quota.wantedChips}`,
+    phrase: `${used} of the ${pluralize(quota.limitChips, 'chip')} of ${quota.name} are used by ${names}; this job needs ${quota.wantedChips}${more}`,
     finished: holders.flatMap(({ job }) => (heldCapacity(job) === null ? [] : [job])),
   };
 }
@@ -109,8 +106,8 @@ function chipsOf({ spec }: Job, allocation: Allocation, { project, id, scope, lo
   return use?.id === id ? use.chips : 0;
 }
 
-function formatHolder(job: Job): string {
+function formatHolder({ job, chips }: { readonly job: Job; readonly chips: number }): string {
   const { name } = lastAllocation(job) ?? {};
   const keeps = heldCapacity(job) === null ? '' : ' and kept';
-  return `job ${job.id} (${name ?? job.spec.name}, ${phaseOf(job)}${keeps})`;
+  return `job ${job.id} (${name ?? job.spec.name}, ${pluralize(chips, 'chip')}, ${phaseOf(job)}${keeps})`;
 }

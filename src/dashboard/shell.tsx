@@ -12,6 +12,7 @@ import { address, goTo, pageHref } from './location.ts';
 import { Login } from './login.tsx';
 import { pages, type Page } from './pages.ts';
 import { Dialog } from './parts/dialog.tsx';
+import { Menu } from './parts/menu.tsx';
 import { Failure } from './parts/messages.tsx';
 import { actorOf, errorLines, logOut, session, startSession } from './session.ts';
 import { colours, nextColours } from './colours.ts';
@@ -137,16 +138,13 @@ function Account({ onKeys }: { readonly onKeys: () => void }) {
     logOut().catch((error: unknown) => (failure.value = errorLines(error)));
   };
   return (
-    <details class="menu">
-      <summary>{actor?.user ?? 'Menu'}</summary>
-      <div class="menu-items">
-        {actor !== null && <p class="quiet">Role {actor.role}</p>}
-        <button onClick={() => (colours.value = nextColours(colours.value))}>Colours: {colours.value}</button>
-        <button onClick={onKeys}>Keys</button>
-        {actor !== null && <button onClick={leave}>Log out</button>}
-        {failure.value !== null && <Failure lines={failure.value} retry={null} />}
-      </div>
-    </details>
+    <Menu title={actor?.user ?? 'Menu'}>
+      {actor !== null && <p class="quiet">Role {actor.role}</p>}
+      <button onClick={() => (colours.value = nextColours(colours.value))}>Colours: {colours.value}</button>
+      <button onClick={onKeys}>Keys</button>
+      {actor !== null && <button onClick={leave}>Log out</button>}
+      {failure.value !== null && <Failure lines={failure.value} retry={null} />}
+    </Menu>
   );
 }
 

@@ -886,7 +886,7 @@ test('why says that a request can never fit its quota, and which jobs here use a
   ]);
   assert.match(
     full.evidence ?? '',
-    /^32 of the 32 chips of v5e spot in region us-west4 are used by job 000007 \(vit-000007-1, running\) and job 000008 \(vit-000008-1, stopped and kept\); this job needs 16; the quota is used up/,
+    /^32 of the 32 chips of v5e spot in region us-west4 are used by job 000007 \(vit-000007-1, 16 chips, running\) and job 000008 \(vit-000008-1, 16 chips, stopped and kept\); this job needs 16, 16 more than are free; the quota is used up/,
   );
   assert.match(full.next, /Release: jobman stop 8 --release · To see what uses the quota: jobman quota$/);
 });

@@ -10,6 +10,7 @@ import { confirmationLines } from '../../app/new-job.ts';
 import type { JobActions } from '../../core/policy/permissions.ts';
 import { now } from '../clock.ts';
 import { Confirm } from '../parts/dialog.tsx';
+import { Menu } from '../parts/menu.tsx';
 import { client, errorLines } from '../session.ts';
 
 export interface CommandButton {
@@ -25,6 +26,9 @@ const usual: readonly CommandButton[] = [
   { command: 'stop', title: 'Stop' },
   { command: 'cancel', title: 'Cancel' },
 ];
+
+/** Instead of `Cancel`, for a finished job that keeps its TPU. */
+const release: CommandButton = { command: 'cancel', title: 'Release', phrase: 'Release the TPU of' };
 
 const rare: readonly CommandButton[] = [
   { command: 'start', title: 'Start' },
@@ -69,7 +73,8 @@ export function Commands({ view, actions }: { readonly view: JobView; readonly a
       return { ...result, message: [result.message, ...problems].join(' ') };
     },
   };
-  return <CommandBar job={job} usual={usual} rare={rare} />;
+  const first = view.heldCapacity === null ? usual : usual.map((one) => (one.command === 'cancel' ? release : one));
+  return <CommandBar job={job} usual={first} rare={rare} />;
 }
 
 interface Question {
@@ -146,10 +151,9 @@ export function CommandBar({ job, usual: first, rare: others }: CommandBarProps)
     <section aria-label="Commands" class="commands">
       <div class="bar">
         {first.map(show)}
-        <details class="menu menu-left">
-          <summary>More</summary>
-          <div class="menu-items">{others.map(show)}</div>
-        </details>
+        <Menu title="More" isLeft>
+          {others.map(show)}
+        </Menu>
         <div role="status" class="answer">
           {answer.value.map((line) => (
             <p key={line}>{escapeLine(line)}</p>

@@ -98,19 +98,30 @@ test('a person follows a job through a preemption, reads each section, and cance
   await page.getByText(/^Version \S+ makes the same decision in \d+ recorded passes\.$/).waitFor();
   await page.getByRole('button', { name: 'Only what this version decides differently' }).click();
 
-  // The question names the losses.
-  await page.getByRole('button', { name: 'Cancel' }).click();
-  const question = page.getByRole('dialog', { name: 'Cancel 000001 (iris)?' });
+  // The question names the losses. A stopped job keeps its TPU until it is released.
+  await page.getByRole('button', { name: 'Stop' }).click();
+  const question = page.getByRole('dialog', { name: 'Stop 000001 (iris)?' });
   await question.getByText(/work .*is lost/i).waitFor();
-  await question.getByText('Its v4-16 is released. The same capacity may not come back.').waitFor();
   await assertAccessible(page);
-  await question.getByRole('button', { name: 'Cancel 000001' }).click();
+  await question.getByRole('button', { name: 'Stop 000001' }).click();
+  await page.getByRole('button', { name: 'Release' }).click({ timeout: 60_000 });
+  const release = page.getByRole('dialog', { name: 'Release the TPU of 000001 (iris)?' });
+  await release.getByText('Its v4-16 is released. The same capacity may not come back.').waitFor();
+  await release.getByRole('button', { name: 'Release the TPU of 000001' }).click();
   await page.locator('.phase-cancelled').waitFor({ timeout: 60_000 });
   await page
     .getByRole('region', { name: 'Replay' })
     .getByText(/requested cancel/)
     .first()
     .waitFor();
+  // Escape closes a menu, and so does a click elsewhere.
+  const remove = page.getByRole('button', { name: 'Delete' });
+  for (const close of [() => page.keyboard.press('Escape'), () => page.getByRole('heading').first().click()]) {
+    await page.getByText('More', { exact: true }).click();
+    await remove.waitFor();
+    await close();
+    await remove.waitFor({ state: 'hidden' });
+  }
   // A command that does not apply says why, once the page has the answer to the one before.
   await page.getByRole('button', { name: 'Rerun', disabled: false }).waitFor();
   await page.getByRole('button', { name: 'Stop' }).click({ force: true });
