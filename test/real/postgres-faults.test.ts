@@ -77,7 +77,7 @@ test('a server waits for a database that restarts, stalls, is read-only or has n
     await fault();
     const [create, list] = [start('create', quick, '--yes'), start('list')];
     assert.ok(await eventually(async () => refusal.test(await probe()), { withinMs: 10_000 }), await probe());
-    // Or the server, which waits for the database itself, has not answered yet.
+    // A server that is cut off may wait for its database for 30 s before it answers.
     await create.waitForOutput(/Waiting for the server: The (?:database|server) /);
     if (reason !== undefined)
       assert.ok(await eventually(() => reason.test(log().slice(before)), { withinMs: 20_000 }), log().slice(before));
@@ -98,7 +98,11 @@ test('a server waits for a database that restarts, stalls, is read-only or has n
 
   await during(
     async () => proxy.cut(true),
-    async () => proxy.cut(false),
+    async () => {
+      proxy.cut(false);
+      // All connections that were tried meanwhile would open at once, and leave none for the next fault.
+      proxy.drop();
+    },
   );
 
   // The connections of the server stay open, so that only it can notice the end.
