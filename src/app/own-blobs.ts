@@ -18,7 +18,8 @@ interface Parts {
 const mebibyte = 1024 * 1024;
 
 /**
- * `has` throws JobmanError (2) for a text that is no digest. With a token, it knows only the blobs that the user has sent, and `put` throws JobmanError (4) beyond the user's limit.
+ * `has` throws JobmanError (2) for a text that is no digest. With a token, it knows only the blobs that the user has sent,
+ * and `put` throws JobmanError (4) beyond the user's limit.
  * A login of this machine may use all, because it can read the files of the home anyway.
  */
 export function ownBlobs(parts: Parts, actor: Actor): OwnBlobs {

@@ -71,7 +71,10 @@ function locationOf({ zone }: TpuSpec, scope: RefusingQuota['scope']): string {
 }
 
 export interface QuotaHolders {
-  /** `4 of the 8 chips of v4 spot in region us-central2 are used by job 000002 (vit-000002-1, 4 chips, running); this job needs 8, 4 more than are free` */
+  /**
+   * `4 of the 8 chips of v4 spot in region us-central2 are used by job 000002 (vit-000002-1, 4 chips, running); this job
+   * needs 8, 4 more than are free`
+   */
   readonly phrase: string;
   /** Those of the jobs that have finished and keep their TPUs. */
   readonly finished: readonly Job[];

@@ -78,7 +78,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     clock,
     log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
   });
-  const stopSending = data.bucket && keepSending(data.bucket, home, (line) => logger.warn(line));
+  const stopSending = data.bucket && keepSending(data.bucket, home, logger);
   let stopSharing: Promise<() => Promise<void>> | undefined;
   /** These run with the renewal of the lease, so that an idle controller has one timer only. */
   const periodicChecks = new Set<() => void>();
@@ -166,14 +166,14 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
 }
 
 /** Sends the logs of jobs to the bucket. The returned function sends the last bytes. */
-function keepSending({ logs }: BucketData, home: string, warn: (line: string) => void): () => Promise<void> {
+function keepSending({ logs }: BucketData, home: string, log: ReturnType<typeof createLogger>): () => Promise<void> {
   let reported: string | null = null;
   let sending: Promise<void> | undefined;
   async function send(): Promise<void> {
     const problem = await logs.sendWaiting();
     if (problem !== null && reported === null)
-      warn(`the logs of ${pluralize(logs.waiting(), 'job')} wait in ${home}: ${problem}`);
-    if (problem === null && reported !== null) warn('the logs that waited were sent');
+      log.warn(`the logs of ${pluralize(logs.waiting(), 'job')} wait in ${home}: ${problem}`);
+    if (problem === null && reported !== null) log.info('the logs that waited were sent');
     reported = problem;
     sending = undefined;
   }
