@@ -76,8 +76,15 @@ export interface QuotaHolders {
    * needs 8, 4 more than are free`
    */
   readonly phrase: string;
-  /** Those of the jobs that have finished and keep their TPUs. */
-  readonly finished: readonly Job[];
+  /** Those of the jobs that have finished and keep their TPUs, with their chips; the largest first. */
+  readonly finished: readonly Holder[];
+  /** The chips that the job needs beyond the free ones; not positive if enough are free. */
+  readonly missing: number;
+}
+
+interface Holder {
+  readonly job: Job;
+  readonly chips: number;
 }
 
 /** Null if none of these jobs uses the quota. */
@@ -93,7 +100,8 @@ export function quotaHolders(quota: RefusingQuota, jobs: readonly Job[]): QuotaH
   const more = missing > 0 ? `, ${missing} more than are free` : '';
   return {
     phrase: `${used} of the ${pluralize(quota.limitChips, 'chip')} of ${quota.name} are used by ${names}; this job needs ${quota.wantedChips}${more}`,
-    finished: holders.flatMap(({ job }) => (heldCapacity(job) === null ? [] : [job])),
+    finished: holders.filter(({ job }) => heldCapacity(job) !== null),
+    missing,
   };
 }
 
@@ -109,7 +117,7 @@ function chipsOf({ spec }: Job, allocation: Allocation, { project, id, scope, lo
   return use?.id === id ? use.chips : 0;
 }
 
-function formatHolder({ job, chips }: { readonly job: Job; readonly chips: number }): string {
+function formatHolder({ job, chips }: Holder): string {
   const { name } = lastAllocation(job) ?? {};
   const keeps = heldCapacity(job) === null ? '' : ' and kept';
   return `job ${job.id} (${name ?? job.spec.name}, ${pluralize(chips, 'chip')}, ${phaseOf(job)}${keeps})`;

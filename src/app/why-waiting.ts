@@ -12,7 +12,7 @@ import { asClause, formatDuration, formatSince, formatList, formatWhen, pluraliz
 import { formatCapacity, formatCloudError, phrasesOf } from './phrases.ts';
 import { acceleratorOf, lacksCapacity, nextRequestAt, releasingAllocations } from './views.ts';
 import { currentAttempt, interruptionOf, nextForInterruption, withHints } from './why-parts.ts';
-import { quotaHolders, refusingQuota } from './why-quota.ts';
+import { quotaHolders, refusingQuota, type QuotaHolders } from './why-quota.ts';
 import type { Next, Step, WhyAnswer, WhyRequest } from './why-parts.ts';
 import { whyRecovering } from './why-running.ts';
 
@@ -105,18 +105,27 @@ function awaitingCapacity(context: WhyRequest, attempt: Attempt, allocation: All
     };
   }
   const holders = quota === null ? null : quotaHolders(quota, context.quotaJobs ?? []);
-  const releases = (holders?.finished ?? []).map(({ id }) => `Release: jobman stop ${Number(id)} --release`);
   return {
     clause: formatCapacityWait(job, attempt, allocation, now),
     evidence: [...(holders === null ? [] : [holders.phrase]), formatCloudEvidence(job, allocation, context)].join('; '),
     ...nextForCapacity(job, attempt, allocation, now, [
-      ...releases.slice(0, maxReleases),
+      ...(holders === null ? [] : releaseHints(holders)),
       'To see what uses the quota: jobman quota',
     ]),
   };
 }
 
 const maxReleases = 2;
+
+/** The commands that release kept TPUs, and whether that is enough. */
+function releaseHints({ finished, missing }: QuotaHolders): readonly string[] {
+  const freed = finished.reduce((sum, { chips }) => sum + chips, 0);
+  const isTooLittle = finished.length > 0 && freed < missing;
+  return [
+    ...finished.slice(0, maxReleases).map(({ job }) => `Release: jobman stop ${Number(job.id)} --release`),
+    ...(isTooLittle ? [`The TPUs that finished jobs keep have ${freed} of the ${missing} missing chips`] : []),
+  ];
+}
 
 function whyProvisioning(context: WhyRequest, allocation: Allocation): WhyAnswer {
   const { job, now } = context;

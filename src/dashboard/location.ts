@@ -25,6 +25,9 @@ export function pageHref(path: readonly string[], query: Readonly<Record<string,
   return serverPath(path.map(encodeURIComponent).join('/')) + (text === '' ? '' : `?${text}`);
 }
 
+/** The `position` of a link that opens logs at the first error of all workers. */
+export const firstErrorPosition = 'first-error';
+
 /** Shows another page. */
 export function goTo(href: string): void {
   history.pushState(null, '', href);

@@ -889,6 +889,13 @@ test('why says that a request can never fit its quota, and which jobs here use a
     /^32 of the 32 chips of v5e spot in region us-west4 are used by job 000007 \(vit-000007-1, 16 chips, running\) and job 000008 \(vit-000008-1, 16 chips, stopped and kept\); this job needs 16, 16 more than are free; the quota is used up/,
   );
   assert.match(full.next, /Release: jobman stop 8 --release · To see what uses the quota: jobman quota$/);
+  assert.doesNotMatch(full.next, /missing/);
+  const tooLittle = refused(24, [
+    another('000007', readyAllocation),
+    another('000008', readyAllocation, { finish, desired: 'stopped' }),
+  ]);
+  assert.match(tooLittle.evidence ?? '', /this job needs 16, 24 more than are free/);
+  assert.match(tooLittle.next, / · The TPUs that finished jobs keep have 16 of the 24 missing chips · /);
 });
 
 test('why names the other login of the controller once the job has failed', () => {

@@ -7,9 +7,10 @@ import { useEffect } from 'preact/hooks';
 import type { JobView } from '../../app/client.ts';
 import { escapeLine, formatAge, formatDuration, pluralize } from '../../app/format.ts';
 import { whyRows } from '../../app/job-facts.ts';
+import { formatWorker } from '../../core/model/spec.ts';
 import { now } from '../clock.ts';
 import { useKeys } from '../keys.ts';
-import { address, goTo, pageHref } from '../location.ts';
+import { address, firstErrorPosition, goTo, pageHref } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Facts } from '../parts/facts.tsx';
 import { Failure } from '../parts/messages.tsx';
@@ -132,7 +133,21 @@ function Reason({ view, readAt }: { readonly view: JobView; readonly readAt: num
           {log.join('\n')}
         </pre>
       )}
+      {log.length > 0 && <OtherWorkers view={view} />}
     </section>
+  );
+}
+
+/** The worker whose program ended first is often not the one with the first error. */
+function OtherWorkers({ view: { id, attempts } }: { readonly view: JobView }) {
+  const { attempt, workers = [], evidence = null } = attempts.at(-1) ?? {};
+  if (evidence?.worker === undefined || workers.length < 2) return null;
+  const first = pageHref(['jobs', id, 'logs'], { attempt: String(attempt), position: firstErrorPosition });
+  return (
+    <p>
+      These are the last lines of {formatWorker(evidence.worker)}. Another worker may have failed before:{' '}
+      <a href={first}>first error of all {workers.length} workers</a>
+    </p>
   );
 }
 

@@ -12,7 +12,7 @@ import type { Duration } from '../../core/model/time.ts';
 import { readChoice, storeChoice } from '../choices.ts';
 import { followJob } from '../job/job-state.ts';
 import { onChange } from '../live.ts';
-import { address, changeQuery, pageHref } from '../location.ts';
+import { address, changeQuery, firstErrorPosition, pageHref } from '../location.ts';
 import { PageCommand } from '../parts/command.tsx';
 import { Empty, Failure } from '../parts/messages.tsx';
 import { PhaseLabel } from '../parts/phase.tsx';
@@ -122,6 +122,13 @@ export function LogView({ view }: { readonly view: JobView }) {
   useEffect(() => {
     for (const one of panes) one.update(logs);
   }, [panes, list.value]);
+  // Only once: the position of the error replaces it.
+  const findsFirstError = useRef(position.current === firstErrorPosition);
+  useEffect(() => {
+    if (pane === null || !findsFirstError.current) return;
+    findsFirstError.current = false;
+    pane.findFirstError(evidence);
+  }, [pane]);
 
   return (
     <section class="page log-view" ref={section} aria-label="Logs">

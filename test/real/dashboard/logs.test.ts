@@ -114,6 +114,12 @@ test('a person reads the logs of four workers', async (t) => {
   await page.reload();
   await line(/^\[3\]RuntimeError/).waitFor();
 
+  // The page of a failed job has a link to the first error.
+  await page.goto(new URL('/jobs/000001/logs?position=first-error', address).href);
+  await line(/^\[2\]Traceback/)
+    .and(page.locator('.log-selected'))
+    .waitFor();
+
   // The whole log is searched, not only what is drawn.
   await page.keyboard.press('Home');
   await line(/step 1 loss/).waitFor();
