@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, mkdirSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { eventually } from './eventually.ts';
@@ -107,7 +107,8 @@ export function serverOf(
           ({ ok }) => ok,
           () => false,
         );
-      assert.ok(await eventually(isReady, { withinMs: 60_000 }), `${name} does not start`);
+      const log = () => readFileSync(join(home, 'server.log'), 'utf8').slice(-2_000);
+      assert.ok(await eventually(isReady, { withinMs: 60_000 }), `${name} does not start:\n${log()}`);
     },
   };
   world.atEnd(async () => {

@@ -1,7 +1,7 @@
 /** The list of failed tests that `.ci/run` runs again. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { root } from '../support/root.ts';
@@ -38,4 +38,19 @@ test('lists a test whose error came after its end, which the runner does not cou
   assert.deepEqual(failedTests(folder, env, '--test-isolation=none'), [
     'late.test.mjs: late: after its end: Error: no',
   ]);
+});
+
+test('the command of the README succeeds if all tests do', (t) => {
+  const { folder, env } = openWorld(t);
+  writeFileSync(join(folder, 'good.test.mjs'), "import { test } from 'node:test';\ntest('good', () => {});\n");
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  // The same options, with the files of this folder.
+  const command = String(scripts.test).replace(/ '.*$/, ` '${folder}/*.test.mjs'`);
+  const { status, stdout, stderr } = spawnSync('sh', ['-c', command], {
+    cwd: root,
+    env: { ...env, FAILED_TESTS: '', PATH: `${join(root, 'node_modules/.bin')}:${env.PATH ?? ''}` },
+    encoding: 'utf8',
+  });
+  assert.deepEqual([status, stderr], [0, ''], stdout);
+  assert.match(stdout, /pass 1\n/);
 });
