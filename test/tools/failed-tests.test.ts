@@ -48,7 +48,7 @@ test('the command of the README succeeds if all tests do', (t) => {
   const command = String(scripts.test).replace(/ '.*$/, ` '${folder}/*.test.mjs'`);
   const { status, stdout, stderr } = spawnSync('sh', ['-c', command], {
     cwd: root,
-    env: { ...env, FAILED_TESTS: '', PATH: `${join(root, 'node_modules/.bin')}:${env.PATH ?? ''}` },
+    env: { ...env, FAILED_TESTS: '', PATH: `${join(root, 'node_modules/.bin')}:${env['PATH'] ?? ''}` },
     encoding: 'utf8',
   });
   assert.deepEqual([status, stderr], [0, ''], stdout);
