@@ -200,7 +200,7 @@ test('settings that break while a controller runs are named with their position 
   const file = join(world.home, 'settings.json');
   writeFileSync(file, '{ "local": { "slots": 0 } }');
   const mistake = `${file}:1:23 local.slots: must be a whole number of at least 1, not 0`;
-  const isLogged = () => log().includes(`in force: ${mistake}`);
+  const isLogged = () => log().includes(`keeps the previous ones: ${mistake}`);
   assert.ok(await eventually(isLogged, { withinMs: 30_000 }));
   assert.equal((await world.jobman(['controller', 'restart'])).code, 2);
   assert.equal(controllerFile(world).pid, pid);
