@@ -123,7 +123,7 @@ function releaseHints({ finished, missing }: QuotaHolders): readonly string[] {
   const isTooLittle = finished.length > 0 && freed < missing;
   return [
     ...finished.slice(0, maxReleases).map(({ job }) => `Release: jobman stop ${Number(job.id)} --release`),
-    ...(isTooLittle ? [`The TPUs that finished jobs keep have ${freed} of the ${missing} missing chips`] : []),
+    ...(isTooLittle ? [`Releasing all kept TPUs frees ${freed} of the ${missing} missing chips`] : []),
   ];
 }
 

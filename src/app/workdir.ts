@@ -66,7 +66,7 @@ export async function requireUploaded(
   });
   const files = entries.filter(isFile);
   const contents = files.flatMap(contentsOf).map(({ digest }) => digest);
-  const stored = new Set(await blobs.has([tree, ...contents]));
+  const stored = new Set(await blobs.has(contents));
   const missing = files.find((file) => contentsOf(file).some(({ digest }) => !stored.has(digest)));
   if (missing !== undefined)
     throw usageError(

@@ -51,8 +51,8 @@ export function createCapacityWatch(parts: {
       else watched.delete(job.id);
     },
     /**
-     * Does nothing while the clouds have not answered the poll before: each would add all jobs to the next request.
-     * Never rejects, because an observer answers `unknown` for each failure.
+     * Does nothing until the clouds have answered the previous poll, because each poll would add all jobs to the next
+     * request. Never rejects, because an observer answers `unknown` for each failure.
      */
     async poll(now: Instant): Promise<void> {
       lastAt = now;

@@ -35,6 +35,20 @@ export async function readTokens(
   );
 }
 
+async function requireFreeToken(db: Database, { user, createdAt }: NewToken, allowed: number): Promise<void> {
+  const { rows } = await sql`
+    select 1 from token where owner = ${user} and revoked_at is null and expires_at > ${createdAt}`.execute(db);
+  if (rows.length < allowed) return;
+  throw new JobmanError(
+    `No token was created: ${user} has ${pluralize(rows.length, 'valid token')}, and ${allowed} are allowed.`,
+    exitCode.conflict,
+    [
+      `jobman token revoke NAME    revokes one that nothing uses`,
+      `jobman user limit ${user} tokens=N    changes the limit, for an admin`,
+    ],
+  );
+}
+
 /** See `AccessStore.addToken`. */
 export async function addToken(
   db: Database,
@@ -57,17 +71,7 @@ export async function addToken(
     update token set revoked_at = expires_at
     where owner = ${user} and name = ${name} and revoked_at is null and expires_at <= ${createdAt}`.execute(db);
   const allowed = found?.limits.tokens ?? null;
-  const { rows } = await sql`
-    select 1 from token where owner = ${user} and revoked_at is null and expires_at > ${createdAt}`.execute(db);
-  if (allowed !== null && rows.length >= allowed)
-    throw new JobmanError(
-      `No token was created: ${user} has ${pluralize(rows.length, 'valid token')}, and ${allowed} are allowed.`,
-      exitCode.conflict,
-      [
-        `jobman token revoke NAME    revokes one that nothing uses`,
-        `jobman user limit ${user} tokens=N    changes the limit, for an admin`,
-      ],
-    );
+  if (allowed !== null) await requireFreeToken(db, token, allowed);
   const isNew = await wroteRow(
     db,
     sql`

@@ -895,7 +895,7 @@ test('why says that a request can never fit its quota, and which jobs here use a
     another('000008', readyAllocation, { finish, desired: 'stopped' }),
   ]);
   assert.match(tooLittle.evidence ?? '', /this job needs 16, 24 more than are free/);
-  assert.match(tooLittle.next, / · The TPUs that finished jobs keep have 16 of the 24 missing chips · /);
+  assert.match(tooLittle.next, / · Releasing all kept TPUs frees 16 of the 24 missing chips · /);
 });
 
 test('why names the other login of the controller once the job has failed', () => {

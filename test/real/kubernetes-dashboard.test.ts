@@ -1,9 +1,25 @@
 /** Jobs of a real cluster in the dashboard: in the list of all jobs, and on their own page. */
 import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
 import { assertAccessible, openBrowser } from '../support/browser.ts';
 import { eventually } from '../support/eventually.ts';
 import { openKubeProxy } from '../support/kube-proxy.ts';
-import { kubeTest, withoutLogArchive } from '../support/kube.ts';
+import { kubeTest, withoutLogArchive, type ClusterUser } from '../support/kube.ts';
+import type { World } from '../support/world.ts';
+
+/** The dashboard of the person, before the first job; undefined without a browser. */
+async function openDashboard(t: TestContext, world: World, person: ClusterUser) {
+  const open = await openBrowser(t, world);
+  if (open === undefined) return undefined;
+  const command = person.start(['dashboard', '--no-browser'], { withinMs: 280_000 });
+  world.atEnd(() => void command.child.kill('SIGKILL'));
+  await command.waitForOutput(/open\?code=\S+\n/);
+  const [, address = ''] = /at (http\S+)/.exec(command.stdout) ?? [];
+  const { page } = await open();
+  await page.goto(address);
+  await page.getByText('No jobs yet.').waitFor();
+  return { open, page };
+}
 
 kubeTest(
   'a person sees the jobs of a cluster, reads one, and deletes it; the list survives its absence',
@@ -11,15 +27,9 @@ kubeTest(
     const { world } = kube;
     const proxy = await openKubeProxy(world, kube.namespacedKubeconfig());
     const person = kube.adminUser({ ...withoutLogArchive, kubeconfig: proxy.kubeconfig });
-    const open = await openBrowser(t, world);
-    if (open === undefined) return;
-    const command = person.start(['dashboard', '--no-browser'], { withinMs: 280_000 });
-    world.atEnd(() => void command.child.kill('SIGKILL'));
-    await command.waitForOutput(/open\?code=\S+\n/);
-    const [, address = ''] = /at (http\S+)/.exec(command.stdout) ?? [];
-    const { page } = await open();
-    await page.goto(address);
-    await page.getByText('No jobs yet.').waitFor();
+    const opened = await openDashboard(t, world, person);
+    if (opened === undefined) return;
+    const { open, page } = opened;
 
     await person.submit('train', 'i=0; while sleep 1; do i=$((i+1)); echo "step $i"; done');
     await person.submit('broken', 'echo no; exit 3');
@@ -101,15 +111,9 @@ kubeTest(
   async (kube, t) => {
     const { world, namespace } = kube;
     const person = kube.adminUser(withoutLogArchive);
-    const open = await openBrowser(t, world);
-    if (open === undefined) return;
-    const command = person.start(['dashboard', '--no-browser'], { withinMs: 280_000 });
-    world.atEnd(() => void command.child.kill('SIGKILL'));
-    await command.waitForOutput(/open\?code=\S+\n/);
-    const [, address = ''] = /at (http\S+)/.exec(command.stdout) ?? [];
-    const { page } = await open();
-    await page.goto(address);
-    await page.getByText('No jobs yet.').waitFor();
+    const opened = await openDashboard(t, world, person);
+    if (opened === undefined) return;
+    const { open, page } = opened;
 
     const flavor = (name: string, requests: object): string => JSON.stringify({ name, resources: { requests } });
     const [small, gpus] = [`small-${namespace}`, `gpus-${namespace}`];
