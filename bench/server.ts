@@ -342,6 +342,7 @@ async function measureJobs({ home, pid, client }: Server): Promise<readonly Resu
   await pause('nothing happens', restMs);
   const share = (usageOf(pid).cpuMs - before) / restMs;
   const mb = residentMbOf(pid);
+  report(`at rest: ${mb.toFixed(0)} MB, ${(share * 100).toFixed(1)} % of a core`);
   const jobs = `${jobCount.toLocaleString('en')} running jobs on simulated TPU hosts`;
 
   const samples: number[] = [];

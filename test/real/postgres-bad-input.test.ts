@@ -14,7 +14,6 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openStore } from '../../src/store/store.ts';
@@ -22,6 +21,7 @@ import { createCertificates } from '../support/certificates.ts';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld } from '../support/jobs.ts';
 import { filesIn } from '../support/leaks.ts';
+import { freePort } from '../support/ports.ts';
 import { requirePostgres, startPostgres } from '../support/postgres.ts';
 import { requireReal } from '../support/real.ts';
 
@@ -34,10 +34,7 @@ test('the certificate of a server is verified as the URL says, and no message ha
   const [cert, key] = ['crt', 'key'].map((name) => join(world.folder, 'own', name)) as [string, string];
   chmodSync(key, 0o600);
   if (process.getuid?.() === 0) chownSync(key, Number(spawnSync('id', ['-u', 'postgres']).stdout), 0);
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const port = String((probe.address() as AddressInfo).port);
-  probe.close();
+  const port = String(await freePort());
   const settings = { listen_addresses: '127.0.0.1', port, ssl: 'on', ssl_cert_file: cert, ssl_key_file: key };
   const server = await startPostgres(t, { settings });
   if (server === undefined) return;

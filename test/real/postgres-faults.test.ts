@@ -9,6 +9,7 @@ import pg from 'pg';
 import { eventually } from '../support/eventually.ts';
 import type { RunningCommand } from '../support/jobman.ts';
 import { openJobWorld } from '../support/jobs.ts';
+import { freePort } from '../support/ports.ts';
 import { openPostgresProxy, remoteEnv, serverOf } from '../support/postgres-servers.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 
@@ -25,7 +26,7 @@ async function setUp(t: TestContext, postgres: PostgresServer) {
   world.atEnd(() => postgres.stop());
   const proxy = await openPostgresProxy(world, 'socket', socketOf(url));
   const token = (await world.output('token', 'create')).trim();
-  const port = 40_000 + (process.pid % 10_000);
+  const port = await freePort();
   const server = serverOf(world, { name: 'the server', home: world.home, port, database, proxy });
   await server.start();
   const env = remoteEnv(server, token);

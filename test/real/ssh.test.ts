@@ -10,9 +10,10 @@ import { mapConcurrent } from '../../src/app/concurrency.ts';
 import type { SshPoolOptions, SshTarget } from '../../src/remote/ssh.ts';
 import { ensureOwnKey } from '../../src/remote/ssh-keys.ts';
 import type { RunResult, StreamEnd, Transport } from '../../src/remote/transport.ts';
-import { freePort, makeKey } from '../remote/sshd.ts';
+import { makeKey } from '../remote/sshd.ts';
 import type { Sshd } from '../remote/sshd.ts';
 import { eventually } from '../support/eventually.ts';
+import { freePort } from '../support/ports.ts';
 import { poolOn, sshdTest, targetOn, transportOn } from '../support/ssh.ts';
 
 function run(transport: Transport, script: string, timeoutMs = 20_000): Promise<RunResult> {

@@ -12,6 +12,7 @@ import { createChance } from '../../sim/chance.ts';
 import { findFaketime } from '../../tools/chaos/clock.ts';
 import { schemaVersion } from '../../src/store/database.ts';
 import { eventually } from '../support/eventually.ts';
+import { freePort } from '../support/ports.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { openPostgresProxy, remoteEnv, serverOf, type ServerProcess } from '../support/postgres-servers.ts';
 import { requirePostgres } from '../support/postgres.ts';
@@ -62,13 +63,12 @@ async function setUp(t: TestContext, data: 'bucket' | 'folder', envOfOther: Read
   symlinkSync(join(world.home, 'emulator'), join(other, 'emulator'));
   cpSync(join(world.home, 'settings.json'), join(other, 'settings.json'));
   cpSync(join(world.home, 'ssh'), join(other, 'ssh'), { recursive: true, filter: (path) => !path.endsWith('.sock') });
-  const port = 20_000 + (process.pid % 10_000) * 2;
   const servers = await Promise.all(
     [world.home, other].map(async (home, index) =>
       serverOf(world, {
         name: `server ${index + 1}`,
         home,
-        port: port + index,
+        port: await freePort(),
         database: name,
         proxy: await openPostgresProxy(world, `socket-${index}`, target),
         env: index === 0 ? {} : envOfOther,
