@@ -83,23 +83,37 @@ test('the error output of a script is complete, although the standard output end
 });
 
 test('hosts that stop during the handshake do not delay the connection to another host', async (t) => {
-  const { hosts, pool, target } = await openHosts(t, 'healthy');
-  let begun = 0;
+  const { hosts, pool, target } = await openHosts(t, 'healthy', 'other');
+  let [begun, hangsUp] = [0, false];
   const listener = createServer((socket) => {
-    socket.once('data', () => (begun += 1)).write('SSH-2.0-stopped\r\n');
+    socket.once('data', () => {
+      begun += 1;
+      if (hangsUp) socket.destroy();
+    });
+    socket.on('error', () => undefined).write('SSH-2.0-stopped\r\n');
     t.after(() => socket.destroy());
   }).listen(0, '127.0.0.1');
   await once(listener, 'listening');
   t.after(() => listener.close());
   const { port } = listener.address() as AddressInfo;
-  const stopped = Array.from({ length: 20 }, (_, index) =>
-    pool.transport({ ...target, port, pinName: `stopped-${index}` }).run(request),
-  );
-  // So many handshakes run at once.
-  assert.ok(await eventually(() => begun >= 16));
-  const first = [...stopped, hosts[0]?.run(request)];
-  const answer = await Promise.race(first);
+  /** So many handshakes run at once. */
+  const places = 16;
+  const startStopped = (group: string) =>
+    Array.from({ length: places + 4 }, (_, index) =>
+      pool.transport({ ...target, port, pinName: `${group}-${index}` }).run(request),
+    );
+  const stopped = startStopped('stopped');
+  assert.ok(await eventually(() => begun >= places));
+  const answer = await Promise.race([...stopped, hosts[0]?.run(request)]);
   assert.equal(answer?.kind, 'ended');
+
+  hangsUp = true;
+  await Promise.all(startStopped('again'));
+  [begun, hangsUp] = [0, false];
+  void startStopped('again');
+  assert.ok(await eventually(() => begun >= places));
+  assert.equal((await hosts[1]?.run(request))?.kind, 'ended');
+  assert.equal(begun, places, 'the other host waited, although the handshakes of these hosts had failed before');
 });
 
 test('a connection that dropped the state of its handshake exchanges its keys again', async (t) => {
