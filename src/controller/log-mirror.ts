@@ -29,25 +29,33 @@ export function isSameOutput(a: Output, b: Output): boolean {
 export type LogMirror = ReturnType<typeof createLogMirror>;
 
 export function createLogMirror(options: LogTailOptions) {
-  const tails = new Map<string, LogTail>();
+  /** By job and output, because each pass of a job looks at those of this job. */
+  const tails = new Map<string, Map<string, LogTail>>();
   /** By job, the keys of the completely copied outputs. */
   const copied = new Map<string, Set<string>>();
   let stopped = false;
 
-  const tailsOf = ({ id }: Job) => [...tails].filter(([key]) => key.startsWith(`${id}/`));
+  const tailsOf = ({ id }: Job): ReadonlyMap<string, LogTail> => tails.get(id) ?? new Map<string, LogTail>();
   const isCopied = (job: Job, output: Output): boolean => copied.get(job.id)?.has(outputKey(output)) === true;
+
+  function remove(job: string, key: string): void {
+    const ofJob = tails.get(job);
+    ofJob?.delete(key);
+    if (ofJob?.size === 0) tails.delete(job);
+  }
 
   function follow(job: Job, machines: MachinePort, output: Output): LogTail | undefined {
     if (stopped || isCopied(job, output)) return undefined;
-    const key = `${job.id}/${outputKey(output)}`;
-    const known = tails.get(key);
+    const key = outputKey(output);
+    const known = tails.get(job.id)?.get(key);
     if (known !== undefined) return known;
     const tail = openLogTail(options, { job, machines, output }, () => {
       copied.set(job.id, (copied.get(job.id) ?? new Set<string>()).add(outputKey(output)));
-      tails.delete(key);
+      remove(job.id, key);
       options.wake(job.id);
     });
-    tails.set(key, tail);
+    const ofJob = tails.get(job.id) ?? new Map<string, LogTail>();
+    tails.set(job.id, ofJob.set(key, tail));
     return tail;
   }
 
@@ -60,7 +68,7 @@ export function createLogMirror(options: LogTailOptions) {
     },
     isCopied,
     unfinished(job: Job, allocation: number): readonly Output[] {
-      return tailsOf(job).flatMap(([, { output }]) => (output.allocation === allocation ? [output] : []));
+      return [...tailsOf(job)].flatMap(([, { output }]) => (output.allocation === allocation ? [output] : []));
     },
     /** Keeps following an output that is being drained, unless its machine is gone. */
     giveUp(job: Job, isHopeless: (output: Output) => boolean, isGone: (output: Output) => boolean): void {
@@ -69,17 +77,18 @@ export function createLogMirror(options: LogTailOptions) {
         // A drain has its own limit, and a release waits for it.
         if (tail.isDraining && !isGone(tail.output)) continue;
         tail.end();
-        tails.delete(key);
+        remove(job.id, key);
       }
     },
     /** Finding out again costs one short tail per output. */
     forget: (id: string) => void copied.delete(id),
+    /** Number of jobs with an output that is followed. */
     get size() {
       return tails.size;
     },
     stop(): void {
       stopped = true;
-      for (const tail of tails.values()) tail.end();
+      for (const ofJob of tails.values()) for (const tail of ofJob.values()) tail.end();
       tails.clear();
     },
   };
