@@ -3,6 +3,7 @@
 import { isDigest } from '../catalogue/digest.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Actor } from '../core/model/user.ts';
+import { createLimiter } from './concurrency.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
 import type { AccessStore, Blob, Blobs } from './ports.ts';
 
@@ -16,6 +17,15 @@ interface Parts {
 }
 
 const mebibyte = 1024 * 1024;
+
+/** By user, because uploads at the same time would exceed the limit together. */
+const turns = new Map<string, ReturnType<typeof createLimiter>>();
+
+function takeTurn<T>(user: string, work: () => Promise<T>): Promise<T> {
+  const turn = turns.get(user) ?? createLimiter(1);
+  turns.set(user, turn);
+  return turn(work);
+}
 
 /**
  * `has` throws JobmanError (2) for a text that is no digest. With a token, it knows only the blobs that the user has sent,
@@ -37,20 +47,22 @@ export function ownBlobs(parts: Parts, actor: Actor): OwnBlobs {
     },
 
     async put(given) {
-      if (actor.via !== 'local') await requireRoom(parts, actor, given);
-      await (await blobs()).put(given);
-      // Only now, because `put` has checked that the user has sent these contents.
-      if (actor.via !== 'local')
+      if (actor.via === 'local') return (await blobs()).put(given);
+      return takeTurn(actor.user, async () => {
+        await requireRoom(parts, actor, given);
+        await (await blobs()).put(given);
+        // Only now, because `put` has checked that the user has sent these contents.
         await access.addUploads(
           actor.user,
           given.map(({ digest, content }) => ({ digest, size: content.byteLength })),
           now(),
         );
+      });
     },
   };
 }
 
-/** Uploads at the same time may exceed the limit together. Throws JobmanError (4). */
+/** Throws JobmanError (4). Two servers of one database do not wait for each other's uploads. */
 async function requireRoom({ access }: Parts, { user, filesMib = null }: Actor, given: readonly Blob[]): Promise<void> {
   if (filesMib === null) return;
   const sizes = new Map(given.map(({ digest, content }) => [digest, content.byteLength]));

@@ -161,7 +161,13 @@ test('a user stores no more files than an admin allows', async (t) => {
   await ada.putBlobs([two]);
   await clientOf(aMember('eve', { via: 'token', filesMib: 2 })).putBlobs([one, more]);
   await store.access.removeUploads([two.digest], noon + 1);
-  await ada.putBlobs([more]);
+  const atOnce = await Promise.allSettled(
+    ['4', '5', '6'].map((digit) => ada.putBlobs([blobOf(digit.repeat(2 ** 20))])),
+  );
+  assert.deepEqual(
+    atOnce.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'rejected'],
+  );
 });
 
 test('a digest leads to no other file, and moves none', async (t) => {
