@@ -19,7 +19,7 @@ import type { Job } from '../core/model/job.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 
 /** Waits longer than twice this end on its multiples, so that a zone is listed at most this often for all its jobs. */
-const passInterval: Duration = 5 * second;
+const passInterval: Duration = 10 * second;
 /** A job with a pass within this time needs no due time in the store: a lost wake-up delays it only this long. */
 const soonWindow: Duration = 5 * minute;
 /** Rounds are at most a lease renewal apart: after a longer step the clock jumped or the machine slept. */
