@@ -29,7 +29,7 @@ export function isSameOutput(a: Output, b: Output): boolean {
 export type LogMirror = ReturnType<typeof createLogMirror>;
 
 export function createLogMirror(options: LogTailOptions) {
-  /** By job and output, because each pass of a job looks at those of this job. */
+  /** By job and output, because each pass reads those of its job. */
   const tails = new Map<string, Map<string, LogTail>>();
   /** By job, the keys of the completely copied outputs. */
   const copied = new Map<string, Set<string>>();

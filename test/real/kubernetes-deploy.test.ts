@@ -320,7 +320,8 @@ suite('the chart', () => {
         helm('install', 'jobman', join(root, 'deploy/helm/jobman'), '--values', file, '--wait', '--timeout', '90s');
         const inPod = (...args: readonly string[]): string =>
           kube.kubectl('exec', 'deployment/jobman', '--', 'jobman', ...args).trim();
-        assert.equal(inPod('settings', 'get', 'server.data'), 'gs://lab/jobman');
+        helm('upgrade', 'jobman', join(root, 'deploy/helm/jobman'), '--reset-then-reuse-values', '--wait');
+        assert.equal(inPod('settings', 'get', 'server.data'), 'gs://lab/jobman', 'the upgrade kept the values');
 
         const login = async (): Promise<void> => {
           const url = `https://localhost:${await openForward(kube)}`;

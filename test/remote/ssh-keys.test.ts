@@ -97,13 +97,13 @@ test('hosts that stop during the handshake do not delay the connection to anothe
   t.after(() => listener.close());
   const { port } = listener.address() as AddressInfo;
   /** So many handshakes run at once. */
-  const places = 16;
+  const limit = 16;
   const startStopped = (group: string) =>
-    Array.from({ length: places + 4 }, (_, index) =>
+    Array.from({ length: limit + 4 }, (_, index) =>
       pool.transport({ ...target, port, pinName: `${group}-${index}` }).run(request),
     );
   const stopped = startStopped('stopped');
-  assert.ok(await eventually(() => begun >= places));
+  assert.ok(await eventually(() => begun >= limit));
   const answer = await Promise.race([...stopped, hosts[0]?.run(request)]);
   assert.equal(answer?.kind, 'ended');
 
@@ -111,9 +111,9 @@ test('hosts that stop during the handshake do not delay the connection to anothe
   await Promise.all(startStopped('again'));
   [begun, hangsUp] = [0, false];
   void startStopped('again');
-  assert.ok(await eventually(() => begun >= places));
+  assert.ok(await eventually(() => begun >= limit));
   assert.equal((await hosts[1]?.run(request))?.kind, 'ended');
-  assert.equal(begun, places, 'the other host waited, although the handshakes of these hosts had failed before');
+  assert.equal(begun, limit, 'the other host waited, although the handshakes of these hosts had failed before');
 });
 
 test('a connection that dropped the state of its handshake exchanges its keys again', async (t) => {

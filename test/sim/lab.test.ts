@@ -24,10 +24,10 @@ test('two afternoons of a lab break no invariant, and a repeated seed gives the 
 const seeds: Readonly<Record<LabFault, number>> = {
   'stage-reset': 13,
   'last-line-hidden': 2,
-  'programs-left': 1,
+  'programs-left': 3,
   'same-window-number': 1,
   'kill-as-stop': 1,
-  'closing-ignored': 1,
+  'closing-ignored': 17,
   'rule-recreates': 1,
   'hang-ignored': 4,
   'exit-code-trusted': 1,

@@ -1,7 +1,7 @@
 // The queue: the jobs that wait, and the reason for each. The address has the scope: everyone's jobs, or one's own.
 
 import { useComputed, useSignal } from '@preact/signals';
-import type { ComponentChildren, ComponentType } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import '../jobs/jobs.css';
 import './queue.css';
@@ -80,14 +80,11 @@ export function QueuePage() {
 
 /** Nothing without a cluster. */
 function Cluster() {
-  const site = useReading(() => client.cluster.site(), []);
-  const part = useSignal<ComponentType | null>(null);
-  const isConfigured = site.value?.isConfigured === true;
-  useEffect(() => {
-    if (isConfigured) void import('./cluster.tsx').then(({ ClusterQueue }) => (part.value = ClusterQueue));
-  }, [isConfigured]);
-  const Part = part.value;
-  return Part === null ? null : <Part />;
+  const part = useReading(async () => {
+    const { isConfigured } = await client.cluster.site();
+    return isConfigured ? (await import('./cluster.tsx')).ClusterQueue : () => null;
+  }, []);
+  return part.value === null && part.failure === null ? null : <Shown reading={part}>{(Part) => <Part />}</Shown>;
 }
 
 function Waiting({ list: { rows, more, hosts }, isOwn }: { readonly list: QueueList; readonly isOwn: boolean }) {
