@@ -77,7 +77,7 @@ export function createConnector(
 ) {
   const configs = createSshConfigReader(options);
   const gate = createLimiter(options.maxConnecting);
-  // Hosts that did not finish their last handshake have a limiter of their own, so that they delay no other host.
+  // Addresses that did not finish their last handshake have a limiter of their own, so that they delay no other host.
   const unfinished = new Set<string>();
   const unfinishedGate = createLimiter(options.maxConnecting);
   const handshaking = new Set<Client>();
@@ -136,7 +136,8 @@ export function createConnector(
   async function attempt(
     plan: LoginPlan & { readonly isUrgent: boolean; readonly began: number },
   ): Promise<ConnectResult> {
-    const { config, isUrgent, began, target } = plan;
+    const { config, isUrgent, began } = plan;
+    const address = `${config.host}:${config.port}`;
     // Only the handshake waits for the limiter, so that a host that is down does not delay the others.
     const socket = await openSocket(config, isUrgent ? shortTimeout : tcpTimeout);
     if ('problem' in socket) return socket;
@@ -152,13 +153,13 @@ export function createConnector(
       };
     }
     const begun = Promise.withResolvers<ConnectResult>();
-    await (unfinished.has(target.pinName) ? unfinishedGate : gate)(() => {
+    await (unfinished.has(address) ? unfinishedGate : gate)(() => {
       begun.resolve(handshake(plan, socket, { hostKeys, handshaking, isClosed: () => isClosed }));
       return withTimeout(handshakeTurn, begun.promise, () => undefined);
     });
     const result = await begun.promise;
-    if ('problem' in result) unfinished.add(target.pinName);
-    else unfinished.delete(target.pinName);
+    if ('problem' in result) unfinished.add(address);
+    else unfinished.delete(address);
     return result;
   }
 
