@@ -17,6 +17,10 @@ const home = process.env['HOME'];
 const cacheHome = process.env['XDG_CACHE_HOME'] || (home && existsSync(home) && join(home, '.cache'));
 if (cacheHome && hasDiskSpace(cacheHome)) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
 
+// glibc has read what bin/jobman sets for a server, and the programs of jobs must not inherit it.
+if (process.argv[2] === 'server')
+  for (const name of ['MALLOC_ARENA_MAX', 'MALLOC_MMAP_THRESHOLD_']) delete process.env[name];
+
 // Opened on first use, because opening standard input has a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
 /** True if the process must end by itself: Node's stream may still hold data when the command ends. */

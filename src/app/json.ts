@@ -140,8 +140,8 @@ export function matchesShape(value: unknown, shape: Shape, allowNull = false): b
     const wanted = Object.hasOwn(shape, field) ? shape[field] : shape['*'];
     if (wanted === undefined) return true;
     const part = (value as Readonly<Record<string, unknown>>)[field];
-    const isRequired = requiredFields.some((name) => name === field);
-    return (allowNull && part === null && !isRequired) || matchesShape(part, wanted, allowNull);
+    const mayBeNull = allowNull && !requiredFields.some((name) => name === field);
+    return (mayBeNull && part === null) || matchesShape(part, wanted, allowNull);
   });
 }
 

@@ -2,7 +2,7 @@
 
 import { isDigest } from '../catalogue/digest.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { Actor } from '../core/model/user.ts';
+import type { Actor, UserName } from '../core/model/user.ts';
 import { createLimiter } from './concurrency.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
 import type { AccessStore, Blob, Blobs } from './ports.ts';
@@ -48,23 +48,24 @@ export function ownBlobs(parts: Parts, actor: Actor): OwnBlobs {
 
     async put(given) {
       if (actor.via === 'local') return (await blobs()).put(given);
-      return takeTurn(actor.user, async () => {
-        await requireRoom(parts, actor, given);
+      const { user, filesMib = null } = actor;
+      const store = async (): Promise<void> => {
+        if (filesMib !== null) await requireRoom(parts, user, filesMib, given);
         await (await blobs()).put(given);
         // Only now, because `put` has checked that the user has sent these contents.
         await access.addUploads(
-          actor.user,
+          user,
           given.map(({ digest, content }) => ({ digest, size: content.byteLength })),
           now(),
         );
-      });
+      };
+      return filesMib === null ? store() : takeTurn(user, store);
     },
   };
 }
 
 /** Throws JobmanError (4). Two servers of one database do not wait for each other's uploads. */
-async function requireRoom({ access }: Parts, { user, filesMib = null }: Actor, given: readonly Blob[]): Promise<void> {
-  if (filesMib === null) return;
+async function requireRoom({ access }: Parts, user: UserName, filesMib: number, given: readonly Blob[]): Promise<void> {
   const sizes = new Map(given.map(({ digest, content }) => [digest, content.byteLength]));
   for (const digest of await access.uploads(user, [...sizes.keys()])) sizes.delete(digest);
   const added = sizes.values().reduce((sum, size) => sum + size, 0);

@@ -68,7 +68,10 @@ export function createLogMirror(options: LogTailOptions) {
     },
     isCopied,
     unfinished(job: Job, allocation: number): readonly Output[] {
-      return [...tailsOf(job)].flatMap(([, { output }]) => (output.allocation === allocation ? [output] : []));
+      const outputs = tailsOf(job)
+        .values()
+        .map(({ output }) => output);
+      return outputs.filter((output) => output.allocation === allocation).toArray();
     },
     /** Keeps following an output that is being drained, unless its machine is gone. */
     giveUp(job: Job, isHopeless: (output: Output) => boolean, isGone: (output: Output) => boolean): void {

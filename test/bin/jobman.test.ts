@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
+import { openJobWorld } from '../support/jobs.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
@@ -156,4 +157,23 @@ suite('bin/tpu', () => {
     symlinkSync(join(top, 'x/relative'), join(top, 'absolute'));
     assert.match(run(join(top, 'absolute')).stdout, /^own<.*\/dist\/main\.js><tpu>$/);
   });
+});
+
+test('programs of jobs do not inherit the variables with which the launcher starts a server', async (t) => {
+  const launcher = readFileSync(join(root, 'bin/jobman'), 'utf8');
+  const [, exported = ''] = /^ +export (MALLOC_.*)$/m.exec(launcher) ?? [];
+  assert.notEqual(exported, '');
+  const world = openJobWorld(t);
+  const env = Object.fromEntries(exported.split(' ').map((variable) => variable.split('=') as [string, string]));
+  const server = world.start(['server', '--listen', '127.0.0.1:0'], { env });
+  world.atEnd(async () => {
+    server.child.kill('SIGTERM');
+    await server.result;
+  });
+  await server.waitForOutput(/The server runs at \S+\./);
+  const manifest = join(world.folder, 'env.yaml');
+  writeFileSync(manifest, 'local: {}\ncommand:\n  run: env | grep MALLOC_ || echo none\n');
+  const id = await world.create(manifest);
+  await world.waitForFinish(id);
+  assert.equal(await world.output('logs', id), '[0] none\n');
 });
