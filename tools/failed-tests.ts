@@ -4,17 +4,21 @@
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 
-/** The runner reports an error after the end of its test with this text. It exits with 1 and counts no test as failed. */
+/**
+ * The runner reports an error after the end of its test or hook, or of neither, with this text. It exits with 1 and counts no
+ * test as failed.
+ */
 const lateError =
-  /^Error: Test "(?<name>.*)" at (?<file>.+):\d+:\d+ generated asynchronous activity .* created the error "(?<error>.*)" and would/s;
+  /^Error: (?:Test (?:hook )?"(?<name>.*?)"(?: at (?<file>.+?):\d+:\d+)?|A resource) generated asynchronous activity .*? created the error "(?<error>.*)" (?:and would|which triggered)/s;
 
 /** A suite that failed only because of its tests has no line. */
 // oxlint-disable-next-line import/no-default-export -- the runner takes a reporter's default export.
 export default async function* failedTests(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const { type, data } of events) {
     if (type === 'test:diagnostic') {
-      const { name = '', file = '', error = '' } = lateError.exec(data.message)?.groups ?? {};
-      if (file !== '') yield `${file}: ${name}: after its end: ${firstLine(error)}\n`;
+      const late = lateError.exec(data.message)?.groups;
+      const { name = '(no test)', file = '(no file)', error = '' } = late ?? {};
+      if (late !== undefined) yield `${file}: ${name}: after its end: ${firstLine(error)}\n`;
     }
     if (type !== 'test:fail') continue;
     const { failureType, cause, message } = data.details.error as Error & { readonly failureType?: string };

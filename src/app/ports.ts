@@ -533,6 +533,7 @@ export interface MachinePort {
   tail(ref: WorkerRef, request: TailRequest, receiver: TailReceiver): () => void;
   /** True if a tail needs no process and no connection, so that a file may be followed before it exists. Absent: false. */
   isTailFree?(ref: WorkerRef): boolean;
+  /** Closes the connections. After the release it also drops what is known about the workers, such as their host keys. */
   disconnect(ref: AllocationRef): void;
 }
 

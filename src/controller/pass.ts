@@ -8,7 +8,7 @@ import type { Meter } from '../app/meter.ts';
 import type { Backend, PassRecord, StoredJob } from '../app/ports.ts';
 import { subjectKey, type Decision } from '../core/model/decision.ts';
 import { recoveredFrom } from '../core/decide/phase.ts';
-import { attemptOf, type Job } from '../core/model/job.ts';
+import { allocationOf, attemptOf, type Job } from '../core/model/job.ts';
 import type { Observation } from '../core/model/observation.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { recordPass } from '../core/model/recorded-pass.ts';
@@ -111,7 +111,11 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     if (!isRunning()) return;
     if (decision.events.length > 0) parts.onEvents();
     admission.update(decision.job);
-    if (decision.events.some(({ kind }) => kind === 'allocation_gone')) parts.onAllocationGone();
+    const gone = decision.events.filter((event) => event.kind === 'allocation_gone');
+    // Again, because workers may have been observed, and connected to, while they were being deleted.
+    for (const { allocation } of gone)
+      backend.machines.disconnect({ job: decision.job, allocation: allocationOf(decision.job, allocation) });
+    if (gone.length > 0) parts.onAllocationGone();
     performer.perform(decision.job, decision.actions, completionsBefore);
     followers.follow(decision.job, backend, observation.workers);
     parts.capacityWatch.update(decision.job, wakeAt, clock.now());

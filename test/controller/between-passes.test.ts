@@ -74,6 +74,19 @@ test('a command without an effect does not cause further observations', async (t
   assert.ok(observations > 0 && observations < 5, `${observations} observations in an hour`);
 });
 
+test('what is known about the workers is dropped when their TPU is gone', async (t) => {
+  const dropped: boolean[] = [];
+  const life = await runningIn(t, {
+    machines: (real) => ({
+      ...real,
+      disconnect: ({ allocation }) => void dropped.push(allocation.goneAt !== null && allocation.releasedAt !== null),
+    }),
+  });
+  await life.command('cancel');
+  assert.ok(await life.runUntil(({ allocations }) => allocations.every(({ goneAt }) => goneAt !== null), hour));
+  assert.deepEqual(dropped, [false, true]);
+});
+
 test('a worker is not given up because of the time in which the database was unreadable', async (t) => {
   let isSilent = false;
   let isFull = false;

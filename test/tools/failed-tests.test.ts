@@ -40,6 +40,16 @@ test('lists a test whose error came after its end, which the runner does not cou
   ]);
 });
 
+test('lists an error that belongs to no test', (t) => {
+  const { folder, env } = openWorld(t);
+  const slow = "test('slow', () => new Promise((resolve) => void setTimeout(resolve, 200)));";
+  const own = "setTimeout(() => Promise.reject(new Error('no')), 50);";
+  writeFileSync(join(folder, 'own.test.mjs'), `import { test } from 'node:test';\n${own}\n${slow}\n`);
+  assert.deepEqual(failedTests(folder, env, '--test-isolation=none'), [
+    '(no file): (no test): after its end: Error: no',
+  ]);
+});
+
 test('the command of the README succeeds if all tests do', (t) => {
   const { folder, env } = openWorld(t);
   writeFileSync(join(folder, 'good.test.mjs'), "import { test } from 'node:test';\ntest('good', () => {});\n");

@@ -162,7 +162,7 @@ function createPublishedHostKeys({
     // An unreachable worker must be noticed within ten seconds, even if the cloud does not answer.
     const timeout = pause(hostKeyAnswerTimeout, [], { ref: false });
     const attributes = Promise.race([answered, timeout]);
-    // A TPU that is being deleted may be asked after it was forgotten.
+    // The TPUs that no job created are never forgotten.
     for (const [prefix, { at }] of queries) if (now() - at >= hostKeyRetryInterval) queries.delete(prefix);
     queries.set(pinPrefix, { at: now(), attributes });
     return attributes;
