@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, delimiter, join } from 'node:path';
+import { basename, delimiter, join, relative } from 'node:path';
 import { eventually } from './eventually.ts';
 import { filesIn, testIdVariable, mountsBelow, processesOf } from './leaks.ts';
 import { root } from './root.ts';
@@ -25,6 +25,8 @@ export interface World {
 
 /** A test (`t`), or the module `node:test` for a world that all tests of a file share. */
 export interface Scope {
+  readonly filePath?: string | undefined;
+  readonly fullName?: string;
   after(fn: () => Promise<void>): void;
 }
 
@@ -47,6 +49,9 @@ export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly pati
       }
     }
     problems.push(...(await takeDown(folder, temporary, testId, patienceMs)));
+    if (removedFolders.size === 0) process.on('exit', reportRecreatedFolders);
+    if (!existsSync(folder))
+      removedFolders.set(folder, `${relative('', scope.filePath ?? '(no file)')}: ${scope.fullName ?? '(no test)'}`);
     assert.equal(problems.length, 0, `The test did not clean up.\n${problems.join('\n')}`);
   });
 
@@ -109,23 +114,26 @@ async function takeDown(folder: string, temporary: string, testId: string, patie
   if (mounts.length > 0) return [...problems, `${folder} stays, because ${mounts.join(', ')} cannot be unmounted.`];
   try {
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
-    if (removedFolders.size === 0) process.on('exit', reportRecreatedFolders);
-    removedFolders.add(folder);
   } catch (error) {
     problems.push(`${folder} cannot be removed: ${String(error)}`);
   }
   return problems;
 }
 
-/** The ids of finished worlds. */
-const removedFolders = new Set<string>();
+/** The folders of finished worlds, with the file and the name of the test. */
+const removedFolders = new Map<string, string>();
 
-/** A process that a test did not wait for may still write into its removed home and create it again. */
+/**
+ * A process that a test did not wait for may still write into its removed home and create it again. The runner has counted the
+ * test as passed, so it is added here to what tools/failed-tests.ts lists.
+ */
 function reportRecreatedFolders(): void {
-  for (const folder of removedFolders) {
+  for (const [folder, owner] of removedFolders) {
     if (!existsSync(folder)) continue;
     const files = readdirSync(folder, { recursive: true }).join(', ');
-    process.stderr.write(`${folder} came back after its test: ${files}\n`);
+    const line = `${owner}: ${folder} came back after its test: ${files}\n`;
+    process.stderr.write(line);
+    if (process.env['FAILED_TESTS'] !== undefined) appendFileSync(process.env['FAILED_TESTS'], line);
     rmSync(folder, { recursive: true, force: true });
     process.exitCode = 1;
   }

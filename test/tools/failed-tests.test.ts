@@ -50,6 +50,22 @@ test('lists an error that belongs to no test', (t) => {
   ]);
 });
 
+test('a test whose folder is written after its end is listed', (t) => {
+  const { folder, env } = openWorld(t);
+  const list = join(folder, 'failed');
+  const own = `const { home } = openWorld(t); process.on('exit', () => mkdirSync(home, { recursive: true }));`;
+  const imports = ["import { mkdirSync } from 'node:fs';", "import { test } from 'node:test';"];
+  const world = `import { openWorld } from '${join(root, 'test/support/world.ts')}';`;
+  const text = [...imports, world, `test('writes', (t) => { ${own} });`].join('\n');
+  writeFileSync(join(folder, 'late.test.mjs'), text);
+  const { status } = spawnSync(process.execPath, ['--test', '--test-isolation=none'], {
+    cwd: folder,
+    env: { ...env, FAILED_TESTS: list },
+  });
+  assert.equal(status, 1);
+  assert.match(readFileSync(list, 'utf8'), /^late\.test\.mjs: writes: \S+ came back after its test: home\n$/);
+});
+
 test('the command of the README succeeds if all tests do', (t) => {
   const { folder, env } = openWorld(t);
   writeFileSync(join(folder, 'good.test.mjs'), "import { test } from 'node:test';\ntest('good', () => {});\n");
