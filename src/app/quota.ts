@@ -109,7 +109,10 @@ export async function observeQuota(
   const listing: TpuCloud = {
     ...cloud,
     list(scope) {
-      asked.set(scope.project, quotas.limits(scope.project));
+      const answer = quotas.limits(scope.project);
+      // It is awaited after the lists. Without this handler an early failure would end the process.
+      answer.catch(() => undefined);
+      asked.set(scope.project, answer);
       return cloud.list(scope);
     },
   };

@@ -23,7 +23,8 @@ export function explainRefusal(
   },
 ): Refusal {
   const { kind, raw } = error;
-  const project = quote(call.project);
+  // A request of another machine can name any text, and no argument of a shell has a NUL character.
+  const project = quote(call.project.replaceAll('\0', '\uFFFD'));
   // Google reports a disabled API as a missing permission. The disabled API may be another than that of the call.
   const disabled = error.disabledService ?? (disabledApi.test(raw) ? call.service : undefined);
   if (disabled !== undefined)

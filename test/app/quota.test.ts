@@ -175,6 +175,21 @@ test('one project without permission is named, and the others are shown', async 
   assert.deepEqual([...written.keys()], ['other']);
 });
 
+test('limits that fail before the list of TPUs is there end the request, and not the process', async (t) => {
+  const { parts } = partsOf({});
+  const quotas = { limits: () => Promise.reject(new Error('no limits')) };
+  // An unhandled rejection is reported after the turn in which it happens.
+  const cloud = {
+    ...parts.cloud,
+    list: () => new Promise<never>((_, reject) => setTimeout(() => reject(new Error('no TPUs')), 20)),
+  };
+  const unhandled = t.mock.fn();
+  process.on('unhandledRejection', unhandled);
+  t.after(() => process.off('unhandledRejection', unhandled));
+  await assert.rejects(observeQuota({ ...parts, quotas, cloud }, {}), /no TPUs/);
+  assert.equal(unhandled.mock.callCount(), 0);
+});
+
 test('one zone alone still counts the other zones of its region', async () => {
   const regional: QuotaLimit = { ...limit, scope: 'region', location: 'us-west4', limit: 40 };
   const tpus = [observedTpu('a'), observedTpu('b', { zone: 'us-west4-b' })];

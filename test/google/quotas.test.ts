@@ -52,6 +52,15 @@ suite('against the TPU emulator', () => {
     assert.deepEqual(await limitsIn('emulator', 'us-central2'), { 'v4  ondemand': null, 'v4  spot': null });
   });
 
+  test('a project with any characters is refused, and never throws', async (t) => {
+    const cloud = await startTestEmulator(t);
+    await cloud.admin('permission', 'cloudquotas.quotas.get');
+    for (const project of ['', '\0', '\ud800', '../x', "a' b"]) {
+      const answer = await portOver(cloud.emulator.url).limits(project.toWellFormed());
+      assert.equal(answer.ok, false, JSON.stringify(project));
+    }
+  });
+
   test('a denied permission is named, with the command that repairs it', async (t) => {
     const cloud = await startTestEmulator(t);
     await cloud.admin('permission', 'cloudquotas.quotas.get');
