@@ -144,7 +144,13 @@ function reachable(schemas: unknown, all: Readonly<Record<string, unknown>>): Re
 /** Types that the generator describes by their members. */
 const ownSchemas: Readonly<Record<string, Schema>> = {
   Uint8Array: { type: 'string', contentEncoding: 'base64' } as Schema,
-  Instant: { type: 'integer', description: 'Milliseconds since 1970-01-01 in UTC.' },
+  // The limits are those of Date. PostgreSQL has no larger integers than 2^63.
+  Instant: {
+    type: 'integer',
+    description: 'Milliseconds since 1970-01-01 in UTC.',
+    minimum: -8.64e15,
+    maximum: 8.64e15,
+  } as Schema,
 };
 
 interface Signature {

@@ -343,6 +343,15 @@ function createTpus(client: Calls, lab: Lab, { member }: Gates): Pick<LabClient,
   };
 }
 
+/** PostgreSQL numbers attempts with 32 bits. */
+const maxAttempt = 2 ** 31 - 1;
+
+/** Throws JobmanError (2). */
+function requireCount(what: string, count: number, max: number): void {
+  if (!Number.isSafeInteger(count) || count < 0 || count > max)
+    throw usageError(`${what} must be a whole number from 0 to ${max}, and not ${count}.`);
+}
+
 type OfJobs =
   | 'jobs'
   | 'tagJob'
@@ -373,10 +382,12 @@ function createJobs(client: Calls, lab: Lab, now: () => Instant, { member, reade
     windows: async (query, page = {}) => pageOf('windows', await store.windows(query), page, keyOfWindow),
     async openWindow(job, attempt) {
       await member();
+      requireCount('The attempt', attempt, maxAttempt);
       return store.openWindow(job, attempt, now());
     },
     async clearWindows(windows) {
       await member();
+      for (const { attempt } of windows) requireCount('The attempt', attempt, maxAttempt);
       await store.setWindowState(windows, 'cleared', now());
     },
     async tmuxWindows(name) {
@@ -392,6 +403,7 @@ function createJobs(client: Calls, lab: Lab, now: () => Instant, { member, reade
     checkRows: async (user) => lab.checkRows(await reader(user), now()),
     async news(user, after, page = {}) {
       await reader(user);
+      requireCount('The number of the event', after, Number.MAX_SAFE_INTEGER);
       return pageOf('news', await store.eventsSince(user, after, newsEventKinds), page, ({ number }) => [number]);
     },
     async checkNow(jobs) {

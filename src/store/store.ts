@@ -28,7 +28,7 @@ import { addLabEntry, addLabRestart, followEvents, labStore } from './lab.ts';
 import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
-import { idOf, numberOf, objectOf } from './stored-job.ts';
+import { idOf, maxNumber, numberOf, objectOf } from './stored-job.ts';
 import { putWrite, rowsIn, secretRows } from './secrets.ts';
 import { readPasses } from './passes.ts';
 import { readUsers } from './users.ts';
@@ -206,7 +206,7 @@ function eventStatements(read: RunOperation): Pick<JobmanStore, 'events' | 'even
     events: (id, after, limit) =>
       read(async (db) => {
         const { rows } = await sql<{ seq: number; body: string }>`
-          select seq, body from event where job = ${numberOf(id) ?? null} and seq > ${after}
+          select seq, body from event where job = ${numberOf(id) ?? null} and seq > ${Math.min(after, maxNumber)}
           order by seq ${limit === undefined ? sql`` : sql`limit ${limit}`}`.execute(db);
         return rows.map(({ seq, body }) => ({ seq, event: objectOf<Event>(body) }));
       }),

@@ -19,9 +19,12 @@ export function objectOf<T extends object>(text: string): T {
   return value as T;
 }
 
+/** PostgreSQL numbers jobs, and the events of a job, with 32 bits. */
+export const maxNumber = 2 ** 31 - 1;
+
 /** `42` for `000042`; undefined for a text that is not a job id. */
 export function numberOf(id: string): number | undefined {
-  return /^\d{6,}$/.test(id) ? Number(id) : undefined;
+  return /^\d{6,}$/.test(id) && Number(id) <= maxNumber ? Number(id) : undefined;
 }
 
 export function idOf(number: number): string {

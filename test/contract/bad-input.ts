@@ -38,7 +38,17 @@ const harmless = (what: string, answer: unknown, call: BadInput['call']): BadInp
 
 /** Of one job: `known` is one that exists. */
 const known: Ref = '000001';
-const unknownRefs: readonly Ref[] = ['999999', 'nosuch', '', '../000001', "iris' or 1 = 1", 'iris\u0000', '-1', '1e3'];
+const unknownRefs: readonly Ref[] = [
+  '999999',
+  '9'.repeat(30),
+  'nosuch',
+  '',
+  '../000001',
+  "iris' or 1 = 1",
+  'iris\u0000',
+  '-1',
+  '1e3',
+];
 const forEachRef = (call: (client: Client, ref: Ref) => Promise<unknown>): BadInputs =>
   unknownRefs.map((ref) => refused(`the job ${JSON.stringify(ref)}`, notFound, (client) => call(client, ref)));
 /** Numbers that JSON can carry and that count nothing. */
@@ -86,7 +96,7 @@ const badInputs: { readonly [Method in keyof Client]: BadInputs } = {
   manifest: forEachRef((client, ref) => client.manifest(ref)),
   events: [
     ...forEachRef((client, ref) => client.events(ref, 0)),
-    harmless('after the last event', [], (client) => client.events(known, 1e9)),
+    ...[1e9, 1e15].map((number) => harmless('after the last event', [], (client) => client.events(known, number))),
     ...forEachCount(usage, (client, count) => client.events(known, count)),
   ],
   passes: [

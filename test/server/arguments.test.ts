@@ -115,4 +115,10 @@ suite('the arguments of', () => {
   }
 });
 
+test('a time that no date can have is refused', async (t) => {
+  const { client } = await openServer(t, {});
+  for (const createdSince of [1e30, -1e30])
+    await assert.rejects(client.list({ createdSince }), /query\.createdSince must be [<>]= -?8640000000000000\./);
+});
+
 async function* none(): AsyncIterable<never> {}

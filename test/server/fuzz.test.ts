@@ -23,6 +23,7 @@ import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { clientParts } from '../support/client-parts.ts';
 import { createConfirmed } from '../support/create-confirmed.ts';
+import { requirePostgres } from '../support/postgres.ts';
 import { arbitraryOf, type Definitions, type JsonSchema } from '../support/schema-arbitrary.ts';
 import { openWorld } from '../support/world.ts';
 import { send } from './support/send.ts';
@@ -168,10 +169,10 @@ function clusterParts(client: Client): ClusterAccessParts {
   };
 }
 
-/** A server with two jobs, for a user with that role. */
-async function openAs(t: TestContext, role: Role) {
+/** A server with two jobs, for a user with that role. Without a URL the database is SQLite. */
+async function openAs(t: TestContext, role: Role, url?: string) {
   const world = openWorld(t);
-  const store = openStore({ file: join(world.home, 'state.db') });
+  const store = openStore(url === undefined ? { file: join(world.home, 'state.db') } : { url });
   const parts = clientParts(world.home, store, {
     now: () => noon,
     channels: outside,
@@ -194,9 +195,15 @@ async function openAs(t: TestContext, role: Role) {
 }
 
 suite('no request makes the server fail,', { timeout: 300_000 }, () => {
-  for (const role of roles)
-    test(`as ${role}`, async (t) => {
-      const { server, client, bugs } = await openAs(t, role);
+  const cases = [
+    ...roles.map((role) => ({ role, database: 'SQLite' })),
+    { role: 'admin', database: 'PostgreSQL' },
+  ] as const;
+  for (const { role, database } of cases)
+    test(`as ${role} on ${database}`, async (t) => {
+      const postgres = database === 'SQLite' ? undefined : await requirePostgres(t);
+      if (database === 'PostgreSQL' && postgres === undefined) return;
+      const { server, client, bugs } = await openAs(t, role, await postgres?.emptyDatabase());
       const check = ({ status, text }: { readonly status: number; readonly text: string }, what: unknown): void => {
         const isOutside = status === 503 && text.includes('The outside is not there.');
         assert.ok(

@@ -5,6 +5,8 @@ export interface JsonSchema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
   readonly pattern?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly JsonSchema[];
@@ -35,7 +37,9 @@ export function arbitraryOf(schema: JsonSchema, $defs: Definitions, text: fc.Arb
         fc.double({ noDefaultInfinity: true, noNaN: true }).map((value) => value + 0),
       );
     case 'integer':
-      return fc.oneof(fc.integer({ min: 0, max: 2e12 }), fc.maxSafeInteger());
+      return fc
+        .oneof(fc.integer({ min: 0, max: 2e12 }), fc.maxSafeInteger())
+        .filter((value) => value >= (schema.minimum ?? value) && value <= (schema.maximum ?? value));
     case 'boolean':
       return fc.boolean();
     case 'null':
