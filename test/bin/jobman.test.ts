@@ -159,6 +159,26 @@ suite('bin/tpu', () => {
   });
 });
 
+test('the launcher of the image starts Node as bin/jobman does', (t) => {
+  const { top, write, run } = installTree(t);
+  mkdirSync(join(top, 'node_modules/.bin'), { recursive: true });
+  symlinkSync(process.execPath, join(top, 'node_modules/.bin/node'));
+  write('launcher', readFileSync(join(root, 'deploy/image/launcher'), 'utf8').replaceAll('/opt/jobman', top));
+  write(
+    'dist/bundle/main.cjs',
+    `const { MALLOC_ARENA_MAX, MALLOC_MMAP_THRESHOLD_ } = process.env;
+    console.log(process.execArgv, process.argv.slice(2), MALLOC_ARENA_MAX, MALLOC_MMAP_THRESHOLD_);`,
+  );
+  for (const argv of [
+    ['server', '--listen', 'a b'],
+    ['list', ''],
+  ]) {
+    const { stdout } = run(join(top, 'bin/jobman'), ...argv);
+    assert.match(stdout, /--max-semi-space-size/);
+    assert.deepEqual(run(process.execPath, join(top, 'launcher'), ...argv), { code: 0, stdout, stderr: '' });
+  }
+});
+
 test('programs of jobs do not inherit the variables with which the launcher starts a server', async (t) => {
   const launcher = readFileSync(join(root, 'bin/jobman'), 'utf8');
   const [, exported = ''] = /^ +export (MALLOC_.*)$/m.exec(launcher) ?? [];
