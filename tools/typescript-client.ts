@@ -15,7 +15,7 @@ export interface ConnectOptions {
   readonly token: string;
   /** Certificates in PEM of authorities that may sign the server's, in addition to those that Node trusts. */
   readonly ca?: string;
-  /** Names proxies, as \`HTTPS_PROXY\`. Absent: none is used. */
+  /** Names proxies, as \`HTTPS_PROXY\`, with Node 24.5 or newer. Absent: none is used. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 

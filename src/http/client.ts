@@ -219,7 +219,9 @@ async function prepareRequest(
 
 async function certificates({ extraCa, ...trust }: TlsTrust): Promise<AgentOptions> {
   if (extraCa === undefined) return trust;
-  const { getCACertificates } = await import('node:tls');
+  const { rootCertificates, ...tls } = await import('node:tls');
+  // Node 20, which runs the library, has no getCACertificates.
+  const { getCACertificates = () => rootCertificates } = tls as Partial<typeof tls>;
   return { ...trust, ca: [...getCACertificates('default'), extraCa] };
 }
 

@@ -9,13 +9,14 @@ import { mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileS
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../../src/version.ts';
+import { createCertificates } from '../support/certificates.ts';
 import { copySources } from '../support/copy.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 test('the package of npm pack runs the first job from a global installation', (t) => {
-  for (const name of ['npm', 'git', 'python3']) if (!requireReal(t, name, findProgram(name))) return;
+  for (const name of ['npm', 'git', 'python3', 'openssl']) if (!requireReal(t, name, findProgram(name))) return;
   const world = openWorld(t);
   const sources = join(world.folder, 'sources');
   copySources(sources);
@@ -64,10 +65,12 @@ test('the package of npm pack runs the first job from a global installation', (t
 
 /** As a TypeScript program of a user, whose types are checked and which the machine's own Node runs too. */
 const userProgram = `
+import { readFileSync } from 'node:fs';
 import { connect, JobmanError, type JobView } from 'jobman';
 
 const env = process.env;
-const server = connect({ server: String(env['JOBMAN_SERVER']), token: String(env['JOBMAN_TOKEN']) });
+const ca = readFileSync(String(env['CA_FILE']), 'utf8');
+const server = connect({ server: String(env['JOBMAN_SERVER']), token: String(env['JOBMAN_TOKEN']), ca });
 const made = await server.createFrom('library.yaml', { sets: ['job.name=flower'], env });
 if (made.kind !== 'created') throw new Error(made.confirmation.reasons.map(({ message }) => message).join());
 const isOver = ({ phase }: JobView): boolean => phase === 'succeeded' || phase === 'failed';
@@ -107,10 +110,15 @@ function useAsLibrary(
   run('jobman', 'controller', 'stop');
   const token = run('jobman', 'token', 'create', '--name', 'library').stdout.trim();
   const output = openSync(join(project, 'server.log'), 'w');
-  const server = spawn('jobman', ['server', '--listen', '127.0.0.1:0'], {
-    env: { ...world.env, PATH: `${join(world.folder, 'prefix/bin')}:/usr/bin:/bin` },
-    stdio: ['ignore', output, output],
-  });
+  const { certFile, keyFile, caFile } = createCertificates(join(world.folder, 'certificates'));
+  const server = spawn(
+    'jobman',
+    ['server', '--listen', '127.0.0.1:0', '--tls-certificate', certFile, '--tls-key', keyFile],
+    {
+      env: { ...world.env, PATH: `${join(world.folder, 'prefix/bin')}:/usr/bin:/bin` },
+      stdio: ['ignore', output, output],
+    },
+  );
   world.atEnd(() => void server.kill('SIGTERM'));
   const address = /runs at (http\S+)\. /;
   const started = run(
@@ -120,12 +128,14 @@ function useAsLibrary(
   );
   assert.equal(started.status, 0);
   const [, url = ''] = address.exec(readFileSync(join(project, 'server.log'), 'utf8')) ?? [];
-  const systemNode = findProgram('node');
-  for (const node of [process.execPath, ...(systemNode === undefined ? [] : [systemNode])]) {
+  // The PATH of the tests begins with the Node of jobman, which is newer than the oldest one that runs the library.
+  const systemNode = run('sh', '-c', 'command -v node').stdout.trim();
+  const major = Number(/^v(\d+)/.exec(run('node', '--version').stdout)?.[1] ?? 0);
+  for (const node of [process.execPath, ...(major >= 20 ? [systemNode] : [])]) {
     const { status, stdout, stderr } = spawnSync(node, ['program.js'], {
       cwd: project,
       encoding: 'utf8',
-      env: { ...world.env, JOBMAN_SERVER: url, JOBMAN_TOKEN: token, USER_TEXT: 'hello' },
+      env: { ...world.env, JOBMAN_SERVER: url, JOBMAN_TOKEN: token, CA_FILE: caFile, USER_TEXT: 'hello' },
     });
     assert.equal(status, 0, stderr);
     assert.deepEqual(JSON.parse(stdout), ['flower', 'hello a-secret\n', 3]);
