@@ -452,8 +452,10 @@ function encodeAnswer(value: unknown): { readonly text: string; readonly etag: s
 /** The ETag of `show` begins with the revision, which a command may require with If-Match. */
 function etagOf(value: unknown, text: string): string {
   const { revision } = (value ?? {}) as Partial<JobView>;
-  const digest = createHash('sha256').update(text).digest('base64url');
-  return `"${typeof revision === 'number' ? `${revision}.` : ''}${digest}"`;
+  const digestOf = (content: string): string => createHash('sha256').update(content).digest('base64url');
+  if (typeof revision !== 'number') return `"${digestOf(text)}"`;
+  // The age of a log grows while nothing changes.
+  return `"${revision}.${digestOf(text.replaceAll(/"logAgeMs":\d+/g, ''))}"`;
 }
 
 /** Throws JobmanError (2). */

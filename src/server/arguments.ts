@@ -18,10 +18,12 @@ interface Schema {
   readonly required?: readonly string[];
 }
 
-const { $defs, operations } = schemas as unknown as {
+interface Schemas {
   readonly $defs: Readonly<Record<string, Schema>>;
   readonly operations: Readonly<Record<ApiOperation, Schema>>;
-};
+}
+
+const { $defs, operations } = schemas as unknown as Schemas;
 
 export interface RawRequest {
   /** The segment of the path with that name, decoded. */
@@ -141,7 +143,8 @@ function membersOf(body: unknown): Readonly<Record<string, unknown>> {
 // ------------------------------------------------------------------------------------------ validation
 
 // Only the first mistake, because a client could send a body whose complete check takes very long.
-const ajv = new Ajv2020({ strict: false, validateSchema: false, validateFormats: false });
+const ajv = new Ajv2020({ strict: false, validateSchema: false, validateFormats: false, discriminator: true });
+const checked = checkByKind(schemas) as unknown as Schemas;
 const validators = new Map<ApiOperation, ValidateFunction>();
 
 function check(operation: ApiOperation, route: Route, values: Readonly<Record<string, unknown>>): void {
@@ -152,13 +155,38 @@ function check(operation: ApiOperation, route: Route, values: Readonly<Record<st
 }
 
 function compile(operation: ApiOperation, route: Route): ValidateFunction {
-  const { properties = {}, ...schema } = operations[operation];
+  const { properties = {}, ...schema } = checked.operations[operation];
   const bytes = route.arguments.flatMap(([carrier, name]) => (/^(?:bytes|blobs)$/.test(carrier) ? [name] : []));
   // Bytes are not JSON, so there is nothing to validate.
   const inJson = Object.fromEntries(
     Object.entries(properties).map(([name, one]) => [name, bytes.includes(name) ? {} : one]),
   );
-  return ajv.compile({ ...schema, properties: inJson, $defs });
+  return ajv.compile({ ...schema, properties: inJson, $defs: checked.$defs });
+}
+
+/**
+ * Of types that `kind` tells apart, only the type of the value's `kind` is checked. Otherwise the first mistake would be
+ * that of another type.
+ */
+function checkByKind(schema: unknown): unknown {
+  if (typeof schema !== 'object' || schema === null) return schema;
+  if (Array.isArray(schema)) return schema.map(checkByKind);
+  const mapped = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, checkByKind(value)]));
+  const { anyOf = [] } = schema as Schema;
+  const kinds = anyOf.map((one) => {
+    const { const: only, enum: allowed = [only] } = resolve(one).properties?.['kind'] ?? {};
+    return allowed;
+  });
+  if (kinds.length === 0 || kinds.flat().includes(undefined)) return mapped;
+  const { anyOf: oneOf, ...rest } = mapped;
+  return {
+    ...rest,
+    type: 'object',
+    required: ['kind'],
+    properties: { kind: { enum: kinds.flat() } },
+    discriminator: { propertyName: 'kind' },
+    oneOf,
+  };
 }
 
 function describe(error: ErrorObject | undefined): string {

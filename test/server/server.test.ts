@@ -105,8 +105,9 @@ suite('a request', () => {
   });
 
   test('that is wrong gets a sentence about its mistake', async (t) => {
-    const { server } = await openServer(t, { client: { show, create: show, events: show } });
+    const { server } = await openServer(t, { client: { show, create: show, events: show, changeUser: show } });
     const json = (body: string | Uint8Array): Sent => ({ method: 'POST', body });
+    const change = (kind: string, more: object): Sent => ({ method: 'PATCH', body: JSON.stringify({ kind, ...more }) });
     const cases: readonly (readonly [path: string, sent: Sent, status: number, sentence: RegExp])[] = [
       ['/v1/jobs', json('{"spec":'), 400, /^The body is not JSON: /],
       ['/v1/jobs', json(Buffer.from([0x22, 0xff, 0x22])), 400, /^The body is not JSON: it is not UTF-8/],
@@ -119,6 +120,18 @@ suite('a request', () => {
       ['/v1/jobs/1?all=true', {}, 400, /^There is no parameter "all" here/],
       ['/v1/jobs?phases=flying', {}, 400, /^query\.phases\.0 must be .*: queued, /],
       ['/v1/jobs/1/commands/fly', json('{}'), 400, /^verb must be .*: start, /],
+      // Of the changes of a user, the one that `kind` names is checked.
+      ['/v1/users/ada', change('limits', { limits: { coins: 1 } }), 400, /^change\.limits must NOT .*: coins/],
+      [
+        '/v1/users/ada',
+        change('limits', { limits: { chips: 'x' } }),
+        400,
+        /^change\.limits\.chips must be number,null/,
+      ],
+      ['/v1/users/ada', change('disable', { role: 'admin' }), 400, /^change must NOT .*: role/],
+      ['/v1/users/ada', change('promote', {}), 400, /^change\.kind must be .*: role, logins, .*, limits\./],
+      ['/v1/users/ada', { method: 'PATCH', body: '{}' }, 400, /^change must have required property 'kind'/],
+      ['/v1/users/ada', { method: 'PATCH', body: '[]' }, 400, /^change must be object/],
       ['/v2/jobs', {}, 404, /^There is no GET \/v2\/jobs/],
       ['/v1/jobs/..%2f..%2fetc', { method: 'PUT' }, 404, /^There is no PUT /],
     ];
@@ -258,7 +271,15 @@ suite('a request', () => {
 
   test('for an unchanged job costs no body', async (t) => {
     let phase = 'queued';
-    const { server } = await openServer(t, { client: { show: async () => ({ id: '000001', phase }) } });
+    // The age of a log grows, also after the end of a job.
+    let logAgeMs = 0;
+    const show = async () => ({
+      id: '000001',
+      phase,
+      revision: 3,
+      workers: [{ worker: 0, logAgeMs: (logAgeMs += 7) }],
+    });
+    const { server } = await openServer(t, { client: { show } });
     const { etag = '' } = (await send(server.url, '/v1/jobs/1')).headers;
     const again = await send(server.url, '/v1/jobs/1', { headers: { ...asAda, 'if-none-match': etag } });
     assert.deepEqual([again.status, again.text, again.headers.etag], [304, '', etag]);
