@@ -279,6 +279,7 @@ const statusOfExit = (code: string): string => ({ '2': '400', '3': '404', '4': '
 function describe(comment: string): string {
   return comment
     .replaceAll('\n', ' ')
+    .replaceAll('Throws JobmanError (4) if the revision', 'Status 412 if the revision')
     .replaceAll(
       /Throws JobmanError: ([^.]+)\./g,
       (_, list: string) => `Status ${list.replaceAll(/(?<=^|, )\d(?= )/g, (code) => statusOfExit(code))}.`,

@@ -5198,7 +5198,7 @@ class Operations(Connection):
         verb: Verb,
         options: CommandOptions,
     ) -> CommandResult:
-        """Gives a command to a job. If `ok` is false, `message` says why. Status 409 if the revision has changed."""
+        """Gives a command to a job. If `ok` is false, `message` says why. Status 412 if the revision has changed."""
         return self._json('POST', f'/v1/jobs/{self._segment(ref)}/commands/{self._segment(verb)}', json=options)
 
     def worker_ticket(

@@ -51,7 +51,7 @@ export function contextOf({ current, contexts }: Contexts, url: string): string 
 export function localRemedies(chosenBy: ServerInUse['chosenBy']): readonly string[] {
   const once = 'For one command on this machine: --server local, or JOBMAN_SERVER=local before `tpu`';
   return {
-    '--server': ['To use this machine: leave out --server, or --server local'],
+    '--server': ['To use this machine: --server local'],
     JOBMAN_SERVER: [once, 'For this terminal: unset JOBMAN_SERVER'],
     'current context': [once, 'For all commands: jobman context use local'],
   }[chosenBy];
