@@ -68,6 +68,9 @@ async function* followedLogs(
   let listedUpTo = after ?? 0;
   let size = 0;
   let grownAt = io.now();
+  // The clock of the server, which has the time of the end, may be ahead or behind.
+  let endedAt: Instant | null = null;
+  let wasUnfinished = !isFinishedPhase(view.phase);
 
   async function listLogs(): Promise<readonly LogRef[]> {
     const newest = await client.logs(view.id, logQueryOf(query));
@@ -105,10 +108,16 @@ async function* followedLogs(
     const sizeNow = all.reduce((sum, log) => sum + log.size, 0);
     if (sizeNow !== size) grownAt = io.now();
     size = sizeNow;
-    if (!isFinishedPhase(view.phase)) continue;
     const { phase, phaseStartedAt } = view;
+    if (!isFinishedPhase(phase)) {
+      wasUnfinished = true;
+      endedAt = null;
+      continue;
+    }
     if (view.spec.command.isSetupOnly === true) return yield { kind: 'finished', phase };
-    if (io.now() - phaseStartedAt > longFinished || io.now() - Math.max(grownAt, phaseStartedAt) > quietAfterEnd)
+    endedAt ??= io.now();
+    const isLongFinished = !wasUnfinished && io.now() - phaseStartedAt > longFinished;
+    if (isLongFinished || io.now() - Math.max(grownAt, endedAt) > quietAfterEnd)
       return yield { kind: 'finished', phase };
   }
 }

@@ -276,6 +276,23 @@ suite('logs -f', () => {
     assert.match(world.err(), /Z Job 000001 \(iris\) failed after 1m05s: exit 1/);
   });
 
+  for (const [what, offset] of [
+    ['behind', 300_000],
+    ['ahead of', -300_000],
+  ] as const)
+    test(`waits for the last lines, and then ends, with a clock five minutes ${what} that of the server`, async (t) => {
+      const { world, ended, log, waitForText } = follow(t, ['logs', '1', '-f']);
+      world.setJobs([running], {}, log(0, 'step 1\n'));
+      await waitForText('out', '[0] step 1\n');
+      world.setJobs([jobView({ ...succeeded, phaseStartedAt: now + offset })]);
+      await eventually(() => false, { withinMs: 100 });
+      log(0, 'step 2\n');
+      let code: number | undefined;
+      void ended.then((value) => (code = value));
+      assert.ok(await eventually(() => code !== undefined));
+      assert.equal(world.out(), '[0] step 1\n[0] step 2\n');
+    });
+
   test('separates no rows by dashes in a pipe, where each line begins with its time', async (t) => {
     const first = {
       ...attempt,
