@@ -50,6 +50,7 @@ type Refusal = Pick<AuditEntry, 'outcome' | 'detail'>;
 function refusalOf(error: unknown, isChange: boolean): Refusal | null {
   if (!(error instanceof JobmanError) || error instanceof StoreError) return null;
   if (error.errorCode === 'forbidden') return { outcome: 'denied', detail: {} };
+  if (error.reasons.includes('user_limit')) return { outcome: 'denied', detail: { reasons: error.reasons } };
   // A request with an invalid argument names no object.
   if (!isChange || error.code === exitCode.usage || error.code === exitCode.notFound) return null;
   return { outcome: 'failed', detail: { code: error.errorCode } };

@@ -66,7 +66,7 @@ export class JobmanError extends Error {
   readonly errorCode: ErrorCode;
   /** The mistakes of an invalid manifest; `lines` has them for people. */
   readonly problems: readonly ManifestProblem[];
-  /** The reasons for a required confirmation. */
+  /** The reasons for a required confirmation; `user_limit` if a limit of the user refuses the request. */
   readonly reasons: readonly string[];
   /** The owner of the job, if the actor may not do what the owner may; otherwise null. */
   readonly refusedFor: UserName | null;

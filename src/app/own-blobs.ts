@@ -78,5 +78,6 @@ async function requireRoom({ access }: Parts, user: UserName, filesMib: number, 
       'The server removes a file one day after the last job that needs it was deleted: jobman delete JOB',
       `An admin changes the limit: jobman user limit ${user} files-mib=N`,
     ],
+    { reasons: ['user_limit'] },
   );
 }

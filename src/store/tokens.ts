@@ -46,6 +46,7 @@ async function requireFreeToken(db: Database, { user, createdAt }: NewToken, all
       `jobman token revoke NAME    revokes one that nothing uses`,
       `jobman user limit ${user} tokens=N    changes the limit, for an admin`,
     ],
+    { reasons: ['user_limit'] },
   );
 }
 

@@ -831,6 +831,10 @@ export function permissionSuite(openClient: OpenClient): void {
     assert.equal((await own.createToken({})).view.role, 'member');
     const eve = await world.open(aMember('eve'));
     await assert.rejects(eve.createToken({}), { code: exitCode.notFound });
+    await own.changeUser('ada', { kind: 'limits', limits: { tokens: 1 } });
+    await assert.rejects(own.createToken({}), { code: exitCode.conflict });
+    const [refused] = await world.audit();
+    assert.deepEqual([refused?.outcome, refused?.detail], ['denied', { reasons: ['user_limit'] }]);
   });
 
   test('the first token of a new home registers its owner as an admin', async (t) => {

@@ -157,6 +157,8 @@ test('a user stores no more files than an admin allows', async (t) => {
     code: exitCode.conflict,
     message: 'Nothing was stored: ada would have 3 MiB of uploaded files, and 2 MiB are allowed.',
   });
+  const [refused] = await store.access.audit({ actors: ['ada'], limit: 9, denied: true });
+  assert.deepEqual([refused?.operation, refused?.detail], ['put-blobs', { reasons: ['user_limit'] }]);
   assert.deepEqual(await ada.hasBlobs([one.digest, two.digest, more.digest]), [one.digest, two.digest]);
   await ada.putBlobs([two]);
   await clientOf(aMember('eve', { via: 'token', filesMib: 2 })).putBlobs([one, more]);

@@ -219,6 +219,11 @@ suite('a token', () => {
       await changeUser(parts, root, 'ada', { kind: 'enable' });
       assert.notEqual(await authenticate(token), null);
 
+      const lost = await createToken(parts, root, { user: 'ada', name: 'lost' });
+      assert.notEqual(await authenticate(lost.token), null);
+      await revokeToken(parts, root, lost.view.id);
+      assert.equal(await authenticate(lost.token), null);
+
       parts.clock.time = noon + day - 1;
       assert.notEqual(await authenticate(token), null);
       parts.clock.time = noon + day;
@@ -229,6 +234,7 @@ suite('a token', () => {
         refused.map(({ outcome, actor: user, token: used, detail }) => [outcome, user, used?.name, detail]),
         [
           ['denied', 'ada', 'laptop', { reason: 'expired' }],
+          ['denied', 'ada', 'lost', { reason: 'revoked' }],
           ['denied', 'ada', 'laptop', { reason: 'user disabled' }],
         ],
         'a client that repeats its calls adds one row a minute',
