@@ -15,8 +15,9 @@ export function lastGiven(counter: Counter): Sql {
   return sql`(select value from counter where name = ${counter})`;
 }
 
-export async function nextNumber(db: Database, counter: Counter): Promise<number> {
-  return requireRow((await advance(counter).execute(db)).rows[0]).value;
+/** Takes `count` new numbers, and returns the last of them. */
+export async function nextNumber(db: Database, counter: Counter, count = 1): Promise<number> {
+  return requireRow((await advance(counter, count).execute(db)).rows[0]).value;
 }
 
 export async function lastNumber(db: Database, counter: Counter): Promise<number> {

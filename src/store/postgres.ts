@@ -32,6 +32,7 @@ import {
   unclearCommitError,
   wrongEncodingError,
 } from './postgres-errors.ts';
+import { rememberTimeline } from './job-ids.ts';
 import { sql, type Database, type Statement } from './sql.ts';
 import { listen, notify } from './wake-channel.ts';
 
@@ -98,6 +99,8 @@ export function connectPostgres(given: ConnectionOptions & { readonly url: strin
     }
     if (found < schemaVersion) await migrate(db, { finish });
     await ensureInstallationId(db, installation);
+    // Some hosted servers have no function for it.
+    await rememberTimeline(db, timeline).catch(() => undefined);
     if (mayBeClosed) return db;
     await requireUsable(db, named);
     return guarded(db, named);
@@ -262,6 +265,8 @@ async function readTables(connection: Queryable): Promise<readonly string[]> {
 }
 
 const clock = sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`;
+/** The name of a file of the write-ahead log begins with the timeline. */
+const timeline = sql<string>`substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`;
 
 function asDatabase(pool: pg.Pool, name: string): Database {
   /** Undefined if the operation may succeed the next time. */
@@ -292,6 +297,7 @@ function asDatabase(pool: pg.Pool, name: string): Database {
 
   return {
     clock,
+    timeline,
     run: (statement) => repeat((client) => runStatement(client, statement)),
     runAll: (statements) => repeat((client) => runInTurn(client, statements)),
     tables: () => repeat(readTables),
@@ -360,6 +366,7 @@ async function commit(session: Session, name: string): Promise<void> {
 function withinTransaction(session: Session, noteFailure: (error: unknown) => void): Database {
   const db: Database = {
     clock,
+    timeline,
     run: (statement) => runStatement(session, statement),
     runAll: (statements) => runInTurn(session, statements),
     tables: () => readTables(session),

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { exitCode, JobmanError, messageOf, StoreError } from '../app/errors.ts';
 import type { TableContents } from '../app/services.ts';
+import { skipIds } from './job-ids.ts';
 import { idOf } from './stored-job.ts';
 import { migrate, schemaVersion, supportedVersion } from './database.ts';
 import { openDatabase, type DatabaseAddress } from './open-database.ts';
@@ -281,11 +282,9 @@ export async function loadRows(
 async function close(db: Database, closed: string): Promise<void> {
   await sql`insert into meta (key, value) values ('closed', ${closed})
     on conflict (key) do update set value = excluded.value`.execute(db);
+  await sql`delete from meta where key = 'timeline'`.execute(db);
   await sql`update lease set holder = null, expires_at = 0, epoch = epoch + 1 where id = 1`.execute(db);
 }
-
-/** The original may have used the next ids since the backup: for run folders on workers, and for names of TPUs. */
-const idsOfOriginal = 1_000;
 
 /** Opens a closed database again. Null if it is open. Returns the number of the last id that no new job gets. */
 export async function openClosed(address: DatabaseAddress): Promise<{ readonly lastId: string } | null> {
@@ -294,9 +293,7 @@ export async function openClosed(address: DatabaseAddress): Promise<{ readonly l
     return await database.write(async (db) => {
       const { rows } = await sql`delete from meta where key = 'closed' returning key`.execute(db);
       if (rows.length === 0) return null;
-      const { rows: counted } = await sql<{ value: number }>`
-        update counter set value = value + ${idsOfOriginal} where name = 'job' returning value`.execute(db);
-      return { lastId: idOf(counted[0]?.value ?? 0) };
+      return { lastId: idOf(await skipIds(db)) };
     });
   } finally {
     await database.close();

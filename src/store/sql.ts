@@ -12,6 +12,8 @@ export interface Database {
   runAll(statements: readonly Statement[]): Promise<void>;
   /** The time of a server, whose clients may have different clocks, in milliseconds; null for a database of this machine. */
   readonly clock: Sql<number> | null;
+  /** Changes when a standby of the server takes over; null for a database of this machine. */
+  readonly timeline: Sql<string> | null;
   /** The names of all tables. */
   tables(): Promise<readonly string[]>;
   /**

@@ -172,6 +172,7 @@ function asDatabase(connection: DatabaseSync): Connection {
   /** The database within a transaction. Its parts run one after the other, so one savepoint name is enough. */
   const nested: Database = {
     clock: null,
+    timeline: null,
     run: async (statement) => runWithin(statement),
     runAll: async (statements) => statements.forEach(runWithin),
     tables: async () => tables(),
@@ -203,6 +204,7 @@ function asDatabase(connection: DatabaseSync): Connection {
 
   return {
     clock: null,
+    timeline: null,
     async run(statement) {
       while (active !== undefined) await active;
       return run(statement);
