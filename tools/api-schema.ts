@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { createGenerator, type Schema } from 'ts-json-schema-generator';
 import { parseSync } from 'vite';
 import { problemType } from '../src/api/problem.ts';
-import { answerTypes, apiRoutes, type Route } from '../src/api/routes.ts';
+import { answerTypes, apiRoutes, keyedArguments, type Route } from '../src/api/routes.ts';
 import { version } from '../src/version.ts';
 import { pythonClient } from './python-client.ts';
 import { isTypeName } from './json-schema.ts';
@@ -215,7 +215,7 @@ function openApiDocument({ methods, requests, answers, named }: DocumentParts): 
       operationId: method.name,
       tags: [route.path.split('/')[2]],
       ...(method.about === '' ? {} : { description: describe(method.about) }),
-      ...requestOf(route, requests[method.name] ?? {}, named),
+      ...requestOf(method.name, route, requests[method.name] ?? {}, named),
       responses: {
         ...successOf(route, answers[method.name] ?? {}),
         ...errorsOf(route, method.about),
@@ -313,11 +313,14 @@ function errorsOf({ path, method, answer, changes, arguments: carriers }: Route,
   const entries = [...new Set(statuses)]
     .toSorted()
     .map((status) => [status, { $ref: `#/components/responses/Error${status}` }]);
-  const unchanged =
-    method === 'GET' && (answer === 'json' || answer === 'rows')
-      ? { 304: { description: 'The response has not changed: its ETag is the one in If-None-Match.' } }
-      : {};
+  const unchanged = hasEtag({ method, answer })
+    ? { 304: { description: 'The response has not changed: its ETag is the one in If-None-Match.' } }
+    : {};
   return { ...unchanged, ...Object.fromEntries(entries), default: { $ref: '#/components/responses/Problem' } };
+}
+
+function hasEtag({ method, answer }: Pick<Route, 'method' | 'answer'>): boolean {
+  return method === 'GET' && (answer === 'json' || answer === 'rows');
 }
 
 /** Examples of parameters, by name. */
@@ -332,8 +335,24 @@ const examples: Readonly<Record<string, unknown>> = {
   createdSince: 1_795_984_623_690,
 };
 
+/** The headers with a meaning of their own. The generated clients have other ways for them. */
+function headersOf(operation: string, route: Route): readonly object[] {
+  const isKeyed = Object.keys(keyedArguments).includes(operation);
+  const isResumable = route.answer === 'events' && route.arguments.some(([, name]) => name === 'cursor');
+  const headers: Readonly<Record<string, string | false>> = {
+    'Idempotency-Key': isKeyed && 'The same as `idempotencyKey` in the body.',
+    'If-Match':
+      operation === 'sendCommand' && 'The ETag of the job: the command is refused if the job has changed since.',
+    'If-None-Match': hasEtag(route) && 'The ETag of an earlier response.',
+    'Last-Event-ID': isResumable && 'The same as `cursor`: the id of the last event that was received.',
+  };
+  return Object.entries(headers).flatMap(([name, description]) =>
+    description === false ? [] : [{ name, in: 'header', description, schema: { type: 'string' } }],
+  );
+}
+
 /** The parameters and the body of a route. */
-function requestOf(route: Route, request: Schema, named: Schemas): object {
+function requestOf(operation: string, route: Route, request: Schema, named: Schemas): object {
   const { properties = {}, required = [] } = request as { properties?: Schemas; required?: readonly string[] };
   const parameters: object[] = [];
   const members: Record<string, Schema> = {};
@@ -363,6 +382,7 @@ function requestOf(route: Route, request: Schema, named: Schemas): object {
     const schema = { type: 'object', properties: members, required: needed, additionalProperties: false };
     body = { required: needed.length > 0, content: { [answerTypes.json]: { schema } } };
   }
+  parameters.push(...headersOf(operation, route));
   return { ...(parameters.length === 0 ? {} : { parameters }), ...(body === undefined ? {} : { requestBody: body }) };
 }
 

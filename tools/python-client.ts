@@ -108,7 +108,9 @@ function pythonName(name: string): string {
 
 /** In the class a method named \`list\` hides the type of that name, but annotations name \`List\`. */
 function method(operation: DocumentOperation, types: string[]): string {
-  const { operationId, parameters = [], requestBody, description } = operation;
+  const { operationId, requestBody, description } = operation;
+  // `cursor` and the fields of requests do the same as the headers.
+  const parameters = (operation.parameters ?? []).filter((one) => one.in !== 'header');
   const [, route] = apiRoutes.find(([name]) => name === operationId) ?? [];
   if (route === undefined) throw new Error(`${operationId} has no route`);
   // `lab.users` is `lab_users`.

@@ -46,9 +46,9 @@ export function requireGeneral(actor: Actor, operation: GeneralOperation, what: 
 }
 
 /** For a query about a project with the server's login. Throws JobmanError (4, `forbidden`). */
-export function requireProject({ user, projects = null }: Actor, project: string | null | undefined): void {
+export function requireProject({ projects = null }: Actor, project: string | null | undefined): void {
   if (project === null || project === undefined || isAllowedProject(projects, project)) return;
-  throw forbiddenError(`${user} may not use the project ${project}: ${formatAllowed(projects ?? [])}`);
+  throw forbiddenError(`you may not use the project ${project}: ${formatAllowed(projects ?? [])}`);
 }
 
 /** The TPU emulator is for all. `projects`: null for all. */

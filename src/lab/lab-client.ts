@@ -329,8 +329,10 @@ function createTpus(client: Calls, lab: Lab, { member }: Gates): Pick<LabClient,
     runOnWorkers: (name, { script, ...options }) =>
       untilLeft(async function* (left) {
         const timeoutMs = Math.min(options.timeoutMs, maxScriptMs);
-        for (const variable of Object.keys(options.secrets ?? {}))
+        for (const [variable, value] of Object.entries(options.secrets ?? {})) {
           if (!/^[A-Z_][A-Z0-9_]*$/.test(variable)) throw usageError(`${JSON.stringify(variable)} is no variable.`);
+          if (value.includes('\0')) throw usageError(`The value of ${variable} has a NUL character.`);
+        }
         const signal = AbortSignal.any([left, AbortSignal.timeout(maxScriptMs)]);
         yield* await onWorkers(name, (tpus, tpu) => tpus.onWorkers(tpu, script, { ...options, timeoutMs, signal }));
       }),

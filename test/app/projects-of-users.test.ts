@@ -40,7 +40,7 @@ test('a query about another project is refused before the cloud gets a request, 
   const actor = aMember('ada', { via: 'token', logins: [], token: { id: '1', name: 'laptop' }, projects: ['lab'] });
   const client = clientFor(async () => actor, parts);
   for (const query of queries) {
-    await assert.rejects(query(client, 'other'), { message: 'Ada may not use the project other: allowed is lab.' });
+    await assert.rejects(query(client, 'other'), { message: 'You may not use the project other: allowed is lab.' });
     await assert.rejects(query(client, 'lab'), asked, String(query));
     await assert.rejects(query(client, 'emulator'), asked, String(query));
   }

@@ -88,13 +88,17 @@ test('a user sees and uses only TPUs of their projects, and folders of the serve
   const { of } = await openLabOf();
   const elsewhere = of('member', 'ada', { projects: ['other'] });
   for (const call of [elsewhere.describeTpu('kmh-v2-8-1'), elsewhere.holders('kmh-v2-8-1')])
-    await assert.rejects(call, { message: 'Ada may not use the project lab: allowed is other.' });
+    await assert.rejects(call, { message: 'You may not use the project lab: allowed is other.' });
   await of('member', 'ada', { projects: ['lab'] }).holders('kmh-v2-8-1');
   await of('member', 'ada', { mayUseServerMachine: true }).checkFolder('/tmp');
 });
 
 test('a script runs on no TPU that belongs to a job', async () => {
   const { of } = await openLabOf('000007');
+  const secret = { script: 'id', timeoutMs: 1, secrets: { TOKEN: 'a\0b' } };
+  await assert.rejects(Array.fromAsync(of('admin').runOnWorkers('kmh-v2-8-1', secret)), {
+    message: 'The value of TOKEN has a NUL character.',
+  });
   await assert.rejects(Array.fromAsync(of('admin').runOnWorkers('kmh-v2-8-1', { script: 'id', timeoutMs: 1 })), {
     message: /belongs to job 000007; it is not a TPU of the lab/,
   });
