@@ -53,6 +53,9 @@ const hostKeyTypes: readonly ServerHostKeyAlgorithm[] = [
   'rsa-sha2-256',
 ];
 
+/** The reason for which a closed pool opens no connection. */
+export const closedReason = 'jobman is exiting';
+
 export interface Problem {
   readonly problem: string;
   /** The command that repairs it. Absent: not known. */
@@ -174,6 +177,10 @@ export function createConnector(
 }
 
 function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): Promise<ConnectResult> {
+  if (shared.isClosed()) {
+    socket.stream.destroy();
+    return Promise.resolve({ problem: closedReason });
+  }
   const { ssh2, config, login, accepted } = plan;
   const { handshaking } = shared;
   const client = new ssh2.Client();
@@ -217,7 +224,7 @@ function handshake(plan: LoginPlan, socket: Socket, shared: HandshakeContext): P
     client.once('ready', () => {
       void hostKey.pin().then((problem) => {
         if (problem !== undefined || shared.isClosed()) {
-          connection.closeReason = problem ?? 'jobman is exiting';
+          connection.closeReason = problem ?? closedReason;
           client.destroy();
           return;
         }

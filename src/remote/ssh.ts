@@ -12,7 +12,14 @@ import { createOutputBuffer } from './process.ts';
 import { maxDataBytes } from '../api/worker-stream.ts';
 import { sessionScript, stopTimeoutMs, sessionCommands } from './session.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
-import { createConnector, onSilence, keyFilesOf, type Connection, type Problem } from './ssh-connection.ts';
+import {
+  closedReason,
+  createConnector,
+  onSilence,
+  keyFilesOf,
+  type Connection,
+  type Problem,
+} from './ssh-connection.ts';
 import { createHostKeys } from './ssh-keys.ts';
 import {
   skipToBeginMarker,
@@ -75,7 +82,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
   let isClosed = false;
 
   async function connect(host: HostConnections): Promise<Connection | Problem> {
-    if (isClosed) return { problem: 'jobman is exiting' };
+    if (isClosed) return { problem: closedReason };
     const isUrgent = host.connections.some((connection) => connection.isSilent);
     const opened = await connector.connect(host.target, isUrgent);
     if ('problem' in opened || !opened.isOpen) return opened;
@@ -162,7 +169,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
       connector.close();
       for (const host of hosts.values()) {
         for (const connection of host.connections) {
-          connection.closeReason = 'jobman is exiting';
+          connection.closeReason = closedReason;
           connection.client.destroy();
         }
       }

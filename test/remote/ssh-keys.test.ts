@@ -1,8 +1,10 @@
 /** jobman's own login key, and connections to a server of the library. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { Connection } from 'ssh2';
 import { createSshPool } from '../../src/remote/ssh.ts';
@@ -58,18 +60,25 @@ async function openServer(t: TestContext, keyFile: string) {
   const listener = createServer((socket) => server.injectSocket(socket)).listen(0, '127.0.0.1');
   await once(listener, 'listening');
   t.after(() => listener.close());
-  return { ssh2, connections, port: (listener.address() as AddressInfo).port };
+  return { ssh2, connections, listener, port: (listener.address() as AddressInfo).port };
 }
 
 /** A server, and transports to it. */
 async function openHosts(t: TestContext, ...pinNames: readonly string[]) {
   const { home } = openWorld(t);
   const { file: keyFile } = await ensureOwnKey(home);
-  const { connections, port } = await openServer(t, keyFile);
+  const { connections, listener, port } = await openServer(t, keyFile);
   const pool = createSshPool({ home, userHome: home, user: 'me', agent: null, sshArgs: [] });
   t.after(() => pool.close());
   const target = { host: '127.0.0.1', port, user: 'me', keyFile, hostKeys: [], usesUserConfig: false };
-  return { connections, pool, target, hosts: pinNames.map((pinName) => pool.transport({ ...target, pinName })) };
+  return {
+    home,
+    connections,
+    listener,
+    pool,
+    target,
+    hosts: pinNames.map((pinName) => pool.transport({ ...target, pinName })),
+  };
 }
 
 const request = { script: 'hello', timeoutMs: 30_000, maxOutputBytes: 1_000 };
@@ -80,6 +89,13 @@ test('the error output of a script is complete, although the standard output end
   assert.ok(answer?.kind === 'ended');
   const lines = Array.from({ length: 20 }, (_, index) => `error ${index + 1}\n`);
   assert.equal(new TextDecoder().decode(answer.stderr), lines.join(''));
+});
+
+test('a pool that is closed while it connects stores no host key', async (t) => {
+  const { home, listener, pool, hosts } = await openHosts(t, 'host');
+  listener.prependListener('connection', () => pool.close());
+  assert.equal((await hosts[0]?.run(request))?.kind, 'no_answer');
+  assert.equal(existsSync(join(home, 'ssh/known_hosts')), false);
 });
 
 test('hosts that stop during the handshake do not delay the connection to another host', async (t) => {
