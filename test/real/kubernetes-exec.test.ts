@@ -75,8 +75,8 @@ suite('a command in a pod', () => {
       ['exit 7', ''],
       ['head -c 2; echo err >&2; exit 7', 'y\n'],
     ] as const) {
-      assert.equal(sh(`yes | { ${command} '${program}' 2>${file}.err; echo $?; }`), `${out}7\n`);
-      assert.equal(readFileSync(`${file}.err`, 'utf8'), out === '' ? '' : 'err\n');
+      const stdout = sh(`yes | { ${command} '${program}' 2>${file}.err; echo $?; }`);
+      assert.deepEqual([stdout, readFileSync(`${file}.err`, 'utf8')], [`${out}7\n`, out === '' ? '' : 'err\n']);
     }
     const closed = await person.run(['exec', '-j', 'worker', '--stdin', '--', 'cat; echo end'], { input: 'one\n' });
     assert.equal(closed.stdout, 'one\nend\n');

@@ -68,9 +68,18 @@ export function startExec(cluster: ClusterAccess, target: ClusterTarget, request
   let isOver = false;
   let isStopping = false;
   let hasMarker = true;
+  let isInputEnded = false;
   const input = createInput(request.terminal);
   const abandoned = Promise.withResolvers<SessionEnd>();
   const abandon = (reason: string): void => abandoned.resolve({ kind: 'unreachable', reason, mayHaveRun: true });
+
+  /** False if the protocol of this cluster cannot do that. */
+  const endInput = (to: Channels): boolean => (isInputEnded ||= to.end(channel.input));
+
+  function onReport(): void {
+    input.close();
+    if (channels !== undefined) endInput(channels);
+  }
 
   function onOpen(opened: Channels): void {
     channels = opened;
@@ -85,7 +94,7 @@ export function startExec(cluster: ClusterAccess, target: ClusterTarget, request
     for (const [index, argv] of candidates.entries()) {
       if (isStopping) return { kind: 'unreachable', reason: 'it was stopped before it started', mayHaveRun: false };
       hasMarker = argv[1] === marker;
-      const events = { onOpen, onReport: input.close };
+      const events = { onOpen, onReport };
       const ended = await runExec(cluster, target, request, { argv, reportText }, events);
       if (ended.kind === 'ended') return ended.end;
       if (ended.kind === 'dropped') return endAfterDrop(ended.reason);
@@ -129,7 +138,7 @@ export function startExec(cluster: ClusterAccess, target: ClusterTarget, request
     write: input.write,
     end() {
       void input.channels.then((to) => {
-        if (to === undefined || isOver || to.end(channel.input)) return;
+        if (to === undefined || isOver || endInput(to)) return;
         abandon('this cluster cannot close the input of a program; Kubernetes 1.30 and newer can');
       });
     },
@@ -374,10 +383,11 @@ function startFailure(status: ExecStatus): { readonly code: number; readonly mes
 }
 
 // The input of a program may block the API server's connection to the node, so that its end is not reported. A shell in
-// the container therefore writes the exit code as the last line of stderr, after a random text.
+// the container therefore writes the exit code as the last line of stderr, after a random text. Then it reads the input that
+// the program left, because the cluster breaks the connection at input that no process reads, and the report could be lost.
 
 /** Script for `sh -c`: `$0` is the text, the arguments are the program. */
-const reportScript = 'env "$@"; code=$?; echo "$0$code" >&2; exit "$code"';
+const reportScript = 'env "$@"; code=$?; echo "$0$code" >&2; cat >/dev/null 2>&1; exit "$code"';
 
 /** The container needs `sh` and `env`. */
 export function withExitReport(argv: readonly string[], text: string): readonly string[] {

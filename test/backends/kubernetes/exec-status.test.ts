@@ -41,6 +41,12 @@ test('is what a shell writes, and its own exit code', () => {
   assert.equal(ran('sh', '-c', 'kill -KILL $$').code, 137);
 });
 
+test('input that the program leaves is read after the report', () => {
+  const [program = '', ...args] = withExitReport(['sh', '-c', 'exit 7'], text);
+  const { status, error } = spawnSync(program, args, { input: Buffer.alloc(4_000_000, 'y\n') });
+  assert.deepEqual([status, error], [7, undefined]);
+});
+
 test('an exit report has at most three digits; other text after the marker is output of the program', () => {
   for (const size of [1, 3, 1_000]) {
     for (const own of [`${text}NaN\n`, `${text}\n`, `${text}1e3\n`, `${text}-1\n`, `${text}4000\n`])
