@@ -49,9 +49,10 @@ export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly pati
       }
     }
     problems.push(...(await takeDown(folder, temporary, testId, patienceMs)));
-    if (removedFolders.size === 0) process.on('exit', reportRecreatedFolders);
-    if (!existsSync(folder))
+    if (!existsSync(folder)) {
+      if (removedFolders.size === 0) process.on('exit', reportRecreatedFolders);
       removedFolders.set(folder, `${relative('', scope.filePath ?? '(no file)')}: ${scope.fullName ?? '(no test)'}`);
+    }
     assert.equal(problems.length, 0, `The test did not clean up.\n${problems.join('\n')}`);
   });
 
@@ -133,7 +134,7 @@ function reportRecreatedFolders(): void {
     const files = readdirSync(folder, { recursive: true }).join(', ');
     const line = `${owner}: ${folder} came back after its test: ${files}\n`;
     process.stderr.write(line);
-    if (process.env['FAILED_TESTS'] !== undefined) appendFileSync(process.env['FAILED_TESTS'], line);
+    if (process.env['FAILED_TESTS']) appendFileSync(process.env['FAILED_TESTS'], line);
     rmSync(folder, { recursive: true, force: true });
     process.exitCode = 1;
   }
