@@ -213,7 +213,9 @@ export function createClients(openServices: () => Services, home: string, warn: 
 function warnAboutSecrets(parts: Parameters<typeof secretKeys>[0], warn: (line: string) => void): void {
   try {
     if (secretKeys(parts)() === null && 'url' in databaseOf(parts))
-      warn('the secrets of users are files in the home, which a server with another home cannot read: jobman secret encrypt');
+      warn(
+        'the secrets of users are files in the home, which a server with another home cannot read: jobman secret encrypt',
+      );
   } catch (error) {
     warn(messageOf(error));
   }
