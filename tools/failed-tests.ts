@@ -18,18 +18,19 @@ export default async function* failedTests(events: AsyncIterable<TestEvent>): As
     if (type === 'test:diagnostic') {
       const late = lateError.exec(data.message)?.groups;
       const { name = '(no test)', file = '(no file)', error = '' } = late ?? {};
-      if (late !== undefined) yield `${file}: ${name}: after its end: ${firstLine(error)}\n`;
+      if (late !== undefined) yield `${file}: ${name}: after its end: ${inOneLine(error)}\n`;
     }
     if (type !== 'test:fail') continue;
     const { failureType, cause, message } = data.details.error as Error & { readonly failureType?: string };
     // A test from a shared suite counts for the file that runs it.
     const file = data.entryFile ?? data.file ?? data.name;
     if (failureType === 'subtestsFailed') continue;
-    yield `${relative('', file)}: ${data.name}: ${firstLine(cause instanceof Error ? cause.message : message)}\n`;
+    yield `${relative('', file)}: ${data.name}: ${inOneLine(cause instanceof Error ? cause.message : message)}\n`;
   }
 }
 
-function firstLine(text: string): string {
-  const [line = ''] = text.trim().split('\n');
-  return line.slice(0, 120);
+/** The first lines in one, because an error of a test often says in the second what happened. */
+function inOneLine(text: string): string {
+  const lines = text.trim().split('\n').filter(Boolean);
+  return lines.slice(0, 6).join(' | ').slice(0, 500);
 }

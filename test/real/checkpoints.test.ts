@@ -128,6 +128,7 @@ test('a checkpoint folder of the manifest is not used by two jobs at once', asyn
   await ask('wait', '1', '2', '3');
   assert.equal((await create('job.checkpoint_shared=false')).code, 0, 'a finished job does not block the folder');
   await run('cancel', '4');
+  await ask('wait', '4');
 });
 
 test('a job without a command sets this machine up and succeeds', async (t) => {

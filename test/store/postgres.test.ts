@@ -253,12 +253,15 @@ async function countRoundTrips(t: TestContext, url: string) {
       hasAnswered = false;
       server.write(bytes);
     });
-    server.on('data', (bytes) => {
-      hasAnswered = true;
-      client.write(bytes);
-    });
+    // An answer is delayed, so that what the client sends in several parts without waiting counts once.
+    server.on('data', (bytes) =>
+      setTimeout(() => {
+        hasAnswered = true;
+        client.write(bytes);
+      }, 5),
+    );
     client.on('close', () => server.destroy());
-    server.on('close', () => client.destroy());
+    server.on('close', () => setTimeout(() => client.destroy(), 5));
   });
   proxy.listen(join(folder, '.s.PGSQL.5432'));
   await once(proxy, 'listening');

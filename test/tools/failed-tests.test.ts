@@ -17,16 +17,16 @@ function failedTests(cwd: string, env: NodeJS.ProcessEnv, ...options: readonly s
 test('lists each failed test with its file and its error, and a file that failed itself', (t) => {
   const { folder, env } = openWorld(t);
   const file = (name: string, text: string): void => writeFileSync(join(folder, name), text);
-  const fails = "{ throw new Error('no'); }";
+  const fails = String.raw`{ throw new Error('no\nreason'); }`;
   const head = "import { after, suite, test } from 'node:test';\n";
   file('one.test.mjs', `${head}suite('all', () => { test('good', () => {}); test('bad', () => ${fails}); });`);
   file('two.test.mjs', `${head}test('good', () => {}); after(() => ${fails});`);
   file('shared.mjs', `${head}export const contract = () => test('held', () => ${fails});`);
   file('three.test.mjs', "import { contract } from './shared.mjs'; contract();");
   assert.deepEqual(failedTests(folder, env), [
-    'one.test.mjs: bad: no',
-    'three.test.mjs: held: no',
-    `two.test.mjs: ${join(folder, 'two.test.mjs')}: no`,
+    'one.test.mjs: bad: no | reason',
+    'three.test.mjs: held: no | reason',
+    `two.test.mjs: ${join(folder, 'two.test.mjs')}: no | reason`,
   ]);
 });
 
