@@ -94,6 +94,7 @@ export function createConnector(
 
   /** Never throws. `isUrgent`: another connection to that host has just fallen silent. */
   async function connect(target: SshTarget, isUrgent: boolean): Promise<Connection | Problem> {
+    if (isClosed) return { problem: closedReason };
     const began = performance.now();
     if (!isHostName(target.host)) return { problem: `${target.host} is not a host name` };
     const ssh2 = await loadSsh2();

@@ -79,10 +79,8 @@ export function createSshPool(options: SshPoolOptions): SshPool {
   const connector = createConnector(hostKeys, { ...options, maxConnecting: options.maxConnecting ?? 16 });
   const idleMs = options.idleMs ?? 60 * second;
   const hosts = new Map<string, HostConnections>();
-  let isClosed = false;
 
   async function connect(host: HostConnections): Promise<Connection | Problem> {
-    if (isClosed) return { problem: closedReason };
     const isUrgent = host.connections.some((connection) => connection.isSilent);
     const opened = await connector.connect(host.target, isUrgent);
     if ('problem' in opened || !opened.isOpen) return opened;
@@ -165,7 +163,6 @@ export function createSshPool(options: SshPoolOptions): SshPool {
       if (pins) hostKeys.forget(pinPrefix).catch(() => undefined);
     },
     close() {
-      isClosed = true;
       connector.close();
       for (const host of hosts.values()) {
         for (const connection of host.connections) {
