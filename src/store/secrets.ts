@@ -33,6 +33,7 @@ export function secretRows(read: RunOperation, write: RunOperation): SecretRows 
             where ${isAt(row.owner, row.job)} and name = ${row.name} and sealed = ${row.sealed} returning name`,
         ),
       ),
+    alone: (call) => write(async () => call()),
     onceAllHave: (key, call) =>
       write(async (db) => {
         const isOver = (await readSecrets(db, sql`key <> ${key}`, 1)).length === 0;

@@ -44,7 +44,9 @@ export function createSecretKeyService(services: Services): SecretKeyService {
       );
     return asAdmin('encrypt-secrets', async (store) => {
       // A key file that the settings name must exist: values may depend on it.
-      if (current === null && !existsSync(keyFile)) writeSecretKeys(keyFile, [newSecretKey()]);
+      await store.secrets.alone(() => {
+        if (current === null && !existsSync(keyFile)) writeSecretKeys(keyFile, [newSecretKey()]);
+      });
       readSecretKeys(keyFile);
       if (current === null) await setSetting(services.settingsFiles(), 'server.secrets_key', keyFile);
       return { keyFile, secrets: await moveFiles(store, keyFile) };
@@ -94,20 +96,13 @@ export function createSecretKeyService(services: Services): SecretKeyService {
         'To encrypt them in the database: jobman secret encrypt',
       ]);
     return asAdmin('rotate-secrets-key', async (store) => {
-      const before = readSecretKeys(keyFile);
-      if (before.length === 1) writeSecretKeys(keyFile, [newSecretKey(), ...before]);
-      const keys = readSecretKeys(keyFile);
-      const [{ id }] = keys;
-      const giveUpOthers = (): void => writeSecretKeys(keyFile, keys.slice(0, 1));
-      let count = 0;
-      while (!(await store.secrets.onceAllHave(id, giveUpOthers))) {
-        // Without its key a row stays as it is, and so does every key of the file.
-        for (const row of await store.secrets.withOtherKeys(id)) {
-          const sealed = seal(keys, row, unseal(keys, row), row.changedAt);
-          if (await store.secrets.replace(row, sealed)) count += 1;
-        }
-      }
-      return { keyFile, secrets: count, wasInterrupted: before.length > 1 };
+      let wasInterrupted = true;
+      await store.secrets.alone(() => {
+        const before = readSecretKeys(keyFile);
+        wasInterrupted = before.length > 1;
+        if (!wasInterrupted) writeSecretKeys(keyFile, [newSecretKey(), ...before]);
+      });
+      return { keyFile, secrets: await encryptAgain(store, keyFile), wasInterrupted };
     });
   }
 
@@ -128,6 +123,31 @@ export function createSecretKeyService(services: Services): SecretKeyService {
   }
 
   return { encrypt, values, rotate };
+}
+
+/**
+ * With the first key of the file, and removes the other keys from it. Returns the number of rows that it changed. Another
+ * process may complete the same rotation and begin the next one at any time.
+ */
+async function encryptAgain({ secrets }: JobmanStore, keyFile: string): Promise<number> {
+  let count = 0;
+  for (;;) {
+    const [{ id }] = readSecretKeys(keyFile);
+    const giveUpOthers = (): void => {
+      const [first] = readSecretKeys(keyFile);
+      if (first.id === id) writeSecretKeys(keyFile, [first]);
+    };
+    if (await secrets.onceAllHave(id, giveUpOthers)) return count;
+    const rows = await secrets.withOtherKeys(id);
+    // Read after the rows, so that it has their keys.
+    const keys = readSecretKeys(keyFile);
+    if (keys[0].id !== id) continue;
+    // Without its key a row stays as it is, and so does every key of the file.
+    for (const row of rows) {
+      const sealed = seal(keys, row, unseal(keys, row), row.changedAt);
+      if (await secrets.replace(row, sealed)) count += 1;
+    }
+  }
 }
 
 /** Of the files and folders, without those of interrupted writes. */

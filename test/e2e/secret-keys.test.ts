@@ -104,4 +104,20 @@ suite('secrets in the database', { timeout: 180_000 }, () => {
     assert.deepEqual(filesWithValues(world), []);
     await run(0, ['controller', 'stop']);
   });
+
+  test('are all there after several rotations at the same time', async (t) => {
+    const { world, run, rerun, expected, keyFile } = await openSecretWorld(t);
+    await run(0, ['secret', 'encrypt']);
+    await run(0, ['create', 'job.yaml', '--follow']);
+    const before = readFileSync(keyFile, 'utf8');
+    for (let round = 0; round < 12; round += 1) {
+      const rotations = [1, 2, 3, 4].map(() => jobman(world, ['secret', 'rotate-key']));
+      for (const { code, stderr } of await Promise.all(rotations)) assert.equal(code, 0, stderr);
+    }
+    const keys = readFileSync(keyFile, 'utf8');
+    assert.equal(keys.trim().split('\n').length, 2, 'a comment and the key in force');
+    assert.notEqual(keys, before);
+    assert.ok((await rerun('1')).includes(expected));
+    await run(0, ['controller', 'stop']);
+  });
 });
