@@ -62,6 +62,7 @@ import { parseShape } from '../app/json.ts';
 import { heldPhrase } from '../app/notifications/digest.ts';
 import { configuredRecipients, recipientProblem } from '../app/notifications/recipients.ts';
 import type { QuotaReport } from '../app/quota.ts';
+import { unseal } from '../app/sealing.ts';
 import type { Services } from '../app/services.ts';
 import { resolveSettingPath, settingsWarnings, type Settings } from '../app/settings.ts';
 import { settingsLayers } from '../files/settings-files.ts';
@@ -220,7 +221,8 @@ async function serverFacts(services: Services): Promise<ServerFacts> {
             { certificate: pathOf(tls.certificate), key: pathOf(tls.key) },
             { now: io.now(), host: oidc?.url === undefined ? null : new URL(oidc.url).hostname },
           ),
-    secretsKey: keyFile === null ? null : { path: keyFile, problem: keyFileProblem(keyFile) },
+    secretsKey:
+      keyFile === null ? null : { path: keyFile, problem: await keyFileProblem(keyFile, databaseOf(services)) },
   };
 }
 
@@ -249,11 +251,19 @@ function certificateFacts(
   }
 }
 
-function keyFileProblem(path: string): NonNullable<ServerFacts['secretsKey']>['problem'] {
+async function keyFileProblem(
+  path: string,
+  database: ReturnType<typeof databaseOf>,
+): Promise<NonNullable<ServerFacts['secretsKey']>['problem']> {
   try {
-    readSecretKeys(path);
+    const keys = readSecretKeys(path);
+    const rows = hasDatabase(database) ? await withReadOnlyStore(database, ({ secrets }) => secrets.all()) : [];
+    const row = rows.find(({ key }) => !keys.some(({ id }) => id === key));
+    if (row !== undefined) unseal(keys, row);
     return null;
   } catch (error) {
+    // Another check reports the problems of the database.
+    if (error instanceof StoreError) return null;
     if (!(error instanceof JobmanError)) throw error;
     return { message: asClause(error.message), remedy: error.lines[0] ?? null };
   }

@@ -74,6 +74,8 @@ suite('secrets in the database', { timeout: 180_000 }, () => {
       await run(1, ['secret', 'rotate-key']),
       /the secret \w+ of .* is encrypted with the key \w{12}, which the/,
     );
+    const { stdout } = await jobman(world, ['doctor']);
+    assert.match(stdout, /^problem +server +the secret \w+ of .* is encrypted with the key \w{12}, which the/m);
     renameSync(`${keyFile}.moved`, keyFile);
     assert.ok((await rerun('1')).includes(expected));
 
