@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-from jobman._api import CreatedJob, GivenFile, JobRow, JobView, ManifestRequest, Operations
+from jobman._api import CreatedJob, GivenFile, JobRow, JobView, ManifestProblem, ManifestRequest, Operations
 from jobman._http import (
     Blob,
     ConflictError,
@@ -141,6 +141,7 @@ class Client(Operations):
             raise ConfirmationRequired(created["confirmation"])
         if start:
             self.wake()
+        created["warnings"] = [_line(warning) for warning in answer["warnings"]] + created["warnings"]
         return created
 
     def upload(self, contents: Sequence[bytes]) -> List[str]:
@@ -183,6 +184,13 @@ class Client(Operations):
             if end is not None and time.monotonic() >= end:
                 raise TimeoutError(f"job {view['id']} is {view['phase']} after {timeout} seconds")
             time.sleep(interval)
+
+
+def _line(problem: ManifestProblem) -> str:
+    """`train.yaml:3:5: job.name: must not be empty`"""
+    line, column, key = problem["line"], problem["column"], problem["key"]
+    position = "" if line is None else f":{line}:{column}"
+    return f"{problem['file']}{position}: {key and f'{key}: '}{problem['message']}"
 
 
 class _Named:

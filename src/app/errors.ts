@@ -50,6 +50,12 @@ export interface ManifestProblem {
   readonly set: string | null;
 }
 
+/** `train.yaml:3:5: job.name: must not be empty`; may contain control characters of the file. */
+export function problemLine({ file, line, column, key, message }: ManifestProblem): string {
+  const position = line === null ? '' : `:${line}:${column}`;
+  return `${file}${position}: ${key === '' ? '' : `${key}: `}${message}`;
+}
+
 interface ErrorDetails extends ErrorOptions {
   /** Without it the exit code decides. */
   readonly errorCode?: ErrorCode;

@@ -9,7 +9,7 @@ import type { Path } from '../schema/kinds.ts';
 import { fileProblem, type Problem } from '../schema/problems.ts';
 import { hasMoreTokens } from '../schema/yaml.ts';
 import type { GivenFile, ManifestAnswer, ManifestRequest } from './client.ts';
-import { exitCode, JobmanError, usageError, type ManifestProblem } from './errors.ts';
+import { exitCode, JobmanError, problemLine, usageError, type ManifestProblem } from './errors.ts';
 import type { OwnBlobs } from './own-blobs.ts';
 import { channelsOf } from './notifications/recipients.ts';
 import type { ClientParts } from './store-client.ts';
@@ -107,11 +107,7 @@ function pathsIn({ command }: JobSpec): readonly (readonly [Path, string])[] {
 
 function invalid(problems: readonly ManifestProblem[]): JobmanError {
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
-  const lines = problems.map(({ file, line, column, key, message }) => {
-    const position = line === null ? '' : `:${line}:${column}`;
-    return `${file}${position}: ${key === '' ? '' : `${key}: `}${message}`;
-  });
-  return new JobmanError(`The manifest has ${count}.`, exitCode.usage, lines, {
+  return new JobmanError(`The manifest has ${count}.`, exitCode.usage, problems.map(problemLine), {
     errorCode: 'invalid_manifest',
     problems,
   });

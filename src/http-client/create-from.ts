@@ -5,7 +5,7 @@ import { access, constants, readdir, readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, relative, resolve, sep } from 'node:path';
 import type { Client, CreateAnswer, GivenFile, ManifestRequest } from '../app/client.ts';
-import { messageOf, usageError } from '../app/errors.ts';
+import { messageOf, problemLine, usageError } from '../app/errors.ts';
 import type { Environment } from '../http/client.ts';
 
 export interface CreateFromOptions {
@@ -60,8 +60,9 @@ export async function createFrom(
     }
     const { spec, manifest } = answer;
     const created = await client.create({ spec, manifest, secrets, confirmed, idempotencyKey: randomUUID() });
-    if (created.kind === 'created') await client.wake();
-    return created;
+    if (created.kind !== 'created') return created;
+    await client.wake();
+    return { ...created, warnings: [...answer.warnings.map(problemLine), ...created.warnings] };
   }
 }
 

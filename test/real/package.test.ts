@@ -79,7 +79,7 @@ for await (const change of server.changesSince(null, [made.id]))
 const [log] = await server.logs(made.id, {});
 const { bytes } = await server.readLog(made.id, log?.id ?? '', 0, 1000);
 const absent = await server.show('77').catch((error: unknown) => (error instanceof JobmanError ? error.code : error));
-console.log(JSON.stringify([made.row.name, new TextDecoder().decode(bytes), absent]));
+console.log(JSON.stringify([made.row.name, made.warnings, new TextDecoder().decode(bytes), absent]));
 await server.close();
 `;
 
@@ -99,7 +99,7 @@ function useAsLibrary(
   write('token.txt', 'a-secret');
   write(
     'library.yaml',
-    'job: {secrets: {TOKEN: ./token.txt}}\nlocal: {}\ncommand: {cmd: "echo ${oc.env:USER_TEXT} $TOKEN"}\n',
+    'job: {secrets: {TOKEN: ./token.txt}, checkpoint_shared: true}\nlocal: {}\ncommand: {cmd: "echo ${oc.env:USER_TEXT} $TOKEN"}\n',
   );
   const compiled = spawnSync(
     join(root, 'node_modules/.bin/tsc'),
@@ -138,7 +138,8 @@ function useAsLibrary(
       env: { ...world.env, JOBMAN_SERVER: url, JOBMAN_TOKEN: token, CA_FILE: caFile, USER_TEXT: 'hello' },
     });
     assert.equal(status, 0, stderr);
-    assert.deepEqual(JSON.parse(stdout), ['flower', 'hello a-secret\n', 3]);
+    const warning = 'library.yaml:1:57: job.checkpoint_shared: has no effect without job.checkpoint_dir';
+    assert.deepEqual(JSON.parse(stdout), ['flower', [warning], 'hello a-secret\n', 3]);
   }
 }
 

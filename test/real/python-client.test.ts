@@ -17,7 +17,7 @@ from pathlib import Path
 server = jobman.connect()
 shown = {"user": server.who_am_i()["role"]}
 made = server.create_from("train.yaml", sets=["job.name=flower"])
-shown["created"] = [made["id"], made["row"]["name"]]
+shown["created"] = [made["id"], made["row"]["name"], made["warnings"]]
 shown["output"] = b"".join(chunk.bytes for chunk in server.follow_logs(made["id"])).decode()
 shown["phase"] = server.wait(made["id"])["phase"]
 shown["last event"] = server.events(made["id"], 0)[-1]["event"]["kind"]
@@ -51,6 +51,8 @@ shown["refused"] = [
 print(json.dumps(shown))
 `;
 
+const notShared = 'has no effect without job.checkpoint_dir';
+
 test('a Python program creates a job with files, follows it, and gets errors as exceptions', async (t) => {
   const python = findProgram('python3');
   if (!requireReal(t, 'python3', python) || python === undefined) return;
@@ -64,7 +66,7 @@ test('a Python program creates a job with files, follows it, and gets errors as 
   write('token.txt', 'a-secret\n');
   write(
     'train.yaml',
-    'job: {name: iris, secrets: {TOKEN: token.txt}, env: {GREETING: "${oc.env:GREETING}"}}\nlocal: {}\n' +
+    'job: {name: iris, secrets: {TOKEN: token.txt}, env: {GREETING: "${oc.env:GREETING}"}, checkpoint_shared: true}\nlocal: {}\n' +
       'command: {cmd: "echo $GREETING $TOKEN"}\n',
   );
   write('wrong.yaml', 'local: {}\ncommand: {cmd: ls}\njob: {nam: a, max_runtime: -1}\n');
@@ -84,7 +86,7 @@ test('a Python program creates a job with files, follows it, and gets errors as 
   assert.equal(status, 0, stderr);
   assert.deepEqual(JSON.parse(stdout), {
     user: 'admin',
-    created: ['000001', 'flower'],
+    created: ['000001', 'flower', [`train.yaml:1:106: job.checkpoint_shared: ${notShared}`]],
     output: 'hello a-secret\n',
     phase: 'succeeded',
     'last event': 'finished',
