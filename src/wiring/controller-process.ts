@@ -48,12 +48,15 @@ type RunParts = ControllerParts & Parameters<ControllerService['run']>[0];
 /** Runs until a signal, an exit request, or an idle exit. When the settings change it restarts in the same process. */
 export async function runInForeground(parts: RunParts): Promise<number> {
   for (;;) {
-    const ended = await runOnce(parts, await parts.freshSettings());
+    const ended = await runOnce(parts, await readSettings(parts));
     if (ended !== 'outdated') return ended;
   }
 }
 
-async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'outdated'> {
+async function runOnce(
+  parts: RunParts,
+  { settings, createOutdatedCheck }: SettingsOfRun,
+): Promise<number | 'outdated'> {
   const { io, home } = parts;
   checkOpenFileLimit();
   const database = databaseOf(parts);
@@ -126,7 +129,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
         ...createSheetDeliveries(parts, settings, store.lab, clock, (line) => logger.info(line)),
       ],
       meter: parts.meter,
-      isOutdated: createOutdatedCheck(settings, parts, (line) => logger.warn(line)),
+      isOutdated: createOutdatedCheck((line) => logger.warn(line)),
       isOutOfDescriptors: cannotOpenFiles,
       onRenewal() {
         if (backUpIfDue !== false) void backUpIfDue();
@@ -245,23 +248,33 @@ const controllerSettings = (settings: Settings): string => {
   });
 };
 
-/** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
-function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {
-  const used = controllerSettings(inUse);
+interface SettingsOfRun {
+  readonly settings: Settings;
+  /** True once the files have other settings for a controller. Settings with a mistake change nothing. */
+  readonly createOutdatedCheck: (warn: (line: string) => void) => () => Promise<boolean>;
+}
+
+/** A check also finds a change between the read and its creation, because a start takes a while. */
+export async function readSettings(parts: Pick<RunParts, 'settingsFiles' | 'freshSettings'>): Promise<SettingsOfRun> {
   let fingerprint = fingerprintOf(parts.settingsFiles());
-  return async () => {
-    const now = fingerprintOf(parts.settingsFiles());
-    if (now === fingerprint) return false;
-    fingerprint = now;
-    try {
-      return controllerSettings(await parts.freshSettings()) !== used;
-    } catch (error) {
-      const { mistakesOf } = await import('../app/settings.ts');
-      warn(
-        `the changed settings cannot be used, so the controller keeps the previous ones: ${mistakesOf(error).join('; ')}`,
-      );
-      return false;
-    }
+  const settings = await parts.freshSettings();
+  const used = controllerSettings(settings);
+  return {
+    settings,
+    createOutdatedCheck: (warn) => async () => {
+      const now = fingerprintOf(parts.settingsFiles());
+      if (now === fingerprint) return false;
+      fingerprint = now;
+      try {
+        return controllerSettings(await parts.freshSettings()) !== used;
+      } catch (error) {
+        const { mistakesOf } = await import('../app/settings.ts');
+        warn(
+          `the changed settings cannot be used, so the controller keeps the previous ones: ${mistakesOf(error).join('; ')}`,
+        );
+        return false;
+      }
+    },
   };
 }
 
