@@ -59,6 +59,17 @@ class ConfirmationRequired(ConflictError):
         self.tokens: List[str] = [reason["token"] for reason in reasons]
 
 
+def _refusal(reasons: Sequence[Mapping[str, Any]]) -> Optional[ConflictError]:
+    """The error if no confirmation helps: a limit of the user is reached, or a budget is used up."""
+    final = [reason for reason in reasons if reason["token"] is None]
+    if not final:
+        return None
+    return ConflictError(
+        f"Nothing was created: {'; '.join(reason['message'] for reason in final)}.",
+        {"code": "conflict", "exitCode": 4, "status": 409, "lines": list({reason["remedy"]: None for reason in final})},
+    )
+
+
 class LogChunk(NamedTuple):
     """New bytes of the output of a worker."""
 
@@ -138,7 +149,7 @@ class Client(Operations):
             }
         )
         if created["kind"] == "confirmation_required":
-            raise ConfirmationRequired(created["confirmation"])
+            raise _refusal(created["confirmation"]["reasons"]) or ConfirmationRequired(created["confirmation"])
         if start:
             self.wake()
         created["warnings"] = [_line(warning) for warning in answer["warnings"]] + created["warnings"]

@@ -37,6 +37,9 @@ def error(call):
         return [type(failed).__name__, failed.message, failed.exit_code, len(failed.problems)]
 
 shown["confirmation"] = issubclass(jobman.ConfirmationRequired, jobman.JobmanError)
+limits = dict.fromkeys(["chips", "usdPerDay", "projects", "clusters", "hosts", "tokens", "filesMib"])
+server.change_user("root", {"kind": "limits", "limits": {**limits, "jobs": 0}})
+shown["limit"] = error(lambda: server.create_from("train.yaml"))
 shown["absent"] = error(lambda: server.show("77"))
 shown["wrong"] = error(lambda: server.create_from("wrong.yaml"))
 shown["copied"] = error(lambda: server.create_from("copied.yaml"))
@@ -94,6 +97,7 @@ test('a Python program creates a job with files, follows it, and gets errors as 
     pages: ['000002', '000001'],
     rest: '000001',
     confirmation: true,
+    limit: ['ConflictError', 'Nothing was created: root has 1 unfinished job, and 0 are allowed.', 4, 0],
     absent: ['NotFoundError', 'There is no job 000077. List all jobs: jobman list --all', 3, 0],
     wrong: ['UsageError', 'The manifest has 2 problems.', 2, 2],
     copied: ['UsageError', 'The manifest has 1 problem.', 2, 1],
