@@ -269,10 +269,10 @@ function nextForFinished(context: WhyRequest): Next {
   };
 }
 
-/** In this period the commands of the hints are refused, unless the grant has changed since. */
+/** In this period the commands of the hints are refused, unless the grant or the limit of the user has changed since. */
 function formatUsedPeriod(budget: OwnerBudget | undefined, now: Instant): string {
   if (budget === undefined || now >= budget.endsAt) return '';
-  return ` Until ${formatDate(budget.endsAt, now)} (UTC), a new start needs a higher budgetUsd in that grant.`;
+  return ` Until ${formatDate(budget.endsAt, now)} (UTC), a new start needs a higher budgetUsd in that grant, or a higher usd-per-day.`;
 }
 
 function logHint(job: Job, attempt: Attempt | undefined): string | undefined {

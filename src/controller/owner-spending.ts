@@ -11,7 +11,10 @@ import type { Job } from '../core/model/job.ts';
 import { known, unknown, type Observation, type Observed } from '../core/model/observation.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 
-/** All passes within this time share one reading. The rules add what was spent since. */
+/**
+ * All passes within this time share one reading. The rules add what was spent since. A budget that was read before the job
+ * started does not count, because the start may have needed a higher one.
+ */
 const readInterval: Duration = 10 * second;
 
 export function createOwnerSpending({
@@ -32,7 +35,7 @@ export function createOwnerSpending({
     const now = clock.now();
     if (!isLimited(job)) return undefined;
     const capacity = currentCapacity(job);
-    const budgets = await readBudgets?.(now);
+    const budgets = await readBudgets?.(now, newestStart(job));
     if (budgets?.kind === 'unknown') return budgets;
     const limiting = withDailyBudget(grants, budgets?.value ?? [], job.owner);
     if (ownerSpendingOf(limiting, job.owner, capacity, [], now).length === 0) return undefined;
@@ -43,7 +46,11 @@ export function createOwnerSpending({
   };
 }
 
-function shared<T>(read: (now: Instant) => Promise<T>): (now: Instant) => Promise<Observed<T>> {
+function newestStart({ startRequest, attempts, createdAt }: Job): Instant {
+  return startRequest?.at ?? attempts.findLast(({ startedByOwner }) => startedByOwner)?.createdAt ?? createdAt;
+}
+
+function shared<T>(read: (now: Instant) => Promise<T>): (now: Instant, notBefore?: Instant) => Promise<Observed<T>> {
   let newest: { readonly at: Instant; readonly reading: Promise<Observed<T>> } | undefined;
 
   async function observe(now: Instant): Promise<Observed<T>> {
@@ -54,8 +61,8 @@ function shared<T>(read: (now: Instant) => Promise<T>): (now: Instant) => Promis
     }
   }
 
-  return (now) => {
-    if (newest === undefined || now < newest.at || now - newest.at >= readInterval)
+  return (now, notBefore = now - readInterval) => {
+    if (newest === undefined || now < newest.at || now - newest.at >= readInterval || newest.at < notBefore)
       newest = { at: now, reading: observe(now) };
     return newest.reading;
   };

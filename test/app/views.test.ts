@@ -979,7 +979,10 @@ test('why says until when the budget of the owner refuses a new start', () => {
   };
   const hints = /Resume: jobman resume 42 · Start over: jobman rerun 42$/;
   const before = whyOf(job, noon + hour, { events: [] }).next;
-  assert.match(before, /^Nothing\. Until \d+ \w+ \(UTC\), a new start needs a higher budgetUsd in that grant\. /);
+  assert.match(
+    before,
+    /^Nothing\. Until \d+ \w+ \(UTC\), a new start needs a higher budgetUsd in that grant, or a higher usd-per-day\. /,
+  );
   assert.match(before, hints);
   const after = whyOf(job, ownerBudget.endsAt, { events: [] }).next;
   assert.match(after, /^Nothing\. (?!Until)/);

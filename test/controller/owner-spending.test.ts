@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createOwnerSpending } from '../../src/controller/owner-spending.ts';
 import type { DailyBudget } from '../../src/core/policy/limits.ts';
+import type { Job } from '../../src/core/model/job.ts';
 import { minute, second } from '../../src/core/model/time.ts';
 import { aJob, noon, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
 
@@ -47,4 +48,32 @@ test('the dollars per day of a user limit the jobs of all names of the user, and
   budgets = [];
   now += minute;
   assert.equal(await observe(running('ada')), undefined);
+});
+
+test('a job that starts after its user got a higher limit is not ended by the former limit', async () => {
+  let now = noon;
+  let usdPerDay = 4;
+  const observe = createOwnerSpending({
+    grants: [],
+    clock: { now: () => now, at: () => () => undefined },
+    dailyBudgets: async () => [{ owners: ['ada'], usdPerDay }],
+    store: {
+      spending: async () => [{ ...spent, owners: ['ada'], spentUsd: { day: 5, week: 6, month: 7 }, rateUsd: 2 }],
+    },
+  });
+  const budgetOf = async (job: Job) => {
+    const observed = await observe(job);
+    assert.ok(observed?.kind === 'known');
+    return observed.value.map(({ budgetUsd }) => budgetUsd);
+  };
+  const before = running('ada');
+  assert.deepEqual(await budgetOf(before), [4]);
+  now += second;
+  usdPerDay = 8;
+  const attempt = { ...runningAttempt, createdAt: now, startedByOwner: true };
+  const created = withAttempts(aJob(spec, { owner: 'ada' }), [readyAllocation], [attempt]);
+  assert.deepEqual([await budgetOf(created), await budgetOf(before)], [[8], [8]]);
+  now += second;
+  usdPerDay = 16;
+  assert.deepEqual(await budgetOf({ ...before, startRequest: { startMode: 'resume', at: now } }), [16]);
 });
