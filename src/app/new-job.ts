@@ -12,7 +12,9 @@ export async function quotaWarningsFor(
   client: Pick<Client, 'quotaWarnings'>,
   { capacity }: JobSpec,
 ): Promise<readonly string[]> {
-  return capacity.kind === 'tpu' ? client.quotaWarnings(capacity) : [];
+  if (capacity.kind !== 'tpu') return [];
+  // The creation itself reports what is wrong, such as a project that the user may not use.
+  return client.quotaWarnings(capacity).catch(() => []);
 }
 
 /** A phrase for the chips that the quota leaves for each alternative of the request. Throws JobmanError. */
