@@ -12,12 +12,13 @@ const maxNamedJobs = 5;
 export function describeLimit(user: UserName, problem: LimitProblem, now: Instant): string {
   switch (problem.kind) {
     case 'jobs':
-      return `${user} has ${pluralize(problem.unfinished, 'unfinished job')}, and ${problem.allowed} are allowed`;
+      return `${user} has ${pluralize(problem.unfinished, 'unfinished job')}, and ${pluralize(problem.allowed, 'is allowed', 'are allowed')}`;
     case 'chips': {
       const { wanted, allowed, held, holders } = problem;
-      if (wanted === null) return `the number of its chips is unknown, and ${allowed} are allowed for ${user}`;
+      if (wanted === null)
+        return `the number of its chips is unknown, and ${pluralize(allowed, 'is allowed', 'are allowed')} for ${user}`;
       const used = held === 0 ? '' : ` (${held} used by ${formatList(firstJobs(holders, maxNamedJobs))})`;
-      return `it has ${pluralize(wanted, 'chip')}, and ${allowed} are allowed for ${user}${used}`;
+      return `it has ${pluralize(wanted, 'chip')}, and ${pluralize(allowed, 'is allowed', 'are allowed')} for ${user}${used}`;
     }
     case 'project':
       return `${user} may not use the project ${problem.project}: ${formatAllowed(problem.allowed)}`;

@@ -5,6 +5,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { Actor, UserName } from '../core/model/user.ts';
 import { createLimiter } from './concurrency.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
+import { pluralize } from './format.ts';
 import type { AccessStore, Blob, Blobs } from './ports.ts';
 
 /** The methods for a new job. */
@@ -72,7 +73,7 @@ async function requireRoom({ access }: Parts, user: UserName, filesMib: number, 
   const bytes = (await access.uploadedBytes(user)) + added;
   if (added === 0 || bytes <= filesMib * mebibyte) return;
   throw new JobmanError(
-    `Nothing was stored: ${user} would have ${Math.ceil(bytes / mebibyte)} MiB of uploaded files, and ${filesMib} MiB are allowed.`,
+    `Nothing was stored: ${user} would have ${Math.ceil(bytes / mebibyte)} MiB of uploaded files, and ${pluralize(filesMib, 'MiB is', 'MiB are')} allowed.`,
     exitCode.conflict,
     [
       'The server removes a file one day after the last job that needs it was deleted: jobman delete JOB',

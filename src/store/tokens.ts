@@ -40,7 +40,7 @@ async function requireFreeToken(db: Database, { user, createdAt }: NewToken, all
     select 1 from token where owner = ${user} and revoked_at is null and expires_at > ${createdAt}`.execute(db);
   if (rows.length < allowed) return;
   throw new JobmanError(
-    `No token was created: ${user} has ${pluralize(rows.length, 'valid token')}, and ${allowed} are allowed.`,
+    `No token was created: ${user} has ${pluralize(rows.length, 'valid token')}, and ${pluralize(allowed, 'is allowed', 'are allowed')}.`,
     exitCode.conflict,
     [
       `jobman token revoke NAME    revokes one that nothing uses`,

@@ -65,7 +65,7 @@ test('an admin adds users and gives them tokens and limits, and the audit log ha
   const create = ['create', manifest];
   assert.equal((await run(['create', manifest, '--dry-run'], 0, asAda)).code, 0);
   await run(create, 0, asAda);
-  const refusal = /ada has 1 unfinished job, and 1 are allowed\.\n {2}An admin changes .*: jobman user limit ada/;
+  const refusal = /ada has 1 unfinished job, and 1 is allowed\.\n {2}An admin changes .*: jobman user limit ada/;
   assert.match((await run([...create, '--yes'], 4, asAda)).stderr, refusal);
   assert.match((await run([...create, '--dry-run'], 4, asAda)).stderr, refusal);
 
