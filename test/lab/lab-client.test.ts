@@ -90,6 +90,9 @@ test('a user sees and uses only TPUs of their projects, and folders of the serve
   for (const call of [elsewhere.describeTpu('kmh-v2-8-1'), elsewhere.holders('kmh-v2-8-1')])
     await assert.rejects(call, { message: 'You may not use the project lab: allowed is other.' });
   await of('member', 'ada', { projects: ['lab'] }).holders('kmh-v2-8-1');
+  await assert.rejects(of('member', 'ada').checkFolder('/tmp'), {
+    message: /only an admin, or a user whom an admin allows the host localhost, may name a folder/,
+  });
   await of('member', 'ada', { mayUseServerMachine: true }).checkFolder('/tmp');
 });
 
