@@ -180,6 +180,7 @@ suite('a server', { timeout: 180_000 }, () => {
     await run(0, ['create', manifestIn(world)]);
     assert.match(await run(0, ['whoami']), /token +laptop, expires.*\nserver +lab \(\S+\), by the current context/);
     assert.match(await run(0, ['whoami', '--server', 'local']), /server +this machine \(/);
+    assert.match(await run(2, ['context', 'delete', 'local']), /^jobman: local is this machine/m);
     const local = { JOBMAN_SERVER: 'local' };
     assert.doesNotMatch(await run(0, ['list'], { env: local }), /iris/);
     assert.match(await run(0, ['list', '--server', 'lab'], { env: local }), /iris/);
@@ -189,7 +190,7 @@ suite('a server', { timeout: 180_000 }, () => {
     assert.equal(await run(0, ['__complete', 'context', 'use', '']), `local\tthis machine\nlab\t${url}\n`);
     assert.match(await run(0, ['__complete', '--server', 'lab', 'show', '']), /^000001\t/);
     assert.equal(await run(0, ['__complete', '--server', 'l']), `local\tthis machine\nlab\t${url}\n`);
-    for (const args of [['doctor'], ['login'], ['tpu', 'attach']])
+    for (const args of [['doctor'], ['login'], ['tpu', 'attach'], ['queue', '--publish']])
       assert.match(await run(2, args), /The server in use is lab \([^]*--server local[^]*jobman context use local/);
     assert.match(await run(3, ['tpu', 'check']), /There are no users yet\.\n +An admin adds (\S+): tpu add-user \1$/m);
     assert.match(await run(0, ['tpu', 'add-user', 'ada']), /Added user ada/);

@@ -326,6 +326,7 @@ export async function use(cli: Cli, _flags: GlobalFlags, name: string): Promise<
 }
 
 export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promise<number> {
+  if (name === thisMachine) throw usageError(`${thisMachine} is this machine, which has no context to delete.`);
   const contexts = await cli.services.contexts();
   const all = await contexts.read();
   const { token, server, ...owner } = requireContext(all, name);

@@ -13,6 +13,7 @@ import { escapeLine, formatAge, pluralize } from '../../app/format.ts';
 import type { JobRow } from '../../app/client.ts';
 import type { QueuedRow } from '../../app/queue.ts';
 import { formatHostUse, formatBriefWait } from '../../app/queue-text.ts';
+import { notOnServerError } from '../../app/server-in-use.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
@@ -84,6 +85,8 @@ async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolea
 async function clusterQueue(cli: Cli, flags: QueueFlags): Promise<number> {
   const now = cli.io.now();
   if (flags.publish === true) {
+    const server = await cli.services.server();
+    if (server !== null) throw notOnServerError('`jobman queue --publish`', server);
     const { jobCount, context, published } = await publishJobs(cli.services, flags, now);
     const { namespace, configmap } = published;
     if (cli.json) cli.printJson({ context: context.context, namespace, configmap, jobCount, updatedAt: now });
