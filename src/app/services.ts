@@ -205,8 +205,13 @@ export interface SecretKeyService {
   encrypt(file: string | undefined): Promise<{ readonly keyFile: string; readonly secrets: number }>;
   /** All values that this login can decrypt, so that a report can leave them out. */
   values(): Promise<readonly string[]>;
-  /** Encrypts all values with a new key. */
-  rotate(): Promise<{ readonly keyFile: string; readonly secrets: number; readonly wasInterrupted: boolean }>;
+  /** Encrypts all values with a new key. `keepsOthers`: the previous keys stay in the file, which cannot be written. */
+  rotate(): Promise<{
+    readonly keyFile: string;
+    readonly secrets: number;
+    readonly wasInterrupted: boolean;
+    readonly keepsOthers: boolean;
+  }>;
 }
 
 /** Of `jobman server`, instead of the settings in the section `server`. */

@@ -15,6 +15,7 @@ import {
   constants,
   createReadStream,
   fstatSync,
+  fsyncSync,
   openSync,
   readFileSync,
   readSync,
@@ -76,16 +77,34 @@ export function fileModeIn(folder: string): number {
   return isGroupShared(folder) ? 0o660 : 0o600;
 }
 
-/** Readers see the old text or the new one, even if two processes write. Throws the system's error. */
-export function writeAtomically(path: string, content: string | Uint8Array, mode = fileModeIn(dirname(path))): void {
+/**
+ * Readers see the old text or the new one, even if two processes write. `flush`: it is on the disk afterwards. Throws the
+ * system's error.
+ */
+export function writeAtomically(
+  path: string,
+  content: string | Uint8Array,
+  mode = fileModeIn(dirname(path)),
+  { flush = false } = {},
+): void {
   // A hidden file: no reader takes it for the file of another name, such as a secret.
   const draft = join(dirname(path), `.${basename(path)}.${crypto.randomUUID()}`);
   try {
-    writeFileSync(draft, content, { mode });
+    writeFileSync(draft, content, { mode, flush });
     renameSync(draft, path);
+    if (flush) flushFolder(dirname(path));
   } catch (error) {
     rmSync(draft, { force: true });
     throw error;
+  }
+}
+
+function flushFolder(path: string): void {
+  const folder = openSync(path, 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
   }
 }
 

@@ -32,7 +32,7 @@ export function readSecretKeys(path: string): SecretKeys {
   return [first, ...others];
 }
 
-/** Replaces the file at once. Throws StoreError. */
+/** Replaces the file at once, and before the database can have a value with a new key. Throws StoreError. */
 export function writeSecretKeys(path: string, keys: readonly SecretKey[]): void {
   const lines = [
     '# Keys of the secrets in the database of jobman. Keep a copy elsewhere than the copies of the database.',
@@ -40,7 +40,7 @@ export function writeSecretKeys(path: string, keys: readonly SecretKey[]): void 
   ];
   try {
     makeFolder(dirname(path), 0o700);
-    writeAtomically(path, `${lines.join('\n')}\n`, 0o600);
+    writeAtomically(path, `${lines.join('\n')}\n`, 0o600, { flush: true });
   } catch (error) {
     throw fileError(path, error);
   }

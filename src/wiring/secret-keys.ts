@@ -3,10 +3,10 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { auditEntry } from '../app/audit.ts';
-import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { exitCode, JobmanError, StoreError, usageError } from '../app/errors.ts';
 import { asFileName } from '../app/format.ts';
 import type { SecretKeyService, Services } from '../app/services.ts';
-import { newSecretKey, seal, unseal, type SecretAddress } from '../app/sealing.ts';
+import { newSecretKey, seal, unseal, type SecretAddress, type SecretKey } from '../app/sealing.ts';
 import { setSetting } from '../files/change-settings.ts';
 import { makeHome, readRegularFile } from '../files/files.ts';
 import { folderOf, secretFile } from '../files/job-folder.ts';
@@ -100,9 +100,12 @@ export function createSecretKeyService(services: Services): SecretKeyService {
       await store.secrets.alone(() => {
         const before = readSecretKeys(keyFile);
         wasInterrupted = before.length > 1;
-        if (!wasInterrupted) writeSecretKeys(keyFile, [newSecretKey(), ...before]);
+        if (!wasInterrupted && !hasWritten(keyFile, [newSecretKey(), ...before]))
+          throw new JobmanError(`The key file ${keyFile} cannot be written. Nothing was changed.`, exitCode.failed, [
+            'Add a new key as its first line, and repeat the command. A new key: openssl rand -base64 32',
+          ]);
       });
-      return { keyFile, secrets: await encryptAgain(store, keyFile), wasInterrupted };
+      return { keyFile, wasInterrupted, ...(await encryptAgain(store, keyFile)) };
     });
   }
 
@@ -126,18 +129,20 @@ export function createSecretKeyService(services: Services): SecretKeyService {
 }
 
 /**
- * With the first key of the file, and removes the other keys from it. Returns the number of rows that it changed. Another
- * process may complete the same rotation and begin the next one at any time.
+ * With the first key of the file, and removes the other keys from it. Another process may complete the same rotation and
+ * begin the next one at any time. `secrets`: the number of rows that it changed. `keepsOthers`: the file cannot be written,
+ * as in Kubernetes.
  */
-async function encryptAgain({ secrets }: JobmanStore, keyFile: string): Promise<number> {
+async function encryptAgain({ secrets }: JobmanStore, keyFile: string) {
   let count = 0;
+  let keepsOthers = false;
   for (;;) {
     const [{ id }] = readSecretKeys(keyFile);
     const giveUpOthers = (): void => {
-      const [first] = readSecretKeys(keyFile);
-      if (first.id === id) writeSecretKeys(keyFile, [first]);
+      const [first, ...others] = readSecretKeys(keyFile);
+      if (first.id === id && others.length > 0) keepsOthers = !hasWritten(keyFile, [first]);
     };
-    if (await secrets.onceAllHave(id, giveUpOthers)) return count;
+    if (await secrets.onceAllHave(id, giveUpOthers)) return { secrets: count, keepsOthers };
     const rows = await secrets.withOtherKeys(id);
     // Read after the rows, so that it has their keys.
     const keys = readSecretKeys(keyFile);
@@ -147,6 +152,17 @@ async function encryptAgain({ secrets }: JobmanStore, keyFile: string): Promise<
       const sealed = seal(keys, row, unseal(keys, row), row.changedAt);
       if (await secrets.replace(row, sealed)) count += 1;
     }
+  }
+}
+
+/** False if the file cannot be written, such as a mounted Secret of Kubernetes. */
+function hasWritten(keyFile: string, keys: readonly SecretKey[]): boolean {
+  try {
+    writeSecretKeys(keyFile, keys);
+    return true;
+  } catch (error) {
+    if (error instanceof StoreError && error.kind === 'read_only') return false;
+    throw error;
   }
 }
 

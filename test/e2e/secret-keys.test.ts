@@ -1,10 +1,12 @@
 /** Secrets that are encrypted in the database: no file below the home has a value, and no kill loses one. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jobman, startJobman } from '../support/jobman.ts';
+import { requireReal } from '../support/real.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 const [namedValue, fileValue] = ['marked-named-5f1d', 'marked-file-77ac'];
@@ -119,6 +121,31 @@ suite('secrets in the database', { timeout: 180_000 }, () => {
     const keys = readFileSync(keyFile, 'utf8');
     assert.equal(keys.trim().split('\n').length, 2, 'a comment and the key in force');
     assert.notEqual(keys, before);
+    assert.ok((await rerun('1')).includes(expected));
+    await run(0, ['controller', 'stop']);
+  });
+
+  test('get a new key that an admin adds to a file that jobman cannot write, as in Kubernetes', async (t) => {
+    const { world, run, rerun, expected, keyFile } = await openSecretWorld(t);
+    await run(0, ['secret', 'encrypt']);
+    await run(0, ['create', 'job.yaml', '--follow']);
+    const setImmutable = (flag: '+i' | '-i') => spawnSync('chattr', [flag, keyFile]).status === 0;
+    const newKey = `${Buffer.alloc(32, 7).toString('base64')}\n`;
+    writeFileSync(keyFile, newKey + readFileSync(keyFile, 'utf8'));
+    if (!requireReal(t, 'chattr, as root', setImmutable('+i'))) return;
+    world.atEnd(() => void setImmutable('-i'));
+    assert.match(
+      await run(0, ['secret', 'rotate-key']),
+      /again: 2\.\nNo secret needs the other keys of .*secrets\.key\./,
+    );
+    setImmutable('-i');
+    writeFileSync(keyFile, newKey);
+    setImmutable('+i');
+    assert.ok((await rerun('1')).includes(expected));
+    assert.match(
+      await run(1, ['secret', 'rotate-key']),
+      /cannot be written\. Nothing was changed\.\n +Add a new key as its/,
+    );
     assert.ok((await rerun('1')).includes(expected));
     await run(0, ['controller', 'stop']);
   });

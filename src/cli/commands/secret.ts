@@ -75,9 +75,10 @@ export async function encrypt(cli: Cli, { keyFile: file }: SecretEncryptFlags & 
 }
 
 export async function rotateKey(cli: Cli): Promise<number> {
-  const { keyFile, secrets, wasInterrupted } = await (await cli.services.secretKeys()).rotate();
+  const { keyFile, secrets, wasInterrupted, keepsOthers } = await (await cli.services.secretKeys()).rotate();
   const message = `${wasInterrupted ? 'Completed the rotation that was interrupted' : 'Replaced the key'} in ${keyFile}. Secrets that were encrypted again: ${secrets}.`;
   cli.printResult({ keyFile, secrets, message }, message);
+  if (keepsOthers) cli.note(`No secret needs the other keys of ${keyFile}. Remove them: jobman cannot write the file.`);
   return exitCode.ok;
 }
 
