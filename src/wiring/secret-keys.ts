@@ -8,7 +8,7 @@ import { asFileName } from '../app/format.ts';
 import type { SecretKeyService, Services } from '../app/services.ts';
 import { newSecretKey, seal, unseal, type SecretAddress, type SecretKey } from '../app/sealing.ts';
 import { setSetting } from '../files/change-settings.ts';
-import { makeHome, readRegularFile } from '../files/files.ts';
+import { fileStateOf, makeHome, readRegularFile } from '../files/files.ts';
 import { folderOf, secretFile } from '../files/job-folder.ts';
 import { readSecretKeys, writeSecretKeys } from '../files/secret-keys.ts';
 import { openStore, withReadOnlyStore, withStore, type JobmanStore } from '../store/store.ts';
@@ -58,8 +58,9 @@ export function createSecretKeyService(services: Services): SecretKeyService {
     for (const { address, path } of await secretFiles(store)) {
       // A row is newer than its file: only a command that was killed has left both.
       if ((await store.secrets.find(address)) === null) {
+        const changedAt = fileStateOf(path)?.changedAt ?? io.now();
         const value = readRegularFile(path);
-        await store.secrets.put(() => seal(readSecretKeys(keyFile), address, value, io.now()));
+        await store.secrets.put(() => seal(readSecretKeys(keyFile), address, value, changedAt));
       }
       rmSync(path);
       count += 1;

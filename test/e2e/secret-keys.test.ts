@@ -1,7 +1,7 @@
 /** Secrets that are encrypted in the database: no file below the home has a value, and no kill loses one. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -49,12 +49,16 @@ suite('secrets in the database', { timeout: 180_000 }, () => {
   test('are moved there from files, reach programs, and are in no file below the home', async (t) => {
     const { world, run, rerun, expected, keyFile } = await openSecretWorld(t);
     await run(0, ['create', 'job.yaml', '--follow']);
-    assert.equal(filesWithValues(world).length, 2);
+    const files = filesWithValues(world);
+    assert.equal(files.length, 2);
+    const storedAt = new Date('2026-01-02T03:04:05Z');
+    for (const path of files) utimesSync(join(world.home, path), storedAt, storedAt);
     assert.match(await run(0, ['secret', 'encrypt']), /encrypted in its database, .*secrets\.key\. Files .*: 2\./);
     assert.deepEqual([filesWithValues(world), statSync(keyFile).mode & 0o777], [[], 0o600]);
     assert.ok((await run(0, ['create', 'job.yaml', '--follow'])).includes(expected));
     assert.ok((await rerun('1')).includes(expected));
     assert.match(await run(0, ['secret']), /wandb +17 bytes/);
+    assert.match(await run(0, ['secret', '--json']), /"changedAt":"2026-01-02T03:04:05/);
     await run(0, ['secret', 'set', 'FILE', '--job', '2'], 'another');
     assert.match(await rerun('2'), /rehtona/);
     assert.match(await run(0, ['secret', 'encrypt']), /Files .*: 0\./);
