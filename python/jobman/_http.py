@@ -116,7 +116,10 @@ class Connection:
         self.server = server.rstrip("/")
         self._token = token
         self._timeout = timeout
-        context = ssl.create_default_context(cafile=ca)
+        try:
+            context = ssl.create_default_context(cafile=ca)
+        except OSError as error:
+            raise UsageError(f"The certificates {ca} cannot be used: {error}.") from error
         self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=context))
 
     def __repr__(self) -> str:

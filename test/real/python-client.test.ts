@@ -46,6 +46,7 @@ shown["copied"] = error(lambda: server.create_from("copied.yaml"))
 shown["token"] = error(lambda: jobman.connect(token="jobman_x").who_am_i())
 shown["down"] = error(lambda: jobman.connect("http://127.0.0.1:1", "x").who_am_i())[::2]
 shown["clear text"] = error(lambda: jobman.connect("http://example.org", "x"))[::2]
+shown["ca"] = error(lambda: jobman.connect("https://example.org", "x", ca="absent.pem"))
 named = _Named("files: [data/a.txt, ~/b]", Path.cwd())
 shown["refused"] = [
     error(lambda path=path: named.describe(path)) is not None
@@ -109,6 +110,7 @@ test('a Python program creates a job with files, follows it, and gets errors as 
     ],
     down: ['UnreachableError', 5],
     'clear text': ['UsageError', 2],
+    ca: ['UsageError', 'The certificates absent.pem cannot be used: [Errno 2] No such file or directory.', 2, 0],
     refused: [false, false, true, true],
   });
   server.child.kill('SIGTERM');
