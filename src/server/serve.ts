@@ -75,7 +75,13 @@ export async function listen(
     const outgoing = new ServerResponse(incoming);
     setHeaders(outgoing);
     outgoing.shouldKeepAlive = false;
-    outgoing.assignSocket(socket);
+    try {
+      outgoing.assignSocket(socket);
+    } catch {
+      // The answer to an earlier request of this connection is not complete.
+      socket.destroy();
+      return;
+    }
     outgoing.once('finish', () => socket.end());
     offerUpgrade(incoming, socket, head);
     void answer(incoming, outgoing);

@@ -126,6 +126,14 @@ suite('a slow client', () => {
   });
 });
 
+test('a WebSocket before the answer to the request before it ends the connection, and not the process', async (t) => {
+  const { server } = await openServer(t, { client: {} });
+  const upgrade = 'connection: upgrade\r\nupgrade: websocket\r\n';
+  const requests = ['', upgrade].map((lines) => `GET /v1/jobs/1 HTTP/1.1\r\nhost: a\r\n${lines}\r\n`);
+  await sendRaw(server.url, [requests.join('')], 0);
+  assert.equal((await send(server.url, '/healthz')).status, 200);
+});
+
 suite('a request too many', () => {
   test('of one token or address is refused until later, and other tokens continue', async (t) => {
     let now = 0;
