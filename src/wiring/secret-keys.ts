@@ -149,7 +149,8 @@ async function encryptAgain({ secrets }: JobmanStore, keyFile: string) {
     const keys = readSecretKeys(keyFile);
     if (keys[0].id !== id) continue;
     // Without its key a row stays as it is, and so does every key of the file.
-    for (const row of rows) {
+    const readable = rows.filter(({ key }) => keys.some((one) => one.id === key));
+    for (const row of readable.length > 0 ? readable : rows) {
       const sealed = seal(keys, row, unseal(keys, row), row.changedAt);
       if (await secrets.replace(row, sealed)) count += 1;
     }

@@ -153,4 +153,25 @@ suite('secrets in the database', { timeout: 180_000 }, () => {
     assert.ok((await rerun('1')).includes(expected));
     await run(0, ['controller', 'stop']);
   });
+
+  test('get the new key except those whose key is lost, which the command names', async (t) => {
+    const { run, rerun, expected, keyFile } = await openSecretWorld(t);
+    await run(0, ['secret', 'encrypt']);
+    await run(0, ['create', 'job.yaml', '--follow']);
+    const before = readFileSync(keyFile, 'utf8');
+    writeFileSync(keyFile, `${Buffer.alloc(32, 1).toString('base64')}\n`);
+    await run(0, ['secret', 'set', 'first'], 'x');
+    writeFileSync(keyFile, before);
+    assert.match(
+      await run(1, ['secret', 'rotate-key']),
+      /the secret first of \w+ is encrypted with the key \w{12}, which/,
+    );
+    const [, newKey] = readFileSync(keyFile, 'utf8').split('\n');
+    writeFileSync(keyFile, `${newKey}\n`);
+    assert.ok((await rerun('1')).includes(expected));
+    await run(0, ['secret', 'delete', 'first']);
+    await run(0, ['secret', 'rotate-key']);
+    assert.ok((await rerun('1')).includes(expected));
+    await run(0, ['controller', 'stop']);
+  });
 });
