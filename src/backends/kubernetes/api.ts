@@ -187,7 +187,7 @@ function createSender(
 function httpRequest(url: string, request: ApiRequest, loginHeaders: LoginCredentials['headers']): HttpRequest {
   const { method = 'GET', path, query = {}, body, type = 'application/json', accept = 'application/json' } = request;
   const pairs = Object.entries(query).flatMap(([name, value]) =>
-    value === undefined || value === false ? [] : [`${name}=${encodeURIComponent(String(value))}`],
+    value === undefined || value === false ? [] : [`${name}=${encodeURIComponent(String(value).toWellFormed())}`],
   );
   return {
     url,

@@ -105,7 +105,8 @@ export function refusalOf(
           )
         : refuse(
             `Could not ${purpose}: the cluster of ${clusterContext.context} refused the request (HTTP ${status.code}).`,
-            exitCode.failed,
+            // A user can name any selector.
+            status.code === 400 ? exitCode.usage : exitCode.failed,
           );
   }
 }

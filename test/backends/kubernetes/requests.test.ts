@@ -92,6 +92,12 @@ suite('lists', () => {
   });
 });
 
+test('a text that is not Unicode reaches the cluster as one that is', async (t) => {
+  const server = await openServer(t, () => ({ json: { items: [], metadata: {} } }));
+  assert.deepEqual(await server.cluster().events({ names: ['\ud800'] }), []);
+  assert.match(server.requests[0]?.query.get('fieldSelector') ?? '', /\uFFFD/);
+});
+
 test('a request is made again so often and no more', async (t) => {
   const server = await openServer(t, () => status(503, '', 'etcd is away'));
   const error = await failure(server.cluster().job('a'));
@@ -225,6 +231,11 @@ suite('a refusal', () => {
     assert.equal(error.code, 4);
     assert.match(error.message, /^The name train is taken in lab\/vision: a job of that name was created 3m ago/);
     assert.match(error.lines[0] ?? '', /^Use -j train-3/);
+  });
+
+  test('400 says that the request was wrong, and not jobman', async (t) => {
+    const error = await sentence(t, status(400, 'BadRequest', "invalid selector: 'a b'"));
+    assert.deepEqual([error.code, error.lines], [exitCode.usage, ["invalid selector: 'a b'"]]);
   });
 
   test('422 leads each field back to its flag', async (t) => {
