@@ -7,7 +7,7 @@ import { minute, second, type Duration } from '../core/model/time.ts';
 
 export interface ServerLimits {
   readonly headerBytes: number;
-  /** The server disconnects a client that takes longer to complete its TLS handshake or its headers. */
+  /** The server disconnects a client that takes longer to complete its TLS handshake, its headers or the first message of a WebSocket. */
   readonly headersTimeout: Duration;
   /** The same for a complete request. */
   readonly requestTimeout: Duration;

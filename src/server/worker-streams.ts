@@ -20,6 +20,7 @@ import {
   type WorkerConnection,
 } from '../app/worker-access.ts';
 import type { AppParts, Env } from './app.ts';
+import { defaultLimits } from './limits.ts';
 
 /** The sockets of requests for a WebSocket, until a route accepts them. */
 const upgrades = new WeakMap<IncomingMessage, { readonly socket: Duplex; readonly head: Buffer }>();
@@ -48,6 +49,7 @@ interface OpenStreams {
 }
 
 export function mountWorkerStreams(app: Hono<Env>, parts: AppParts, open: OpenStreams): void {
+  const { headersTimeout } = parts.limits ?? defaultLimits;
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes });
   /** `find` checks the permission before the upgrade. */
   async function answer(
@@ -63,11 +65,17 @@ export function mountWorkerStreams(app: Hono<Env>, parts: AppParts, open: OpenSt
     (outgoing as ServerResponse).detachSocket(incoming.socket);
     sockets.handleUpgrade(incoming, upgrade.socket, upgrade.head, (socket) => {
       incoming.socket.setKeepAlive(true, keepAliveMs);
-      const leave = serveStream(socket, (opening, output) => startStream(connect, opening, output));
+      const leave = serveStream(socket, (opening, output) => {
+        clearTimeout(tooLate);
+        return startStream(connect, opening, output);
+      });
+      // A stream counts for the limits of its user, so it does not wait without end for its first message.
+      const tooLate = setTimeout(() => leave('the first message has not arrived in time'), headersTimeout);
       const ping = setInterval(() => socket.bufferedAmount === 0 && socket.ping(), keepAliveMs);
       const release = open.keepOpen(context, path, leave);
       socket.once('close', () => {
         clearInterval(ping);
+        clearTimeout(tooLate);
         release();
       });
     });

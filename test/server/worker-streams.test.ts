@@ -8,6 +8,7 @@ import { buffer } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { WebSocket } from 'ws';
 import type { AppParts } from '../../src/server/app.ts';
+import { defaultLimits } from '../../src/server/limits.ts';
 import { JobmanError, exitCode } from '../../src/app/errors.ts';
 import type {
   Program,
@@ -187,6 +188,21 @@ async function answerTo(url: string, path: string, opening: string): Promise<str
   socket.terminate();
   return message.toString();
 }
+
+test('a stream without a first message ends, so that it does not count for its user for ever', async (t) => {
+  const limits = { ...defaultLimits, requestsPerSecond: 0, headersTimeout: 100, streamsOfUser: 1 };
+  const { server, begin } = await openStreams(t, null, { limits });
+  const path = '/v1/jobs/42/workers/1/stream';
+  const socket = connectTo(server.url, path);
+  await once(socket, 'open');
+  socket.ping();
+  assert.equal(await statusOf(server.url, path), 429);
+  const [message] = (await once(socket, 'message')) as [Buffer];
+  const reason = 'the first message has not arrived in time';
+  assert.deepEqual(JSON.parse(message.subarray(1).toString()), { kind: 'unreachable', reason, mayHaveRun: true });
+  await once(socket, 'close');
+  assert.ok(await eventually(async () => (await begin(line('true')).session.ended).kind === 'unreachable'));
+});
 
 const megabyte = 1_000_000;
 
