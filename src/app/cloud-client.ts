@@ -70,6 +70,15 @@ function createCloudParts(whoAmI: WhoAmI, parts: ClientParts) {
   };
 }
 
+/** A job names a few buckets, and each is a request to the cloud. */
+const maxBuckets = 100;
+/** Each may be in a project of its own. */
+const maxOrphans = 1000;
+
+async function requireFew({ length }: readonly unknown[], max: number, what: string): Promise<void> {
+  if (length > max) throw (await import('./errors.ts')).usageError(`At most ${max} ${what} at once.`);
+}
+
 export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: RecordChange): Pick<Client, CloudMethod> {
   const { now } = parts;
   const cloudParts = createCloudParts(whoAmI, parts);
@@ -149,6 +158,7 @@ export function createCloudClient(whoAmI: WhoAmI, parts: ClientParts, record: Re
     },
 
     async bucketStatuses(project, buckets, pendingSpec) {
+      await requireFew(buckets, maxBuckets, 'buckets');
       await requireProjects([project]);
       if (pendingSpec !== null) {
         const [actor, { requirePermission }] = await Promise.all([whoAmI(), import('./require-permission.ts')]);
@@ -196,6 +206,7 @@ function createOrphanClient(of: {
   return {
     orphans: async () => (await orphanOperations()).observe(),
     async observeOrphans(orphans) {
+      await requireFew(orphans, maxOrphans, 'orphans');
       await requireProjects(orphans.map(projectOf));
       return (await orphanOperations()).observeAgain(orphans);
     },

@@ -353,6 +353,9 @@ function createTpus(client: Calls, lab: Lab, { member }: Gates): Pick<LabClient,
 const maxAttempt = 2 ** 31 - 1;
 
 /** Throws JobmanError (2). */
+/** Each wakes the controller. */
+const maxChecks = 10_000;
+
 function requireCount(what: string, count: number, max: number): void {
   if (!Number.isSafeInteger(count) || count < 0 || count > max)
     throw usageError(`${what} must be a whole number from 0 to ${max}, and not ${count}.`);
@@ -414,6 +417,7 @@ function createJobs(client: Calls, lab: Lab, now: () => Instant, { member, reade
     },
     async checkNow(jobs) {
       await member();
+      if (jobs.length > maxChecks) throw usageError(`At most ${maxChecks} jobs at once.`);
       return lab.checkNow(jobs, client);
     },
   };

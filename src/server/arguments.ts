@@ -123,8 +123,30 @@ function kindsOf(schema: Schema): ReadonlySet<string> {
 
 // ------------------------------------------------------------------------------------------ bodies
 
+/** Far more than the largest request has. */
+const nesting = { maxLists: 100_000, maxDepth: 100 };
+const [quote, backslash] = Buffer.from('"\\');
+const [openList, openObject, closeList, closeObject] = Buffer.from('[{]}');
+
+/** Throws JobmanError (2) for a body whose lists and objects would take seconds to parse, or overflow the stack of a function. */
+function requireFewLists(body: Buffer): void {
+  let [isText, lists, depth] = [false, 0, 0];
+  for (let at = 0; at < body.length; at += 1) {
+    const byte = body[at];
+    if (byte === quote) isText = !isText;
+    else if (isText) at += byte === backslash ? 1 : 0;
+    else if (byte === openList || byte === openObject) {
+      lists += 1;
+      depth += 1;
+      if (lists > nesting.maxLists || depth > nesting.maxDepth)
+        throw usageError('The body has too many or too deep lists.');
+    } else if (byte === closeList || byte === closeObject) depth -= 1;
+  }
+}
+
 function parseJson(body: Buffer): unknown {
   if (body.length === 0) return undefined;
+  requireFewLists(body);
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)) as unknown;
   } catch (error) {

@@ -49,6 +49,21 @@ test('a query about another project is refused before the cloud gets a request, 
   assert.equal((await store.access.audit({ actors: null, limit: 50, denied: true })).length, queries.length + 2);
 });
 
+test('a query about thousands of buckets or TPUs is refused, because each is a request to the cloud', async () => {
+  const store = openStore({ file: ':memory:' });
+  const asked = new Error('the cloud was asked');
+  const parts = clientParts('/nowhere', store, { now: () => noon, clouds: () => Promise.reject(asked) });
+  const client = clientFor(async () => aMember('ada'), parts);
+  const times = <T>(count: number, one: T): readonly T[] => Array.from({ length: count }, () => one);
+  await assert.rejects(client.bucketStatuses('lab', times(100, 'b'), null), asked);
+  await assert.rejects(client.bucketStatuses('lab', times(101, 'b'), null), {
+    message: 'At most 100 buckets at once.',
+  });
+  await assert.rejects(client.observeOrphans(times(1000, orphanIn('lab'))), asked);
+  const tooMany = client.observeOrphans(times(1001, orphanIn('lab')));
+  await assert.rejects(tooMany, { message: 'At most 1000 orphans at once.' });
+});
+
 test('a list of all projects has only those of the user', async () => {
   const store = openStore({ file: ':memory:' });
   for (const project of ['lab', 'other']) {

@@ -96,6 +96,12 @@ test('a user sees and uses only TPUs of their projects, and folders of the serve
   await of('member', 'ada', { mayUseServerMachine: true }).checkFolder('/tmp');
 });
 
+test('a check of more jobs than a lab has is refused, because it would occupy the server for seconds', async () => {
+  const { of } = await openLabOf();
+  const jobs = Array.from({ length: 10_001 }, () => '000001');
+  await assert.rejects(of('member').checkNow(jobs), { message: 'At most 10000 jobs at once.' });
+});
+
 test('a script runs on no TPU that belongs to a job', async () => {
   const { of } = await openLabOf('000007');
   const secret = { script: 'id', timeoutMs: 1, secrets: { TOKEN: 'a\0b' } };

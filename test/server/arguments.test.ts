@@ -7,6 +7,8 @@ import type { CreateRequest } from '../../src/app/client.ts';
 import { maxPage, type Page } from '../../src/app/pages.ts';
 import { routes, type Operation } from '../../src/api/routes.ts';
 import { arbitraryOf, type Definitions, type JsonSchema } from '../support/schema-arbitrary.ts';
+import type { Problem } from '../../src/api/problem.ts';
+import { send } from './support/send.ts';
 import { openServer } from './support/server.ts';
 
 const { $defs, operations } = schemas as unknown as {
@@ -122,3 +124,16 @@ test('a time that no date can have is refused', async (t) => {
 });
 
 async function* none(): AsyncIterable<never> {}
+
+test('a body with too many or too deep lists is refused before it is parsed, and their signs in a text do not count', async (t) => {
+  const { server } = await openServer(t, { client: { plan: async (spec: unknown) => spec } });
+  const answerTo = (body: string) => send(server.url, '/v1/plans', { method: 'POST', body });
+  const many = `{"spec":[${'[],'.repeat(100_000)}[]]}`;
+  const deep = `{"spec":${'{"a":'.repeat(101)}1${'}'.repeat(101)}}`;
+  for (const body of [many, deep]) {
+    const { status, text } = await answerTo(body);
+    assert.deepEqual([status, (JSON.parse(text) as Problem).detail], [400, 'The body has too many or too deep lists.']);
+  }
+  const { text } = await answerTo(JSON.stringify({ spec: `"\\${'[{'.repeat(200_000)}` }));
+  assert.equal((JSON.parse(text) as Problem).detail, 'spec must be object.');
+});
