@@ -57,6 +57,7 @@ test('an admin adds a user, limits and disables them; a viewer sees only what is
   await bob.page.getByRole('button', { name: 'Create a token' }).dblclick();
   const shown = await bob.page.locator('.notice code').textContent();
   assert.match(shown ?? '', /^jobman_\w{38}$/);
+  assert.equal(await bob.page.evaluate('document.querySelector(".notice").getBoundingClientRect().right <= 360'), true);
   await bob.page.getByRole('button', { name: 'I have stored it' }).click();
   assert.equal(await bob.page.getByText(shown ?? '').count(), 0);
   assert.equal(await bob.page.getByRole('alert').count(), 0);
