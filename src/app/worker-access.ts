@@ -149,13 +149,14 @@ export interface Session {
 /** A session whose start is still pending; calls are passed on in order. */
 export function deferSession(pending: Promise<Session>): Session {
   let isStopped = false;
-  // All calls use one `then`, so that none overtakes another.
+  // All calls use one `then`, so that none overtakes another. A failure is part of the session's end.
   const later = (call: (session: Session) => void | Promise<void>): Promise<void> =>
-    pending.then(call, () => undefined);
+    pending.then(call).catch(() => undefined);
   const problem = (error: unknown): SessionEnd =>
     error instanceof JobmanError
       ? sessionNotOpened(error, ['forbidden', 'unauthenticated'].includes(error.errorCode))
       : { kind: 'unreachable', reason: messageOf(error), mayHaveRun: false };
+  const bug = (error: unknown): SessionEnd => ({ kind: 'unreachable', reason: messageOf(error), mayHaveRun: true });
   return {
     write: (bytes) => later((session) => session.write(bytes)),
     end: () => void later((session) => session.end()),
@@ -165,7 +166,7 @@ export function deferSession(pending: Promise<Session>): Session {
       isStopped = true;
       void later((session) => session.stop());
     },
-    ended: pending.then((session) => session.ended, problem),
+    ended: pending.then((session) => session.ended.catch(bug), problem),
   };
 }
 

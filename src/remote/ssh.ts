@@ -415,6 +415,8 @@ function startSession(open: OpenShell, request: Omit<SessionRequest, 'environmen
   let isOver = false;
   let stopTimer: NodeJS.Timeout | undefined;
 
+  // Throws before the channel is open, for a program that no shell can get.
+  const script = wrapScript(sessionScript(request.program, request.hasInput));
   const opened = open();
   // The remote shell reads its script in blocks: bytes sent before it has read the whole script would become a part of
   // it.
@@ -429,7 +431,7 @@ function startSession(open: OpenShell, request: Omit<SessionRequest, 'environmen
       return { kind: 'unreachable', reason: 'stopped before it started', mayHaveRun: false };
     }
     ({ channel } = shell);
-    channel.write(wrapScript(sessionScript(request.program, request.hasInput)));
+    channel.write(script);
     const end = await receiveSession(channel, request, begin);
     clearTimeout(stopTimer);
     if (end !== undefined) return { kind: 'ended', ...end };

@@ -19,3 +19,16 @@ test('input that is given before a session has begun arrives in order, its end l
   await session.ended;
   assert.deepEqual(calls, ['one', 'two', 'end']);
 });
+
+test('a session that fails by a bug ends, and neither its end nor a write rejects', async () => {
+  const failing: Session = {
+    write: () => Promise.reject(new Error('a bug')),
+    end: () => undefined,
+    resize: () => undefined,
+    stop: () => undefined,
+    ended: Promise.reject(new Error('a bug')),
+  };
+  const session = deferSession(Promise.resolve(failing));
+  await session.write(Buffer.from('input'));
+  assert.deepEqual(await session.ended, { kind: 'unreachable', reason: 'a bug', mayHaveRun: true });
+});

@@ -242,6 +242,15 @@ sshdTest('a writer that does not wait for its answers is disconnected', async (s
   await once(socket, 'close');
 });
 
+sshdTest('a program that no shell can get ends its stream, and not the process', async (sshd, t) => {
+  const { server, begin } = await openStreams(t, sshd);
+  const { session } = begin(line('a\0b'));
+  await session.write(Buffer.from('input'));
+  const reason = 'a shell argument cannot contain a NUL character';
+  assert.deepEqual(await session.ended, { kind: 'unreachable', reason, mayHaveRun: false });
+  assert.equal((await send(server.url, '/healthz')).status, 200);
+});
+
 sshdTest('a stream ends with its token, and with the server, and its program ends with it', async (sshd, t) => {
   let isRevoked = false;
   const { server, begin } = await openStreams(t, sshd, {
