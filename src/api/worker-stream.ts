@@ -34,6 +34,7 @@ export const maxDataBytes = 1 << 20;
 
 /** A user's side that sends more than this without waiting for `accepted` violates the protocol. */
 const maxWaitingBytes = 2 * maxDataBytes;
+const maxWaitingMessages = 100;
 
 /** A program, as the user's side requests it. */
 export type ProgramRequest = Omit<SessionRequest, 'onBytes'>;
@@ -62,6 +63,7 @@ export function serveStream(
 ): (reason: string) => void {
   let session: Session | undefined;
   let waitingBytes = 0;
+  let waitingMessages = 0;
   const finish = (end: SessionEnd): void => {
     void send(socket, 'ended', JSON.stringify(end)).then(() => socket.close());
   };
@@ -76,10 +78,12 @@ export function serveStream(
   };
   async function write(body: Buffer): Promise<void> {
     waitingBytes += body.length;
-    if (waitingBytes > maxWaitingBytes) return socket.terminate();
+    waitingMessages += 1;
+    if (waitingBytes > maxWaitingBytes || waitingMessages > maxWaitingMessages) return socket.terminate();
     await session?.write(body);
     waitingBytes -= body.length;
     await send(socket, 'accepted');
+    waitingMessages -= 1;
   }
   socket.on('close', () => session?.stop());
   onMessage(socket, (kind, body) => {

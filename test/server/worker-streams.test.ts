@@ -240,6 +240,12 @@ sshdTest('a writer that does not wait for its answers is disconnected', async (s
   socket.send(Buffer.concat([Buffer.from([8]), Buffer.from(JSON.stringify(opening))]));
   for (let sent = 0; sent < 4; sent += 1) socket.send(Buffer.concat([Buffer.from([1]), Buffer.alloc(megabyte)]));
   await once(socket, 'close');
+  // Messages without bytes have answers too.
+  const other = connectTo(server.url, '/v1/jobs/42/workers/1/stream');
+  await once(other, 'open');
+  other.send(Buffer.concat([Buffer.from([8]), Buffer.from(JSON.stringify(opening))]));
+  for (let sent = 0; sent < 1_000; sent += 1) other.send(Buffer.from([1]));
+  await once(other, 'close');
 });
 
 sshdTest('a program that no shell can get ends its stream, and not the process', async (sshd, t) => {
