@@ -44,6 +44,7 @@ export function openInProcessCli(home: Home, overrides: Partial<Services> = {}):
     launcher: [node, '--no-memory-reducer', `${root}/dist/bundle/main.cjs`],
     version,
     onSignal: () => () => undefined,
+    onUncaught: () => () => undefined,
     atExit: () => () => undefined,
     now: () => Date.now(),
     resourceUsage: () => ({ residentBytes: 0, heapBytes: 0, cpuSeconds: 0 }),

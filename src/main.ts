@@ -69,6 +69,15 @@ const io: Io = {
       for (const [name, listener] of listeners) process.off(name, listener);
     };
   },
+  onUncaught(call) {
+    const listener = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin): void => {
+      if (call(error, origin === 'uncaughtException')) return;
+      process.off('uncaughtException', listener);
+      void reportBug(error).finally(() => process.exit());
+    };
+    process.on('uncaughtException', listener);
+    return () => process.off('uncaughtException', listener);
+  },
   atExit,
   now: () => Date.now(),
   resourceUsage() {
@@ -87,19 +96,17 @@ import('./wiring/start.ts')
     if (isShared(services.home)) process.umask(sharedUmask);
     return run(process.argv.slice(2), services);
   })
-  .then(
-    (exitCode) => {
-      process.exitCode = exitCode;
-      // A normal shutdown of Node would take several milliseconds.
-      if (!mustDrain) process.exit();
-    },
-    (error: unknown) => {
-      process.exitCode = 1;
-      return import('./cli/bug-report.ts').then(({ formatBug }) => {
-        process.stderr.write(formatBug(process.argv.slice(2), version, error));
-      });
-    },
-  );
+  .then((exitCode) => {
+    process.exitCode = exitCode;
+    // A normal shutdown of Node would take several milliseconds.
+    if (!mustDrain) process.exit();
+  }, reportBug);
+
+async function reportBug(error: unknown): Promise<void> {
+  process.exitCode = 1;
+  const { formatBug } = await import('./cli/bug-report.ts');
+  process.stderr.write(formatBug(process.argv.slice(2), version, error));
+}
 
 /** On a full disk Node leaves an empty file for each module that it cannot cache, at every start. */
 function hasDiskSpace(folder: string): boolean {

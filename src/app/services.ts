@@ -34,6 +34,11 @@ export interface Io {
   readonly version: string;
   /** Calls back on SIGINT, SIGTERM and SIGHUP until the returned function is called. */
   onSignal(call: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP') => void): () => void;
+  /**
+   * Calls back on an error that no code has caught, until the returned function is called. If it returns false, the process ends
+   * as without it. `isThrown`: the error was thrown in an event, and is not a rejection.
+   */
+  onUncaught(call: (error: unknown, isThrown: boolean) => boolean): () => void;
   /** Calls back on every kind of exit, to restore the terminal, until the returned function is called. */
   atExit(call: () => void): () => void;
   now(): number;

@@ -339,11 +339,17 @@ function withoutRetry(error: unknown): unknown {
   return new JobmanError(error.message, error.code, error.lines, { cause: error });
 }
 
+/** Returns the id of the log entry, which has the stack trace. */
+export function reportIncident(error: unknown, { reportBug }: Pick<AppParts, 'reportBug'>): string {
+  const incident = randomUUID();
+  reportBug(`incident ${incident}: ${error instanceof Error ? error.stack : String(error)}`);
+  return incident;
+}
+
 /** An unexpected error is a bug: the log has its stack trace, and the response only the id of the log entry. */
 function expectedError(error: unknown, { reportBug }: Pick<AppParts, 'reportBug'>): JobmanError {
   if (error instanceof JobmanError) return error;
-  const incident = randomUUID();
-  reportBug(`incident ${incident}: ${error instanceof Error ? error.stack : String(error)}`);
+  const incident = reportIncident(error, { reportBug });
   return new JobmanError('The server failed because of a bug in jobman.', exitCode.failed, [
     `Its log has the details of incident ${incident}.`,
   ]);

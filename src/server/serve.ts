@@ -1,6 +1,8 @@
-// The listener of the HTTP API: TLS, limits of connections, and a graceful stop.
+// The listener of the HTTP API: TLS, limits of connections, and a graceful stop. An error that no code has caught ends at most its
+// connection if a request has caused it, because any client could end the server otherwise.
 
 import { getRequestListener } from '@hono/node-server';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import {
   createServer,
   STATUS_CODES,
@@ -16,9 +18,10 @@ import type { Duplex } from 'node:stream';
 import { problemType } from '../api/problem.ts';
 import { toProblem } from './problem.ts';
 import { usageError } from '../app/errors.ts';
+import type { Io } from '../app/services.ts';
 import { second } from '../core/model/time.ts';
 import { offerUpgrade } from './worker-streams.ts';
-import { createApp, type AppParts } from './app.ts';
+import { createApp, reportIncident, type AppParts } from './app.ts';
 import { securityHeaders } from './headers.ts';
 import { createConnectionCounter, defaultLimits, type ServerLimits } from './limits.ts';
 
@@ -41,10 +44,13 @@ const lingerMs = second / 2;
 const drainMs = 10 * second;
 const idleCheckMs = 100;
 
+/** Set in everything that connections cause, with the connection if it is in a request. */
+const cause = new AsyncLocalStorage<{ readonly socket: Duplex | null }>();
+
 /** Rejects with Node's error if the address cannot be used. */
 export async function listen(
   { host, port, tls }: ListenOptions,
-  parts: Omit<AppParts, 'stopping'>,
+  parts: Omit<AppParts, 'stopping'> & Partial<Pick<Io, 'onUncaught'>>,
 ): Promise<Listening> {
   const { limits = defaultLimits, trustedProxies = [] } = parts;
   const headers = securityHeaders(tls !== undefined || trustedProxies.length > 0);
@@ -55,12 +61,14 @@ export async function listen(
   const setHeaders = (outgoing: ServerResponse): void => {
     for (const [name, value] of Object.entries(headers)) if (value !== undefined) outgoing.setHeader(name, value);
   };
-  const server = openServer(limits, tls, (incoming, outgoing) => {
-    answers.set(incoming.socket, outgoing);
-    setHeaders(outgoing);
-    if (stopping.signal.aborted) outgoing.setHeader('connection', 'close');
-    void answer(incoming, outgoing);
-  });
+  const server = openServer(limits, tls, (incoming, outgoing) =>
+    cause.run(incoming, () => {
+      answers.set(incoming.socket, outgoing);
+      setHeaders(outgoing);
+      if (stopping.signal.aborted) outgoing.setHeader('connection', 'close');
+      void answer(incoming, outgoing);
+    }),
+  );
   server.maxConnections = limits.connections;
   if (trustedProxies.length === 0) limitConnections(server, limits.connectionsOfAddress);
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
@@ -70,7 +78,8 @@ export async function listen(
     setTimeout(() => socket.destroy(), lingerMs);
     socket.resume();
   });
-  server.on('upgrade', (incoming, socket: Socket, head) => {
+  server.on('upgrade', (incoming, socket: Socket, head) => cause.run({ socket }, upgrade, incoming, socket, head));
+  function upgrade(incoming: IncomingMessage, socket: Socket, head: Buffer): void {
     socket.on('error', () => socket.destroy());
     const outgoing = new ServerResponse(incoming);
     setHeaders(outgoing);
@@ -85,17 +94,26 @@ export async function listen(
     outgoing.once('finish', () => socket.end());
     offerUpgrade(incoming, socket, head);
     void answer(incoming, outgoing);
-  });
+  }
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, host, resolve);
+    cause.run({ socket: null }, () => server.listen(port, host, resolve));
+  });
+  const forget = parts.onUncaught?.((error, isThrown) => {
+    const causedBy = cause.getStore();
+    if (causedBy === undefined) return false;
+    reportIncident(error, parts);
+    // After a rejection the request may still get its answer.
+    if (isThrown) causedBy.socket?.destroy();
+    return true;
   });
   const { port: ownPort } = server.address() as AddressInfo;
   return {
     url: `${tls === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${ownPort}`,
-    close() {
+    async close() {
       stopping.abort();
-      return drain(server);
+      await drain(server);
+      forget?.();
     },
   };
 }

@@ -123,6 +123,7 @@ export function apiParts({ io, clients, meter, log }: ApiOptions) {
     labOf: async (actor: Actor) => clients.labOf(actor),
     clustersOf: async (actor: Actor) => clients.clustersOf(actor),
     ready: async () => (await clients.parts()).store.requireUsable(),
+    onUncaught: (call: Parameters<Io['onUncaught']>[0]) => io.onUncaught(call),
     reportBug: (line: string) => log.error(line),
     reportOutage: (line: string) => log.warn(`cannot use the database: ${line}`),
     metrics: {

@@ -206,6 +206,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       signals.add(call);
       return () => void signals.delete(call);
     },
+    onUncaught: () => () => undefined,
     atExit(call) {
       exitHandlers.add(call);
       return () => void exitHandlers.delete(call);
