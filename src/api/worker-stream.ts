@@ -34,7 +34,8 @@ export const maxDataBytes = 1 << 20;
 
 /** A user's side that sends more than this without waiting for `accepted` violates the protocol. */
 const maxWaitingBytes = 2 * maxDataBytes;
-const maxWaitingMessages = 100;
+/** A terminal sends each key without waiting. */
+const maxWaitingMessages = 10_000;
 
 /** A program, as the user's side requests it. */
 export type ProgramRequest = Omit<SessionRequest, 'onBytes'>;

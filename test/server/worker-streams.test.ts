@@ -244,7 +244,7 @@ sshdTest('a writer that does not wait for its answers is disconnected', async (s
   const other = connectTo(server.url, '/v1/jobs/42/workers/1/stream');
   await once(other, 'open');
   other.send(Buffer.concat([Buffer.from([8]), Buffer.from(JSON.stringify(opening))]));
-  for (let sent = 0; sent < 1_000; sent += 1) other.send(Buffer.from([1]));
+  for (let sent = 0; sent < 20_000; sent += 1) other.send(Buffer.from([1]));
   await once(other, 'close');
 });
 
