@@ -4,16 +4,20 @@ import type { AuditEntry, AuditFilter, AuditRow } from '../app/audit.ts';
 import { advance, lastGiven } from './counters.ts';
 import { isOneOf, sql, type Database, type Sql } from './sql.ts';
 
+/** A refused request may name any text, and an index of PostgreSQL cannot hold a long one. */
+const maxIdLength = 500;
+
 /** For the transaction of the change. None without an entry. */
 export function auditWrites(entry: AuditEntry | undefined): readonly Sql[] {
   if (entry === undefined) return [];
   const { at, actor, role, login, token, operation, object, outcome, detail } = entry;
+  const id = object?.id.slice(0, maxIdLength).toWellFormed() ?? null;
   return [
     advance('audit'),
     sql`
       insert into audit (seq, at, actor, role, login, token, token_name, operation, object_kind, object, outcome, detail)
       values (${lastGiven('audit')}, ${at}, ${actor}, ${role}, ${login}, ${token?.id ?? null}, ${token?.name ?? null},
-        ${operation}, ${object?.kind ?? null}, ${object?.id ?? null}, ${outcome}, ${JSON.stringify(detail)})`,
+        ${operation}, ${object?.kind ?? null}, ${id}, ${outcome}, ${JSON.stringify(detail)})`,
   ];
 }
 

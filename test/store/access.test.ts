@@ -423,6 +423,12 @@ suite('the row of a change', () => {
   });
 });
 
+testStore('a refused request about an object with a name without end has a short row', async (store) => {
+  const id = 'A'.repeat(1_000_000);
+  await store.access.record(auditEntry(root, noon, 'add-user', { kind: 'user', id }, { outcome: 'denied' }));
+  assert.deepEqual((await rows(store))[0]?.object, { kind: 'user', id: id.slice(0, 500) });
+});
+
 test('the role of an application on PostgreSQL adds rows to the audit log and changes none', async (t) => {
   const server = await requirePostgres(t);
   if (server === undefined) return;
