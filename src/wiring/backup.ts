@@ -12,18 +12,14 @@ import { makeHome, writeAtomically } from '../files/files.ts';
 import { schemaVersion } from '../store/database.ts';
 import { loadRows, openClosed, requireEmptyDatabase, saveRows, withSavedRows } from '../store/rows.ts';
 import { databaseName } from './controller-database.ts';
-import { databaseOf, hasDatabase } from './paths.ts';
-
-/** Exists while a home is being restored, so that a restore that was killed can be repeated. */
-const restoringMarker = 'restoring';
+import { databaseOf, hasDatabase, restoringMarker } from './paths.ts';
 
 export function createBackupService({ io, home }: { readonly io: Io; readonly home: string }): BackupService {
-  const database = databaseOf({ io, home });
-
   async function save(path: string, { withSecrets }: { readonly withSecrets: boolean }) {
     const file = resolve(io.cwd, path);
     if (existsSync(file))
       throw new JobmanError(`${file} exists already. Nothing was changed.`, exitCode.conflict, ['Name a new file.']);
+    const database = databaseOf({ io, home });
     if (!hasDatabase(database))
       throw new JobmanError(`There is nothing to back up: ${home} has no database.`, exitCode.notFound);
     const draft = `${file}.unfinished`;
@@ -51,6 +47,7 @@ export function createBackupService({ io, home }: { readonly io: Io; readonly ho
     const file = resolve(io.cwd, path);
     if (!existsSync(file)) throw new JobmanError(`There is no file ${file}.`, exitCode.notFound);
     requireEmptyHome();
+    const database = databaseOf({ io, home }, { mayBeIncomplete: true });
     const backup = openBackup(file);
     try {
       backup.check();
@@ -65,7 +62,7 @@ export function createBackupService({ io, home }: { readonly io: Io; readonly ho
             'jobman controller stop',
           ]);
         try {
-          const marker = join(home, restoringMarker);
+          const marker = restoringMarker(home);
           writeAtomically(marker, `${file}\n`);
           backup.restore(home);
           const createdAt = Number(backup.about.get('created_at'));
@@ -82,7 +79,7 @@ export function createBackupService({ io, home }: { readonly io: Io; readonly ho
   }
 
   function requireEmptyHome(): void {
-    const used = existsSync(join(home, restoringMarker)) ? [] : usedFoldersOf(home);
+    const used = existsSync(restoringMarker(home)) ? [] : usedFoldersOf(home);
     if (used.length === 0) return;
     throw new JobmanError(
       `${home} is not empty: it has ${used.map((name) => `${name}/`).join(', ')}. Nothing was changed.`,
@@ -91,7 +88,7 @@ export function createBackupService({ io, home }: { readonly io: Io; readonly ho
     );
   }
 
-  return { save, restore, takeOver: () => openClosed(database) };
+  return { save, restore, takeOver: async () => openClosed(databaseOf({ io, home })) };
 }
 
 function removeDatabase(file: string): void {

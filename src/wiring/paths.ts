@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
 import { databaseVariable } from '../app/database-url.ts';
 import { exitCode, isFileMissing, JobmanError } from '../app/errors.ts';
+import { quote } from '../catalogue/shell.ts';
 import { fileError } from '../app/file-errors.ts';
 import { isGroupShared, packageFolder, settingsFile } from '../files/files.ts';
 import { localFoldersOf } from '../files/job-folder.ts';
@@ -35,8 +36,24 @@ export function dashboardFolder(entry: string): string {
   return join(packageFolder(entry), 'dist/dashboard');
 }
 
-/** The database of a home: a server's, or the file `state.db`. Throws JobmanError for unreadable settings. */
-export function databaseOf({ io, home }: { readonly io: Pick<Io, 'env'>; readonly home: string }): DatabaseAddress {
+/** Exists while a home is being restored, with the path of the backup. */
+export function restoringMarker(home: string): string {
+  return join(home, 'restoring');
+}
+
+/**
+ * The database of a home: a server's, or the file `state.db`. Throws JobmanError for unreadable settings, and for a home of which
+ * only a part is restored, unless `mayBeIncomplete`.
+ */
+export function databaseOf(
+  { io, home }: { readonly io: Pick<Io, 'env'>; readonly home: string },
+  { mayBeIncomplete = false } = {},
+): DatabaseAddress {
+  const marker = restoringMarker(home);
+  if (!mayBeIncomplete && existsSync(marker))
+    throw new JobmanError(`A backup is being restored into ${home}. Nothing was changed.`, exitCode.conflict, [
+      `If the restore has failed or was killed, repeat it: jobman restore ${quote(readFileSync(marker, 'utf8').trim())}`,
+    ]);
   const url = databaseUrl(io.env, home);
   return url === null ? { file: databaseFile(home) } : { url };
 }

@@ -1,7 +1,7 @@
 // A backup of a home in use, restored into another home with the other kind of database, which then takes over.
 
 import assert from 'node:assert/strict';
-import { statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
@@ -86,8 +86,15 @@ for (const source of ['SQLite', 'PostgreSQL'] as const) {
   });
 }
 
-/** Kills restores at several instants first. Each either has had no effect that matters, or is complete. */
+/** Other commands refuse the home until a restore is complete. Kills restores at several instants first. Each either has had no effect that matters, or is complete. */
 async function restoreAfterKill(world: JobWorld, file: string, env: Record<string, string>): Promise<void> {
+  const home = env['JOBMAN_HOME'] ?? '';
+  mkdirSync(home);
+  writeFileSync(join(home, 'restoring'), `${file}\n`);
+  for (const argv of [['list'], ['run', '--detach', '--', 'true'], ['restore', '--takeover'], ['doctor']]) {
+    const { stdout, stderr } = await world.jobman(argv, { env });
+    assert.match(stdout + stderr, /A backup is being restored into .*repeat it: jobman restore \S+\/one\.backup/s);
+  }
   for (const delayMs of [200, 300, 400, 500, 600, 700]) {
     const command = world.start(['restore', file], { env });
     await setTimeout(delayMs);
