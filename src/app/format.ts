@@ -83,13 +83,18 @@ export function formatTimestamp(at: Instant): string {
   return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }
 
+/** `28 Feb 2027`, with the time within the next two days: `30 Nov 23:12:07 UTC`. */
+export function formatExpiry(at: Instant, now: Instant): string {
+  return at - now < 2 * day ? formatTime(at, now) : formatDate(at, now);
+}
+
 /** `28 Feb 2027`, `expired`, `revoked`. */
 export function formatTokenEnd(
   { expiresAt, revokedAt }: Pick<TokenView, 'expiresAt' | 'revokedAt'>,
   now: Instant,
 ): string {
   if (revokedAt !== null) return 'revoked';
-  return expiresAt <= now ? 'expired' : formatDate(expiresAt, now);
+  return expiresAt <= now ? 'expired' : formatExpiry(expiresAt, now);
 }
 
 export function formatPricePerHour(dollarsPerHour: number): string {

@@ -46,7 +46,7 @@ export async function requireCloudLogin(client: Pick<Client, 'checkLogin'>, { ca
     await client.checkLogin(capacity.project);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    throw reworded(error, { message: `Nothing was created: ${error.message}` });
+    throw reworded(error, { message: `${error.message} Nothing was created.` });
   }
 }
 

@@ -48,6 +48,9 @@ test('an admin adds users and gives them tokens and limits, and the audit log ha
   assert.equal((await run(['user', 'limit', 'root', 'none'], 3)).stdout, '');
 
   const token = (await run(['token', 'create', '--user', 'ada', '--name', 'ci', '--expires', '5d'])).stdout.trim();
+  const { stderr: soon } = await run(['token', 'create', '--user', 'ada', '--name', 'soon', '--expires', '1h']);
+  assert.match(soon, /expires on \d+ \w+( \d+)? \d\d:\d\d:\d\d UTC\./);
+  await run(['token', 'revoke', 'soon', '--user', 'ada']);
   assert.match(
     (await run(['token', 'create', '--expires', '0'], 2)).stderr,
     /valid for 1m to 366d, and not for no time/,

@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError, messageOf, reworded, usageError } from '../../app/errors.ts';
-import { formatDate } from '../../app/format.ts';
+import { formatExpiry } from '../../app/format.ts';
 import {
   contextNamePattern,
   contextOf,
@@ -189,7 +189,7 @@ function tokenOutput({ token }: Actor, view: TokenView | null) {
 
 function formatToken(cli: Cli, { token }: Actor, view: TokenView | null): string {
   if (token === undefined) return '';
-  const expiry = view === null ? '' : `, which expires on ${formatDate(view.expiresAt, cli.io.now())}`;
+  const expiry = view === null ? '' : `, which expires on ${formatExpiry(view.expiresAt, cli.io.now())}`;
   return `, with the token ${token.name}${expiry}`;
 }
 
@@ -260,7 +260,7 @@ export async function whoAmI(cli: Cli): Promise<number> {
     });
     return exitCode.ok;
   }
-  const expiry = view === null ? '' : `, expires on ${formatDate(view.expiresAt, cli.io.now())}`;
+  const expiry = view === null ? '' : `, expires on ${formatExpiry(view.expiresAt, cli.io.now())}`;
   const rows = [
     ['user', user],
     ['role', role],

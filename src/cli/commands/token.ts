@@ -1,5 +1,5 @@
 import { exitCode } from '../../app/errors.ts';
-import { formatAge, formatDate, formatTokenEnd } from '../../app/format.ts';
+import { formatAge, formatDate, formatExpiry, formatTokenEnd } from '../../app/format.ts';
 import type { TokenView } from '../../app/tokens.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -43,7 +43,7 @@ export async function create(cli: Cli, flags: CreateTokenFlags & GlobalFlags): P
   if (cli.json) cli.printJson({ ...view, token });
   else cli.print(token);
   cli.note(
-    `Created the token ${view.name} of ${view.user} with the role ${view.role}. It expires on ${formatDate(view.expiresAt, cli.io.now())}. ` +
+    `Created the token ${view.name} of ${view.user} with the role ${view.role}. It expires on ${formatExpiry(view.expiresAt, cli.io.now())}. ` +
       'Store it now: it is not shown again.',
   );
   return exitCode.ok;
