@@ -84,7 +84,11 @@ export function eventStream({ iterator, first }: Reading<unknown>, { heartbeatMs
       else parts.push(encode(next.value));
       size += parts.at(-1)?.length ?? 0;
       if (next.done === true) return true;
-      if (size >= partBytes || hasLeft) return false;
+      if (size >= partBytes || hasLeft) {
+        // A log is always ready, and a client on the same machine takes it at once.
+        await turn;
+        return false;
+      }
       pending = iterator.next();
       // The next part reports its failure.
       pending.catch(() => undefined);
