@@ -352,10 +352,10 @@ function createTpus(client: Calls, lab: Lab, { member }: Gates): Pick<LabClient,
 /** PostgreSQL numbers attempts with 32 bits. */
 const maxAttempt = 2 ** 31 - 1;
 
-/** Throws JobmanError (2). */
 /** Each wakes the controller. */
 const maxChecks = 10_000;
 
+/** Throws JobmanError (2). */
 function requireCount(what: string, count: number, max: number): void {
   if (!Number.isSafeInteger(count) || count < 0 || count > max)
     throw usageError(`${what} must be a whole number from 0 to ${max}, and not ${count}.`);
