@@ -105,7 +105,7 @@ test('a job for Google is not created without a login, and says which command lo
   writeFileSync(join(world.folder, 'a.yaml'), yaml);
   const refused = await real(world, ['create', 'a.yaml']);
   assert.equal(refused.code, 5);
-  assert.match(refused.stderr, /^jobman: Nothing was created: .*tpu\.tokenCommand/m);
+  assert.match(refused.stderr, /^jobman: .*tpu\.tokenCommand.* Nothing was created\.$/m);
   assert.match(refused.stderr, /no account here[\s\S]*--no-check/);
   assert.equal((await real(world, ['list', '--json'])).stdout, '');
   const created = await real(world, ['create', 'a.yaml', '--no-check']);
