@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
-import { dirname, join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { serve } from '@hono/node-server';
 import { wallClock } from './clock.ts';
 import { type Emulator, type EmulatorOptions, EmulatorError } from './contract.ts';
@@ -162,7 +162,8 @@ function checkPort(name: string, port: number | undefined): void {
 function makeStateFolder(folder: string): void {
   if (folder === '') throw new EmulatorError(400, 'The state folder must have a name.');
   try {
-    makeFolder(resolve(folder));
+    // Not the folders above it: a home that was removed meanwhile must not come back.
+    if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) mkdirSync(folder, { mode: 0o700 });
     accessSync(folder, constants.W_OK | constants.X_OK);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
@@ -172,14 +173,6 @@ function makeStateFolder(folder: string): void {
       { cause: error },
     );
   }
-}
-
-/** `mkdirSync` with `recursive` never returns where no folder can be created, as in /proc. */
-function makeFolder(folder: string): void {
-  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return;
-  const above = dirname(folder);
-  if (above !== folder) makeFolder(above);
-  mkdirSync(folder, { mode: 0o700 });
 }
 
 /** Conditions do not count: they are in the state and apply again after a restart. */

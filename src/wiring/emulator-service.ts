@@ -7,6 +7,7 @@ import { JobmanError, exitCode } from '../app/errors.ts';
 import type { EmulatorService, Io, EmulatorStatus, EmulatorTpu, Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
+import { makeHome } from '../files/files.ts';
 import { emulatorProject, type JobSpec } from '../core/model/spec.ts';
 import { minute, second } from '../core/model/time.ts';
 import { runAdminVerb, queryEmulator } from '../emulator/admin.ts';
@@ -70,7 +71,7 @@ export async function ensureEmulator(
     io,
     home,
     name: 'The TPU emulator',
-    args: ['emulator', 'serve', '--idle-exit', `${String(idleExitMs / second)}s`],
+    args: ['emulator', 'serve', '--state', emulatorFolder(home), '--idle-exit', `${String(idleExitMs / second)}s`],
     logFile: join(home, 'emulator.log'),
     pendingSpec,
     find: () => findEmulator(home),
@@ -105,6 +106,7 @@ export function createEmulatorService(services: Pick<Services, 'io' | 'home'>): 
       const stopListening = io.onSignal(() => ended.resolve());
       try {
         const { state, ...rest } = options;
+        if (state === undefined) makeHome(home);
         const emulator = await serveEmulator({
           ...rest,
           // The emulator's own default is Google's speed.

@@ -40,6 +40,8 @@ test('an unusable state folder, an invalid port and a used port are named', asyn
   await isRefused({ stateDir: '' }, /must have a name/);
   await isRefused({ stateDir: file }, /Could not write the emulator's state to .*file: .*--state/);
   await isRefused({ stateDir: join(file, 'below') }, /Could not write the emulator's state to/);
+  await isRefused({ stateDir: join(folder, 'removed/emulator') }, /Could not write .* ENOENT/);
+  assert.equal(existsSync(join(folder, 'removed')), false);
   await isRefused({ stateDir, port: 99_999 }, /--port: port 99999 does not exist/);
   await isRefused({ stateDir, sshPort: -1 }, /--ssh-port: port -1 does not exist/);
   await isRefused({ stateDir, speed: 0 }, /speed .* greater than 0/);

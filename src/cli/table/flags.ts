@@ -305,7 +305,7 @@ export const emulatorServeFlags = {
   sshPort: valueFlag('Port of SSH to the workers', 'n', parseCount),
   seed: valueFlag('Seed of its random delays', 'n', parseCount),
   speed: valueFlag('How much faster than the real cloud', 'factor', parseFactor),
-  state: stringFlag('Folder of its state', 'folder'),
+  state: stringFlag('Folder of its state, in an existing folder', 'folder'),
   hosts: choiceFlag('Kind of its workers: process or sshd', ['process', 'sshd'], 'kind'),
   gcsfuse: stringFlag("Google's gcsfuse, for its workers", 'path'),
   schedule: stringFlag('File with faults and their times', 'file'),
