@@ -107,10 +107,20 @@ test('a server waits for a database that restarts, stalls, is read-only or has n
   );
 
   // The connections of the server stay open, so that only it can notice the end.
-  const setReadOnly = (value: string) =>
-    postgres.query(
-      `begin; set transaction read write; alter database ${database} set default_transaction_read_only = ${value}; commit`,
-    );
+  const setReadOnly = async (value: string) => {
+    const statement = `begin; set transaction read write; alter database ${database} set default_transaction_read_only = ${value}; commit`;
+    // The connections that ended just before may still count.
+    const isSet = async () => {
+      try {
+        await postgres.query(statement);
+        return true;
+      } catch (error) {
+        if (!/too many clients/.test(String(error))) throw error;
+        return false;
+      }
+    };
+    assert.ok(await eventually(isSet));
+  };
   await during(
     async () => {
       await setReadOnly('on');

@@ -53,10 +53,10 @@ export function openHost(
     },
     async start(script, more = {}) {
       host.write(file, script);
-      const process = spawn(shell, [file], { env: { ...env, ...more }, cwd: home });
+      // As on a worker, one stream has the whole output, in its order.
+      const process = spawn('sh', ['-c', 'exec "$0" "$1" 2>&1', shell, file], { env: { ...env, ...more }, cwd: home });
       let out = '';
-      for (const stream of [process.stdout, process.stderr])
-        stream.on('data', (chunk: Buffer) => (out += chunk.toString()));
+      process.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
       const [code] = (await once(process, 'close')) as [number | null];
       return { code, out };
     },
