@@ -799,7 +799,7 @@ export interface SecretRows {
   withOtherKeys(key: string): Promise<readonly SealedSecret[]>;
   /** Nothing happens if the row has changed or was removed. */
   replace(row: SealedSecret, by: SealedSecret): Promise<boolean>;
-  /** Calls in a transaction. Only in one, a process replaces the key file. */
+  /** Calls in a transaction, so that only one process at a time replaces the key file. */
   alone(call: () => void): Promise<void>;
   /** Calls in a transaction, unless another key has encrypted one of them. False without the call. */
   onceAllHave(key: string, call: () => void): Promise<boolean>;

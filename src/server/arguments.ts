@@ -139,7 +139,7 @@ function requireFewLists(body: Buffer): void {
       lists += 1;
       depth += 1;
       if (lists > nesting.maxLists || depth > nesting.maxDepth)
-        throw usageError('The body has too many or too deep lists.');
+        throw usageError('The body has too many lists and objects, or they are nested too deeply.');
     } else if (byte === closeList || byte === closeObject) depth -= 1;
   }
 }

@@ -4,8 +4,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
 import { databaseVariable } from '../app/database-url.ts';
 import { exitCode, isFileMissing, JobmanError } from '../app/errors.ts';
-import { quote } from '../catalogue/shell.ts';
 import { fileError } from '../app/file-errors.ts';
+import { quote } from '../catalogue/shell.ts';
 import { isGroupShared, packageFolder, settingsFile } from '../files/files.ts';
 import { localFoldersOf } from '../files/job-folder.ts';
 import type { Io } from '../app/services.ts';
@@ -49,13 +49,22 @@ export function databaseOf(
   { io, home }: { readonly io: Pick<Io, 'env'>; readonly home: string },
   { mayBeIncomplete = false } = {},
 ): DatabaseAddress {
-  const marker = restoringMarker(home);
-  if (!mayBeIncomplete && existsSync(marker))
+  const backup = mayBeIncomplete ? null : readIfPresent(restoringMarker(home));
+  if (backup !== null)
     throw new JobmanError(`A backup is being restored into ${home}. Nothing was changed.`, exitCode.conflict, [
-      `If the restore has failed or was killed, repeat it: jobman restore ${quote(readFileSync(marker, 'utf8').trim())}`,
+      `If the restore has failed or was killed, repeat it: jobman restore ${quote(backup.trim())}`,
     ]);
   const url = databaseUrl(io.env, home);
   return url === null ? { file: databaseFile(home) } : { url };
+}
+
+function readIfPresent(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (isFileMissing(error)) return null;
+    throw fileError(path, error);
+  }
 }
 
 /** Null for a database in the home. Reads only the text of the settings: their table would slow every command. */
@@ -63,18 +72,15 @@ function databaseUrl(env: Io['env'], home: string): string | null {
   const variable = env[databaseVariable] ?? '';
   if (variable !== '') return variable;
   const path = settingsFile(home);
+  const text = readIfPresent(path);
+  if (text === null || !text.includes('"database"')) return null;
   try {
-    const text = readFileSync(path, 'utf8');
-    if (!text.includes('"database"')) return null;
     const { database } = JSON.parse(text.replace(/^\uFEFF/, '')) as { readonly database?: unknown };
     return typeof database === 'string' ? database : null;
-  } catch (error) {
-    if (isFileMissing(error)) return null;
-    if (error instanceof SyntaxError)
-      throw new JobmanError(`${path} is not JSON, so its database is unknown. Nothing was changed.`, exitCode.usage, [
-        'To see the mistake: jobman settings',
-      ]);
-    throw fileError(path, error);
+  } catch {
+    throw new JobmanError(`${path} is not JSON, so its database is unknown. Nothing was changed.`, exitCode.usage, [
+      'To see the mistake: jobman settings',
+    ]);
   }
 }
 

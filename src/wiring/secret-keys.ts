@@ -130,8 +130,8 @@ export function createSecretKeyService(services: Services): SecretKeyService {
 }
 
 /**
- * With the first key of the file, and removes the other keys from it. Another process may complete the same rotation and
- * begin the next one at any time. `secrets`: the number of rows that it changed. `keepsOthers`: the file cannot be written,
+ * Encrypts all values with the first key of the file, and removes the other keys from it. Another process may complete the same
+ * rotation and begin the next one at any time. `secrets`: the number of rows that it changed. `keepsOthers`: the file cannot be written,
  * as in Kubernetes.
  */
 async function encryptAgain({ secrets }: JobmanStore, keyFile: string) {

@@ -132,7 +132,10 @@ test('a body with too many or too deep lists is refused before it is parsed, and
   const deep = `{"spec":${'{"a":'.repeat(101)}1${'}'.repeat(101)}}`;
   for (const body of [many, deep]) {
     const { status, text } = await answerTo(body);
-    assert.deepEqual([status, (JSON.parse(text) as Problem).detail], [400, 'The body has too many or too deep lists.']);
+    assert.deepEqual(
+      [status, (JSON.parse(text) as Problem).detail],
+      [400, 'The body has too many lists and objects, or they are nested too deeply.'],
+    );
   }
   const { text } = await answerTo(JSON.stringify({ spec: `"\\${'[{'.repeat(200_000)}` }));
   assert.equal((JSON.parse(text) as Problem).detail, 'spec must be object.');
